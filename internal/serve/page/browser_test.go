@@ -130,9 +130,9 @@ func ask[T any](b *browser, action chromedp.Action[T]) T {
 }
 
 // eval returns the value of an expression.
-func eval[T any](b *browser, expression string) T {
+func eval[T any](b *browser, expression string, options ...chromedp.EvaluateOption) T {
 	b.t.Helper()
-	return ask(b, chromedp.Evaluate[T](expression))
+	return ask(b, chromedp.Evaluate[T](expression, options...))
 }
 
 // command is a step that chromedp has no name for.
@@ -144,7 +144,22 @@ func command[P, R any](c cdp.Command[P, R], parameters P) step {
 }
 
 func shows(selector string) step { return reading(chromedp.WaitVisible(chromedp.CSS(selector))) }
-func click(selector string) step { return chromedp.Click(chromedp.CSS(selector)) }
+
+// click clicks an element once it can be seen, wherever a live page moves it meanwhile.
+func click(selector string) step {
+	gesture := func(p *cdpruntime.EvaluateParams) { p.UserGesture = new(true) }
+	expression := fmt.Sprintf("(e => !!e?.checkVisibility() && (e.click(), true))("+
+		"document.querySelector(%q))", selector)
+	return func(ctx context.Context, t *chromedp.Target) (done chromedp.Void, err error) {
+		for clicked := false; err == nil && !clicked; {
+			clicked, err = reading(chromedp.Evaluate[bool](expression, gesture))(ctx, t)
+			if err == nil && !clicked {
+				_, err = chromedp.Sleep(30*time.Millisecond)(ctx, t)
+			}
+		}
+		return done, err
+	}
+}
 
 // quiet checks that the browser has reported no errors.
 func (b *browser) quiet() {
@@ -478,7 +493,7 @@ func TestButtons(t *testing.T) {
 	if past := w.get("/history").body; !strings.Contains(past, "3 routes to create") {
 		t.Errorf("the history does not say what is planned, as the command does: %s", past)
 	}
-	b.do(chromedp.Click(`//a[starts-with(text(),"Sync")]`), shows("button.primary"))
+	b.do(click(`a[href^="/actions/sync"]`), shows("button.primary"))
 	b.shoot("preview")
 	if got := eval[string](b,
 		`document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {

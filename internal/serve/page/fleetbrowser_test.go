@@ -137,7 +137,9 @@ func (b *browser) list(width int64) {
 // copies copies the next step of an error.
 func (b *browser) copies(width int64) {
 	b.t.Helper()
-	b.do(click(".finding.error pre.command .copy"))
+	// The clipboard wants a key or a mouse button, and a key is not missed when the page moves.
+	eval[any](b, `document.querySelector(".finding.error pre.command .copy").focus()`)
+	b.do(chromedp.KeyEvent("\r"))
 	b.until(`document.querySelector(".finding.error pre.command .copy").textContent === "Copied"`)
 	want := eval[string](b, `document.querySelector(".finding.error pre.command code").textContent`)
 	if got := ask(b, chromedp.Evaluate[string](`navigator.clipboard.readText()`,
@@ -163,7 +165,7 @@ func (b *browser) finds(width int64) {
 		b.t.Errorf("at %d pixels the search finds %v", width, got)
 	}
 	b.do(chromedp.Navigate(b.origin()+"/"),
-		chromedp.Click(chromedp.CSS(`.counter[href$="state=migrating"]`)))
+		click(`.counter[href$="state=migrating"]`))
 	b.until(`location.search === "?state=migrating" && document.querySelector(".list") !== null`)
 	if got := names(); !slices.Equal(got, []string{"shop-03"}) {
 		b.t.Errorf("at %d pixels the badge selects %v", width, got)

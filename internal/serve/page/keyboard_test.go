@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 
 	"routekeeper.dev/routekeeper/internal/serve/page"
@@ -144,5 +145,30 @@ func TestKeyboardForms(t *testing.T) {
 	if scene := <-played; scene != 2 {
 		t.Errorf("scene %d is played", scene)
 	}
+	b.quiet()
+}
+
+// TestPressed: a page that changes between a mouse's press and release does not lose the click.
+func TestPressed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, options{})
+	w.settled()
+	b := open(t)
+	b.do(chromedp.Navigate(w.URL), shows(".hero.good"))
+	at := eval[[]float64](b, `(e => {
+		e.scrollIntoView();
+		const r = e.getBoundingClientRect();
+		return [r.x + r.width / 2, r.y + r.height / 2];
+	})(document.querySelector('main a[href="/history"]'))`)
+	mouse := func(kind input.DispatchMouseEventType) step {
+		return command(input.DispatchMouseEvent, input.DispatchMouseEventParams{Type: kind,
+			X: at[0], Y: at[1], Button: input.MouseButtonLeft, ClickCount: 1})
+	}
+	b.do(mouse(input.DispatchMouseEventTypeMousePressed))
+	// The keeper reports a change, and the page loads what is new.
+	if got := eval[bool](b, `load().then(() => newer !== null)`, chromedp.EvalAwaitPromise); !got {
+		t.Error("the page was swapped under the mouse")
+	}
+	b.do(mouse(input.DispatchMouseEventTypeMouseReleased), shows(".checks summary"))
 	b.quiet()
 }

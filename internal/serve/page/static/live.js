@@ -85,6 +85,25 @@ function elementAt(path) {
   return at;
 }
 
+// A click is lost if the page is swapped between press and release. So a newer page waits until the
+// click has been handled, or two seconds: not every release is reported.
+let pressed = 0;
+let newer = null;
+
+function release() {
+  clearTimeout(pressed);
+  pressed = 0;
+  if (newer !== null) swap(newer);
+  newer = null;
+}
+
+addEventListener("pointerdown", () => {
+  clearTimeout(pressed);
+  pressed = setTimeout(release, 2000);
+});
+addEventListener("pointerup", () => setTimeout(release));
+addEventListener("pointercancel", release);
+
 let loading = false;
 let again = false;
 
@@ -93,7 +112,8 @@ async function load() {
   loading = true;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-    swap(await answer.text()); // an error page too: the cluster may be gone
+    const text = await answer.text(); // an error page too: the cluster may be gone
+    if (pressed) newer = text; else swap(text);
   } catch { /* the stream reports when the keeper is back */ }
   loading = false;
   if (again) { again = false; load(); }
