@@ -42,9 +42,10 @@ type listCost struct {
 // listMemory is how long a listCost is used: tables come and go, and rights change.
 const listMemory = time.Hour
 
-// listWithin is how long a page of a list of virtual networks may take before GETs replace it, and
-// hungMemory how long the list is then avoided. While the GETs run, the list is tried again: if it
-// is only slow, it may from then on take slack times as long as it took.
+// listWithin is how long a page of a list of virtual networks, or a network with several subnets,
+// may take before GETs replace it, and hungMemory how long it is then avoided. While the GETs run,
+// the list is tried again: if it is only slow, it may from then on take slack times as long as it
+// took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
 // never is the cost of a refused list.
@@ -276,7 +277,11 @@ func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error
 				release := sync.OnceFunc(func() { <-slots })
 				timer := time.AfterFunc(slotFor, release)
 				defer func() { timer.Stop(); release() }()
-				doc, err := c.getResource(ctx, id)
+				within := ctx
+				if id.Is(arm.TypeVNet) && mannerOf(ctx).answer > 0 { // its subnets' GETs may work
+					within = withCall(ctx, func(m *manner) { m.answer = listWithin })
+				}
+				doc, err := c.getResource(within, id)
 				fault, fatal := asFault(err)
 				if fatal != nil {
 					return fatal

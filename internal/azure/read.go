@@ -196,12 +196,12 @@ func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm
 	})
 }
 
-// itself stands for the GET of a virtual network in list costs: it may be refused when its subnets
-// are not.
+// itself stands for the GET of a virtual network in list costs: it may be refused, or hang, when
+// those of its subnets are not.
 const itself = "itself"
 
 // readSubnets reads subnets through their virtual networks: one GET for all subnets of a network,
-// unless only one is wanted or the network itself may not be read.
+// unless only one is wanted, the network itself may not be read, or its GET hangs.
 func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
 	of := map[string][]arm.ID{}
 	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
@@ -221,6 +221,9 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 		switch subnets := of[w.id.Key()]; {
 		case id.Is(arm.TypeSubnet):
 			give(out, id, body, fault, inventory.DecodeSubnet)
+		case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
+			c.learnFor(w.id, itself, never, hungMemory)
+			again = append(again, wanted{id: w.id, gets: subnets})
 		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 ||
 			fault.late):
 			for _, subnet := range subnets {

@@ -111,6 +111,17 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 	})
 }
 
+// confirmsGone asks whether a cluster exists. It reports true only for Azure's own answer that it
+// does not.
+func (c *check) confirmsGone(ctx context.Context, id arm.ID) bool {
+	s := inventory.NewSnapshot()
+	o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
+	err := c.k.azure.Read(ctx, s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
+	u := s.Unread[id.Key()]
+	return err == nil && u.Absent &&
+		(u.Code == "ResourceNotFound" || u.Code == "ResourceGroupNotFound")
+}
+
 // provenGone removes the deletes of missing clusters from a plan, unless Azure confirms now that
 // they are missing. A cluster that was created again loses no route, and neither does one behind a
 // 404 from something in between.
@@ -125,13 +136,7 @@ func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan
 		if !seen.Unread[id.Key()].Absent || !slices.ContainsFunc(p.Changes, deletes) {
 			continue
 		}
-		s := inventory.NewSnapshot()
-		o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
-		err := c.k.azure.Read(context.WithoutCancel(ctx), s,
-			inventory.Wanted{Clusters: []arm.ID{id}}, o)
-		u := s.Unread[id.Key()]
-		if err != nil || !u.Absent || u.Code != "ResourceNotFound" &&
-			u.Code != "ResourceGroupNotFound" {
+		if !c.confirmsGone(context.WithoutCancel(ctx), id) {
 			doubted[name] = true
 		}
 	}

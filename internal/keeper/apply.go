@@ -55,8 +55,9 @@ const (
 	// tablesAtOnce is how many tables are written at once. A write that takes longer than slotFor
 	// no longer counts: it only waits for Azure.
 	tablesAtOnce, slotFor = 64, 10 * time.Second
-	// lineFor is how long one subnet waits for the write of another in its network.
-	lineFor = 10 * time.Second
+	// lineFor is how long one subnet waits for the write of another in its network. A node subnet
+	// waits only nodesFor: the other write may hang, and a refused PUT does less harm than a wait.
+	lineFor, nodesFor = 10 * time.Second, time.Second
 )
 
 func newWrites() *writes {
@@ -111,9 +112,9 @@ func (w *writes) end(resource string) (missed bool) {
 }
 
 // line queues a subnet behind the writes of others in its network, in the order of the calls,
-// because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
-// passed; left leaves the queue.
-func (w *writes) line(id arm.ID) (wait, left func()) {
+// because Azure takes one at a time. wait blocks until the subnet's turn, or until most has passed;
+// left leaves the queue.
+func (w *writes) line(id arm.ID, most time.Duration) (wait, left func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	network, mine := id.Parent().Key(), make(chan struct{})
@@ -123,7 +124,7 @@ func (w *writes) line(id arm.ID) (wait, left func()) {
 		if before == nil {
 			return
 		}
-		timer := time.NewTimer(lineFor)
+		timer := time.NewTimer(most)
 		defer timer.Stop()
 		select {
 		case <-before:
@@ -227,7 +228,11 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
 		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep the order of harm
-			x.wait, x.left = c.k.writes.line(x.ID)
+			most := lineFor
+			if harm[x] == 0 {
+				most = nodesFor
+			}
+			x.wait, x.left = c.k.writes.line(x.ID, most)
 		} else {
 			x.wait, x.left = c.k.writes.slot()
 		}

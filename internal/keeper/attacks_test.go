@@ -77,6 +77,8 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 				Code:       "TooManyRequests",
 				RetryAfter: 60, Count: -1}}, 0},
 		"lists hang": {[]emulator.Fault{get("(routeTables|virtualNetworks)$")}, 0},
+		"GET of its network hangs": {
+			[]emulator.Fault{get("virtualNetworks/shop-vnet$|virtualNetworks$")}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -97,6 +99,25 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 					k.since(47 * time.Second)
 				}
 			})
+		})
+	}
+}
+
+// TestOtherSubnetHangs: the keeper writes another subnet of the same network, and Azure does not
+// answer. A node subnet has its table back within an interval and two seconds.
+func TestOtherSubnetHangs(t *testing.T) {
+	for _, phase := range []time.Duration{0, 3, 6, 9} {
+		synctest.Test(t, func(t *testing.T) {
+			w, k, _ := attacked(t, Options{})
+			w.inject(emulator.Fault{Method: "PUT", Path: "subnets/appgw$", Hold: "before",
+				Count: -1})
+			w.strip(w.demo.GatewaySubnet)
+			k.since((11 + phase) * time.Second)
+			w.strip(w.demo.NodeSubnet)
+			w.repaired(fmt.Sprint("phase ", int(phase)), k, 12*time.Second)
+			if got := w.tableOf(w.demo.GatewaySubnet); got != "" {
+				t.Errorf("the other subnet does not hang, it has the table %q", got)
+			}
 		})
 	}
 }

@@ -30,6 +30,7 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	case k.ctx == nil:
 		k.makeIdle()
 	case k.ctx.Err() == nil:
+		k.returned()
 		k.regroup()
 		removed(before, old)
 	}

@@ -97,6 +97,7 @@ type Keeper struct {
 	// clusters by virtual networks and node resource groups around these
 	around   index
 	workers  map[string]*worker // by cluster; nil if Run does not run
+	leaving  map[string]*worker // by cluster that the config may have again soon
 	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	counted  map[string]bool // clusters whose nodes are followed because they migrate
@@ -182,6 +183,7 @@ func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Resu
 	k.mu.Lock()
 	k.ctx, k.tell, k.interval, k.began = ctx, tell, interval, time.Now()
 	k.over, k.worked, k.failures = false, false, map[*worker]bool{}
+	k.leaving = map[string]*worker{}
 	k.regroup()
 	k.mu.Unlock()
 	var failed error

@@ -188,9 +188,9 @@ func TestLine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWrites()
 		const network = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v"
-		first, leftFirst := w.line(network + "/subnets/a")
-		second, leftSecond := w.line(network + "/subnets/b")
-		other, leftOther := w.line(network + "2/subnets/a")
+		first, leftFirst := w.line(network+"/subnets/a", lineFor)
+		second, leftSecond := w.line(network+"/subnets/b", lineFor)
+		other, leftOther := w.line(network+"2/subnets/a", lineFor)
 		began := time.Now()
 		done := make(chan time.Duration)
 		go func() {

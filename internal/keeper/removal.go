@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"time"
@@ -18,9 +19,16 @@ import (
 
 // Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
 // separate worker takes over the memory of the cluster, deletes its routes from the targets once,
-// and ends. If all configs disappear at once, that looks like a mistake, such as a folder that was
-// not mounted, and nothing is deleted. Where each removal is a separate order (Removal), nothing
-// is deleted without one.
+// and ends. A file that is copied slowly lacks clusters for a while. So the worker first asks AKS
+// whether the cluster exists, and if so waits for leavingFor; if the config has the cluster again
+// by then, its new worker takes the memory back, and nothing is deleted. If all configs disappear
+// at once, that looks like a mistake, such as a folder that was not mounted, and nothing is deleted.
+// Where each removal is a separate order (Removal), nothing is deleted without one, and nothing
+// waits.
+
+// leavingFor is how long the config must lack a cluster that may exist before its routes are
+// deleted.
+const leavingFor = 2 * time.Minute
 
 // Removal is the order to delete the routes of a cluster, whose config must be gone, from its
 // targets.
@@ -42,7 +50,7 @@ func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) 
 			}
 			w := k.newWorker([]v1alpha1.ClusterRoutes{r.Config})
 			w.after = []*worker{before}
-			k.running.Go(func() { r.Ended(w.remove()) })
+			k.running.Go(func() { r.Ended(w.remove(true)) })
 		}
 	})
 }
@@ -70,20 +78,58 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 		default:
 			w := k.newWorker([]v1alpha1.ClusterRoutes{c})
 			w.after = []*worker{old[keyOf(c)]}
-			k.running.Go(func() { _ = w.remove() }) // it has logged why
+			k.leaving[keyOf(c)] = w
+			k.running.Go(func() { _ = w.remove(false) }) // it has logged why
 		}
 	}
 }
 
+// returned takes clusters that are configured again from the workers that would remove them. The
+// keeper's lock is held.
+func (k *Keeper) returned() {
+	for _, c := range k.configs {
+		if w := k.leaving[keyOf(c)]; w != nil {
+			k.workers[keyOf(c)] = w
+			delete(k.leaving, keyOf(c))
+		}
+	}
+}
+
+// awaitReturn waits until a cluster has been out of the config for leavingFor, unless it is gone
+// from Azure. It reports whether the cluster has left.
+func (w *worker) awaitReturn(log *slog.Logger) bool {
+	if w.newCheck(Cause{By: ByPerson}, time.Time{}).confirmsGone(w.ctx, idOf(w.configs[0])) {
+		return true
+	}
+	log.Info("removed from the config: its routes are deleted if it stays so",
+		"until", time.Now().Add(leavingFor).UTC().Format(time.RFC3339))
+	wait := time.NewTimer(leavingFor)
+	defer wait.Stop()
+	select {
+	case <-wait.C:
+		return true
+	case <-w.ctx.Done():
+		return false
+	}
+}
+
 // remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
-// previous worker finish first.
-func (w *worker) remove() error {
+// previous worker finish first. Without an order, it waits for the config to have the cluster again.
+func (w *worker) remove(ordered bool) error {
 	defer w.end()
 	for _, before := range w.after {
 		<-before.done
 	}
 	w.inherit()
 	log := w.k.log.With("cluster", w.configs[0].Metadata.Name)
+	if !ordered {
+		defer w.left()
+		if !w.awaitReturn(log) {
+			log.Warn("removed from the config: it is configured again, or the program ends; its " +
+				"routes stay in the targets")
+			return w.ctx.Err()
+		}
+	}
 	if pause := cmp.Or(w.k.pause(),
 		w.k.clusterPause(w.configs[0].Metadata.Name)); pause != "" {
 		log.Warn("removed from the config: it is paused, so its routes stay in the targets",
@@ -140,6 +186,15 @@ func (w *worker) remove() error {
 		}
 	}
 	return stays
+}
+
+// left ends the wait for a cluster's return.
+func (w *worker) left() {
+	w.k.mu.Lock()
+	defer w.k.mu.Unlock()
+	if key := keyOf(w.configs[0]); w.k.leaving[key] == w {
+		delete(w.k.leaving, key)
+	}
 }
 
 // planRemoval reads the targets, and the subnets that show whether a target is a cluster's route

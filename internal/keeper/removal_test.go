@@ -205,6 +205,24 @@ func TestConfigRemoved(t *testing.T) {
 				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
 				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
 			}},
+		{name: "and configured again within two minutes, twice", removal: v1alpha1.RemovalPrune,
+			says: "configured again", stays: true,
+			then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
+				for range 2 { // a file that is copied slowly
+					k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+					k.since(110 * time.Second)
+					w.expectGateway(threePods, playPods)
+					k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
+				}
+			}},
+		{name: "after the cluster was deleted", removal: v1alpha1.RemovalPrune,
+			says: "its routes were deleted",
+			then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {
+				w.remove(arm.ID(play.Spec.ClusterID))
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+				k.since(5 * time.Second)
+				w.expectGateway(threePods)
+			}},
 		{name: "while a write of the target continues", removal: v1alpha1.RemovalPrune,
 			says: "its routes were deleted", then: func(w *world, k *running,
 				_ v1alpha1.ClusterRoutes) {
@@ -226,7 +244,7 @@ func TestConfigRemoved(t *testing.T) {
 				k.since(2 * time.Minute)
 				w.expectGateway(threePods, playPods)
 				c.then(w, k, config)
-				k.since(2 * time.Minute)
+				k.since(4 * time.Minute)
 				if c.stays {
 					w.expectGateway(threePods, playPods)
 				} else {
