@@ -113,10 +113,10 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 
 // confirmsGone asks whether a cluster exists. It reports true only for Azure's own answer that it
 // does not.
-func (c *check) confirmsGone(ctx context.Context, id arm.ID) bool {
+func (k *Keeper) confirmsGone(ctx context.Context, id arm.ID, o azure.ReadOptions) bool {
 	s := inventory.NewSnapshot()
-	o := azure.ReadOptions{Wait: sourceFor, NotBefore: time.Now(), Calls: c.calls, Life: c.life}
-	err := c.k.azure.Read(ctx, s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
+	o.Wait, o.NotBefore = sourceFor, time.Now()
+	err := k.azure.Read(ctx, s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
 	u := s.Unread[id.Key()]
 	return err == nil && u.Absent &&
 		(u.Code == "ResourceNotFound" || u.Code == "ResourceGroupNotFound")
@@ -136,7 +136,8 @@ func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan
 		if !seen.Unread[id.Key()].Absent || !slices.ContainsFunc(p.Changes, deletes) {
 			continue
 		}
-		if !c.confirmsGone(context.WithoutCancel(ctx), id) {
+		if !c.k.confirmsGone(context.WithoutCancel(ctx), id,
+			azure.ReadOptions{Calls: c.calls, Life: c.life}) {
 			doubted[name] = true
 		}
 	}

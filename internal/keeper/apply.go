@@ -244,20 +244,6 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 	}
 }
 
-// resource is a resource to write. Refuse and Allow decide at the last moment which changes still
-// hold.
-func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
-	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
-		Refuse: func(ctx context.Context, change plan.Change,
-			subnet *inventory.Subnet) *finding.Finding {
-			return c.notGuarded(ctx, seen, change, subnet)
-		},
-		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
-			return c.permitted(c.stillMeant(c.provenGone(ctx, seen, p, table), table), table)
-		},
-	}
-}
-
 // keyNamed is the ID.Key() of the cluster that a config names.
 func (c *check) keyNamed(name string) string {
 	for _, config := range c.configs {
@@ -337,8 +323,7 @@ func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
 // apply changes the resource.
 func (x *write) apply(ctx context.Context) {
 	c := x.check
-	// Paused since the decision: other writes went first.
-	if c.request == nil && (c.k.pause() != "" || c.k.allPaused(x.Planned)) {
+	if x.paused() {
 		for _, change := range x.Planned {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
 		}

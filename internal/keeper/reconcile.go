@@ -218,26 +218,21 @@ func leftLost(c *check, changes []plan.Change,
 
 // choose returns a function that says which changes are made now.
 func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
-	waiting := c.contested(changes)
-	switch {
-	case c.k.opts.DryRun:
-		return func(plan.Change) bool { return false }
-	case c.request != nil: // even in a pause, or if another writer undoes it
-		return c.request.chosen
-	case c.k.pause() != "":
-		return func(plan.Change) bool { return false }
-	case c.k.opts.Only != nil:
-		return c.k.opts.Only
-	default:
-		return func(change plan.Change) bool { return !waiting[placeOf(change)] }
-	}
+	stops := stopped(c, choice, changes)
+	return func(change plan.Change) bool { by, _ := stops(change); return by == "" }
 }
 
 // write starts the writes of a plan's chosen changes, except to resources that are being written.
 func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts,
 	planner *plan.Planner) {
-	withheld, wish := c.withheld(), chosen
-	chosen = func(change plan.Change) bool { return wish(change) && withheld(change) == "" }
+	stops, wish := stopped(c, permission, p.Changes), chosen
+	chosen = func(change plan.Change) bool {
+		if !wish(change) {
+			return false
+		}
+		by, _ := stops(change)
+		return by == ""
+	}
 	free := func(change plan.Change) bool {
 		return chosen(change) && c.outcomes[change.Resource.Key()] == nil &&
 			!c.started(change.Resource)

@@ -13,6 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -20,11 +21,11 @@ import (
 // Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
 // separate worker takes over the memory of the cluster, deletes its routes from the targets once,
 // and ends. A file that is copied slowly lacks clusters for a while. So the worker first asks AKS
-// whether the cluster exists, and if so waits for leavingFor; if the config has the cluster again
+// whether the cluster exists, and if so waits for leavingFor. If the config has the cluster again
 // by then, its new worker takes the memory back, and nothing is deleted. If all configs disappear
-// at once, that looks like a mistake, such as a folder that was not mounted, and nothing is deleted.
-// Where each removal is a separate order (Removal), nothing is deleted without one, and nothing
-// waits.
+// at once, that looks like a mistake, such as a folder that was not mounted, and nothing is
+// deleted. Where each removal is a separate order (Removal), nothing is deleted without one, and
+// nothing waits.
 
 // leavingFor is how long the config must lack a cluster that may exist before its routes are
 // deleted.
@@ -98,7 +99,7 @@ func (k *Keeper) returned() {
 // awaitReturn waits until a cluster has been out of the config for leavingFor, unless it is gone
 // from Azure. It reports whether the cluster has left.
 func (w *worker) awaitReturn(log *slog.Logger) bool {
-	if w.newCheck(Cause{By: ByPerson}, time.Time{}).confirmsGone(w.ctx, idOf(w.configs[0])) {
+	if w.k.confirmsGone(w.ctx, idOf(w.configs[0]), azure.ReadOptions{}) {
 		return true
 	}
 	log.Info("removed from the config: its routes are deleted if it stays so",
@@ -114,7 +115,7 @@ func (w *worker) awaitReturn(log *slog.Logger) bool {
 }
 
 // remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
-// previous worker finish first. Without an order, it waits for the config to have the cluster again.
+// previous worker finish first. Without an order, it waits whether the cluster returns.
 func (w *worker) remove(ordered bool) error {
 	defer w.end()
 	for _, before := range w.after {
@@ -155,9 +156,9 @@ func (w *worker) remove(ordered bool) error {
 		}
 	}
 	c.changes = p.Changes
-	withheld := c.withheld()
+	stops := stopped(c, permission, p.Changes)
 	chosen := slices.DeleteFunc(slices.Clone(p.Changes), func(change plan.Change) bool {
-		why := withheld(change)
+		_, why := stops(change)
 		if why != "" {
 			stays = errors.New(why)
 		}

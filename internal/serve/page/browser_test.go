@@ -26,7 +26,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
@@ -478,38 +477,5 @@ func TestWithoutScript(t *testing.T) {
 		return strings.Contains(log.String(), `action="check now"`)
 	})
 	b.do(shows(".hero.good"))
-	b.quiet()
-}
-
-// TestButtons: in a pause nothing is done until a person has seen the preview and confirmed it.
-func TestButtons(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, options{keeper: keeper.Options{Paused: paused},
-		page: page.Options{Actions: true, Mode: func() string { return "paused" }}})
-	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
-	b := open(t)
-	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
-	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "paused"`)
-	if past := w.get("/history").body; !strings.Contains(past, "3 routes to create") {
-		t.Errorf("the history does not say what is planned, as the command does: %s", past)
-	}
-	b.do(click(`a[href^="/actions/sync"]`), shows("button.primary"))
-	b.shoot("preview")
-	if got := eval[string](b,
-		`document.querySelector("button.primary").textContent + "|" + document.querySelectorAll("ul.changes li").length`); got != "Make 3 changes|3" {
-		t.Errorf("the preview: %s", got)
-	}
-	b.do(click("button.primary"), shows(".hero.good"))
-	b.shoot("done")
-	if o := w.overview(); o.Routes != (picture.Counted{All: 6, Correct: 6}) {
-		t.Errorf("afterwards: %+v", o.Routes)
-	}
-	b.do(chromedp.Navigate(w.URL+"/history"), shows(".checks summary"))
-	b.shoot("history")
-	if got := eval[string](b,
-		`document.querySelector(".checks summary").textContent`); !strings.Contains(
-		got, "3 routes created") || !strings.Contains(got, "request from") {
-		t.Errorf("the history: %s", got)
-	}
 	b.quiet()
 }

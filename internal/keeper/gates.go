@@ -1,0 +1,221 @@
+package keeper
+
+import (
+	"context"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/apply"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Gates. How it works: nothing is written that a gate stops. The check asks its gates about each
+// planned change, then about each resource; the write asks again, because it can begin late. A
+// change that is stopped stays planned, and the next check asks again.
+//
+//	gate            stops                                        except for
+//
+//	of the check, for each change (choice, permission)
+//	dry run         all changes
+//	request         what a person did not ask for
+//	pause           all changes                                  a person's request
+//	only            what the keeper's caller did not choose      a person's request
+//	conflict        what another writer undoes, for a while      a request, a caller's choice
+//	cluster pause   the changes of a paused cluster              what a person confirmed
+//	scope           what the keeper's caller withholds
+//
+//	of the check, for each resource (start)
+//	under way       a resource that is being written
+//	limit           tables, once too many routes changed         a person's request
+//	refusal         what Azure would refuse again
+//
+//	of the write (write.apply, resource)
+//	pause           as above, again                              a person's request
+//	fresh read      what is no longer planned, by a new GET; by old sources, they are read again
+//	alive           a subnet whose cluster or table is gone
+//	gone            deletes for a missing cluster that Azure does not confirm as missing
+//	configured      routes of a cluster that left the config
+//	permission      as above, again
+//	If-Match        a document that changed since the GET: it is read and planned again
+//
+// Which resources may be written at all, such as no target with policy Observe, is the plan's
+// question (plan/writable.go).
+
+// gate is one reason to stop changes.
+type gate struct {
+	name string
+	// stops returns a function that says why a change is stopped, or returns "".
+	stops func(*check, []plan.Change) func(plan.Change) string
+}
+
+// choice are the gates that say what a check makes.
+var choice = []gate{
+	{"dry run", func(c *check, _ []plan.Change) func(plan.Change) string {
+		return whenever(c.k.opts.DryRun, "it is a dry run")
+	}},
+	{"request", func(c *check, _ []plan.Change) func(plan.Change) string {
+		return func(change plan.Change) string {
+			if c.request == nil || c.request.chosen(change) {
+				return ""
+			}
+			return "no request names it"
+		}
+	}},
+	{"pause", func(c *check, _ []plan.Change) func(plan.Change) string {
+		pause := c.k.pause()
+		return whenever(pause != "" && c.request == nil, "the keeper is paused "+pause)
+	}},
+	{"only", func(c *check, _ []plan.Change) func(plan.Change) string {
+		return func(change plan.Change) string {
+			if c.k.opts.Only == nil || c.request != nil || c.k.opts.Only(change) {
+				return ""
+			}
+			return "it was not chosen"
+		}
+	}},
+	{"conflict", func(c *check, changes []plan.Change) func(plan.Change) string {
+		waiting := c.contested(changes)
+		return func(change plan.Change) string {
+			if c.request == nil && c.k.opts.Only == nil && waiting[placeOf(change)] {
+				return "another writer undoes it"
+			}
+			return ""
+		}
+	}},
+}
+
+// permission are the gates that the write asks again.
+var permission = []gate{
+	{"cluster pause", func(c *check, _ []plan.Change) func(plan.Change) string {
+		confirmed := c.request != nil && c.request.Only != nil
+		pauses := map[string]string{}
+		return func(change plan.Change) string {
+			pause, known := pauses[change.Cluster]
+			if !known {
+				pause = c.k.clusterPause(change.Cluster)
+				pauses[change.Cluster] = pause
+			}
+			if pause == "" || confirmed {
+				return ""
+			}
+			return "the cluster is paused " + pause
+		}
+	}},
+	{"scope", func(c *check, _ []plan.Change) func(plan.Change) string { return forbidding(c) }},
+}
+
+func whenever(closed bool, why string) func(plan.Change) string {
+	if !closed {
+		why = ""
+	}
+	return func(plan.Change) string { return why }
+}
+
+// stopped returns a function that says which of the gates stops a change, and why. It returns ""
+// for a change that may pass.
+func stopped(c *check, gates []gate, changes []plan.Change) func(plan.Change) (by, why string) {
+	stops := make([]func(plan.Change) string, len(gates))
+	for i, g := range gates {
+		stops[i] = g.stops(c, changes)
+	}
+	return func(change plan.Change) (string, string) {
+		for i, stop := range stops {
+			if why := stop(change); why != "" {
+				return gates[i].name, why
+			}
+		}
+		return "", ""
+	}
+}
+
+// resource is a resource to write, with the gates of its write.
+func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
+	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
+		Refuse: func(ctx context.Context, change plan.Change,
+			subnet *inventory.Subnet) *finding.Finding {
+			return c.notGuarded(ctx, seen, change, subnet)
+		},
+		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+			p = c.provenGone(ctx, seen, p, table)
+			p = c.stillMeant(p, table)
+			return c.permitted(p, table)
+		},
+	}
+}
+
+// paused reports whether a pause has begun since the changes were chosen: other writes went first.
+func (x *write) paused() bool {
+	k := x.check.k
+	unpaused := func(change plan.Change) bool { return k.clusterPause(change.Cluster) == "" }
+	return x.check.request == nil && (k.pause() != "" || !slices.ContainsFunc(x.Planned, unpaused))
+}
+
+// Intent is a change that is about to be made, with what its caller needs to judge it.
+type Intent struct {
+	plan.Change
+	// Of is the cluster as it was read, or nil.
+	Of *inventory.Cluster
+	// Source is the route table that the routes come from, "" for an association.
+	Source arm.ID
+}
+
+// forbidding returns a function that says why the keeper's caller withholds a change, or returns
+// "".
+func forbidding(c *check) func(plan.Change) string {
+	if c.k.opts.Withhold == nil {
+		return func(plan.Change) string { return "" }
+	}
+	intents := map[string]Intent{}
+	return func(change plan.Change) string {
+		intent, known := intents[change.Cluster]
+		if !known {
+			for i := range c.configs {
+				if config := &c.configs[i]; config.Metadata.Name == change.Cluster {
+					intent.Of = c.s.Cluster(idOf(*config))
+					intent.Source = plan.Discover(c.s, config, c.taken).Table
+				}
+			}
+			intents[change.Cluster] = intent
+		}
+		intent.Change = change
+		if change.Verb == plan.Associate {
+			intent.Source = ""
+		}
+		return c.k.opts.Withhold(intent)
+	}
+}
+
+// permitted removes changes without permission from a plan for one table.
+func (c *check) permitted(p plan.Plan, table *inventory.RouteTable) plan.Plan {
+	stops := stopped(c, permission, p.Changes)
+	may := func(change plan.Change) bool { by, _ := stops(change); return by == "" }
+	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !may(change) }) {
+		return p
+	}
+	return p.Only(may, func(arm.ID) *inventory.RouteTable { return table })
+}
+
+// reportWithheld reports the resources whose changes the keeper's caller withholds.
+func (c *check) reportWithheld(changes []plan.Change) {
+	type place struct{ cluster, resource, why string }
+	counts := map[place]int{}
+	var places []place
+	withheld := forbidding(c)
+	for _, change := range changes {
+		why := withheld(change)
+		if why == "" {
+			continue
+		}
+		at := place{change.Cluster, string(change.Resource), why}
+		if counts[at]++; counts[at] == 1 {
+			places = append(places, at)
+		}
+	}
+	for _, at := range places {
+		c.mem.planned = append(c.mem.planned, finding.New(finding.ChangesWithheld, at.cluster,
+			at.resource, "%d changes to %s are withheld: %s", counts[at],
+			arm.ID(at.resource).Short(), at.why))
+	}
+}

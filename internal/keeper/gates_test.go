@@ -1,0 +1,121 @@
+package keeper
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestWithheld: a withheld change is not made and is reported, and all others are made.
+func TestWithheld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		why := "it may not"
+		k.opts.Withhold = func(i Intent) string {
+			if i.Of == nil || i.Verb != plan.Associate && !i.Source.Equal(w.demo.ClusterTable) {
+				t.Errorf("asked about %+v", i)
+			}
+			if i.Verb == plan.Associate {
+				return ""
+			}
+			return why
+		}
+		w.strip(w.demo.NodeSubnet)
+		w.drop(w.demo.GatewayTable, "10.244.0.0/24")
+		time.Sleep(10 * time.Second)
+		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n"+
+			"1 planned create appgw-rt", finding.ChangesWithheld)
+		why = ""
+		w.expect(w.reconcile(k), "1 done create appgw-rt")
+	})
+}
+
+// TestGates: each gate of a check, closed alone, stops a change, and no other gate does. Every gate
+// is asked in every check, and no change is made on another way.
+func TestGates(t *testing.T) {
+	closed := map[string]func(k *Keeper, c *check){
+		"dry run": func(k *Keeper, _ *check) { k.opts.DryRun = true },
+		"request": func(_ *Keeper, c *check) { c.request = &request{} },
+		"pause":   func(k *Keeper, _ *check) { k.opts.Paused = func() string { return "a day" } },
+		"only": func(k *Keeper, _ *check) {
+			k.opts.Only = func(plan.Change) bool { return false }
+		},
+		"conflict": func(_ *Keeper, c *check) {
+			for _, change := range c.changes {
+				c.mem.conflicts[placeOf(change)] = &conflict{change: change, wait: time.Hour}
+			}
+		},
+		"cluster pause": func(k *Keeper, _ *check) {
+			k.opts.ClusterPaused = func(string) string { return "a day" }
+		},
+		"scope": func(k *Keeper, _ *check) {
+			k.opts.Withhold = func(Intent) string { return "it may not" }
+		},
+	}
+	gates := slices.Concat(choice, permission)
+	if len(closed) != len(gates) {
+		t.Errorf("%d gates, and %d ways to close one", len(gates), len(closed))
+	}
+	for _, g := range gates {
+		t.Run(g.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.keep(w.demoConfig())
+				w.drop(w.demo.GatewayTable, "10.244.0.0/24")
+				c := k.wholeGroup().newCheck(Cause{}, time.Time{})
+				c.changes = []plan.Change{{Verb: plan.Create, Cluster: "shop",
+					Resource: w.demo.GatewayTable, New: &plan.Value{}}}
+				c.s = plan.Facts{Snapshot: inventory.NewSnapshot()}
+				before := w.routes(w.demo.GatewayTable)
+				closed[g.name](k, c)
+				by, why := stopped(c, gates, c.changes)(c.changes[0])
+				if by != g.name || why == "" {
+					t.Errorf("stopped by %q: %q", by, why)
+				}
+				if g.name != "request" && g.name != "conflict" { // of one check only
+					w.reconcile(k)
+					w.expectRoutes(w.demo.GatewayTable, before...)
+				}
+			})
+		})
+	}
+}
+
+// TestOrderedRemoval: where removals are ordered, a config that is gone means nothing by itself.
+func TestOrderedRemoval(t *testing.T) {
+	for name, ordered := range map[string]bool{"ordered": true, "not ordered": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, play := leaving(t)
+				config := onRemoval(configure("play", play.cluster, w.demo.GatewayTable),
+					v1alpha1.RemovalPrune)
+				k := w.runWith(Options{}, 10*time.Second, w.demoConfig(), config)
+				k.since(2 * time.Minute)
+				w.expectGateway(threePods, playPods)
+				var orders []Removal
+				ended := make(chan error, 1)
+				if ordered {
+					orders = append(orders, Removal{config, func(err error) { ended <- err }})
+				}
+				k.Replace(nil, orders...)
+				k.since(2 * time.Minute)
+				if !ordered {
+					w.expectGateway(threePods, playPods)
+				} else if err := <-ended; err != nil {
+					t.Error(err)
+				} else {
+					w.expectGateway(threePods)
+				}
+				k.stop()
+			})
+		})
+	}
+}
