@@ -52,6 +52,13 @@ var (
 		TryTimeout: answerWithin, StatusCodes: readRetries.StatusCodes}
 )
 
+type acceptedKey struct{}
+
+// OnAccepted returns a context in which Write calls f whenever Azure accepts a document.
+func OnAccepted(ctx context.Context, f func()) context.Context {
+	return context.WithValue(ctx, acceptedKey{}, f)
+}
+
 // Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's
 // polls, and a GET that shows the result. After a 412, or a wait for anything transient, it starts
 // over with fresh state; so it finds a PUT whose answer was lost done, or sends it again. It leaves
@@ -186,6 +193,9 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	switch {
 	case err == nil:
 		w.c.ownWrites.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
+		if accepted, wanted := ctx.Value(acceptedKey{}).(func()); wanted {
+			accepted()
+		}
 		w.sent(body)
 		w.undone++
 		w.last = nil

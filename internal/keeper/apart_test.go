@@ -81,7 +81,7 @@ func TestApart(t *testing.T) {
 							w.tableOf(play.subnet), w.routes(play.target))
 					}
 					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil ||
-						len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 4 {
+						len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 8 {
 						t.Errorf("a check when all is well again: %d checks, %v", len(r),
 							r[len(r)-1].Findings)
 					}

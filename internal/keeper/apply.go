@@ -32,17 +32,16 @@ type write struct {
 	refusal  *refusal
 	now      arm.Document // as last read
 
-	wait, left func() // its place in the queue
+	wait, accepted, left func() // its place in the queue; tables have no accepted
 }
 
 // writes are the writes of a keeper that are under way.
 type writes struct {
 	mu     sync.Mutex
-	under  map[string]underWay // resources being written, by ID.Key()
-	missed map[string]bool     // of these, the ones that a check wanted to write meanwhile
-	// by virtual network: closed when the last write in the queue ends
-	lines map[string]chan struct{}
-	slots chan struct{} // one entry for each table that is being written
+	under  map[string]underWay  // resources being written, by ID.Key()
+	missed map[string]bool      // of these, the ones that a check wanted to write meanwhile
+	lines  map[string][]*ticket // by virtual network
+	slots  chan struct{}        // one entry for each table that is being written
 }
 
 // underWay is a write that is under way. Its channel is closed when the write ends.
@@ -56,13 +55,13 @@ const (
 	// no longer counts: it only waits for Azure.
 	tablesAtOnce, slotFor = 64, 10 * time.Second
 	// lineFor is how long one subnet waits for the write of another in its network. A node subnet
-	// waits only nodesFor: the other write may hang, and a refused PUT does less harm than a wait.
+	// waits only nodesFor for an answer to the other PUT, which may hang.
 	lineFor, nodesFor = 10 * time.Second, time.Second
 )
 
 func newWrites() *writes {
 	return &writes{
-		under: map[string]underWay{}, missed: map[string]bool{}, lines: map[string]chan struct{}{},
+		under: map[string]underWay{}, missed: map[string]bool{}, lines: map[string][]*ticket{},
 		slots: make(chan struct{}, tablesAtOnce),
 	}
 }
@@ -111,31 +110,44 @@ func (w *writes) end(resource string) (missed bool) {
 	return missed
 }
 
+// ticket is a subnet's place in the line of its network.
+type ticket struct {
+	accepted bool // Azure carries out its PUT
+}
+
 // line queues a subnet behind the writes of others in its network, in the order of the calls,
-// because Azure takes one at a time. wait blocks until the subnet's turn, or until most has passed;
-// left leaves the queue.
-func (w *writes) line(id arm.ID, most time.Duration) (wait, left func()) {
+// because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
+// passed. An urgent subnet waits only nodesFor unless Azure has accepted a write ahead of it.
+// accepted notes that Azure has accepted this one; left leaves the queue.
+func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
+	network, mine := id.Parent().Key(), &ticket{}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	network, mine := id.Parent().Key(), make(chan struct{})
-	before := w.lines[network]
-	w.lines[network] = mine
-	wait = func() {
-		if before == nil {
-			return
-		}
-		timer := time.NewTimer(most)
-		defer timer.Stop()
-		select {
-		case <-before:
-		case <-timer.C:
-		}
-	}
-	return wait, func() {
-		close(mine)
+	w.lines[network] = append(w.lines[network], mine)
+	turn := func(waited time.Duration) bool {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		if w.lines[network] == mine {
+		ahead := w.lines[network][:slices.Index(w.lines[network], mine)]
+		moves := slices.ContainsFunc(ahead, func(t *ticket) bool { return t.accepted })
+		return len(ahead) == 0 || waited >= lineFor || urgent && !moves && waited >= nodesFor
+	}
+	wait = func() {
+		for began := time.Now(); !turn(time.Since(began)); {
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	accepted = func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		mine.accepted = true
+	}
+	return wait, accepted, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		rest := slices.DeleteFunc(slices.Clone(w.lines[network]), func(t *ticket) bool {
+			return t == mine
+		})
+		if w.lines[network] = rest; len(rest) == 0 {
 			delete(w.lines, network)
 		}
 	}
@@ -228,11 +240,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
 		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep the order of harm
-			most := lineFor
-			if harm[x] == 0 {
-				most = nodesFor
-			}
-			x.wait, x.left = c.k.writes.line(x.ID, most)
+			x.wait, x.accepted, x.left = c.k.writes.line(x.ID, harm[x] == 0)
 		} else {
 			x.wait, x.left = c.k.writes.slot()
 		}
@@ -328,6 +336,9 @@ func (x *write) apply(ctx context.Context) {
 			x.outcomes = append(x.outcomes, plan.Outcome{Change: change, State: plan.Planned})
 		}
 		return
+	}
+	if x.accepted != nil {
+		ctx = azure.OnAccepted(ctx, x.accepted)
 	}
 	result := x.Write(ctx, c.k.azure, c.calls)
 	x.outcomes, x.findings, x.now = result.Outcomes, result.Findings, result.After

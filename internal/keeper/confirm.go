@@ -16,6 +16,16 @@ import (
 // evidenceBelieved is how long evidence that withholds changes is reused.
 const evidenceBelieved = time.Minute
 
+// lookEvery is the longest time between two reads of a cluster's network interfaces: ten minutes,
+// and more for many clusters. So there is about one such read a minute, and one more for every 250
+// clusters.
+func (k *Keeper) lookEvery() time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := len(k.configs)
+	return max(10, time.Duration(n*250/(n+250))) * time.Minute
+}
+
 // confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans
 // again until it needs nothing more. Evidence that withholds changes is reused for a while.
 // Evidence that allows a delete, or reports a node, is read in this check; but who wrote a table
@@ -91,6 +101,7 @@ func (c *check) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p pla
 	for _, id := range read.NICs {
 		m := c.mem.clusters[id.Key()]
 		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
+		m.lookAt = m.nicsRead.Add(c.k.lookEvery())
 		maps.Copy(m.looked, p.Asked[id.Key()])
 	}
 	for _, id := range read.VNets {

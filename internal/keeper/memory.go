@@ -42,6 +42,7 @@ type memory struct {
 
 	nics     *inventory.NICs
 	nicsRead time.Time
+	lookAt   time.Time           // when they are read at the latest; zero before the first check
 	looked   map[netip.Addr]bool // the addresses that were looked up in nics
 }
 
@@ -66,7 +67,8 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 		s.Unread[id.Key()] = *m.unread
 	}
 	s.Memory[id.Key()] = &plan.Remembered{LastTable: m.lastTable, LastProven: m.lastProven,
-		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes}
+		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes,
+		LookDue: !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)}
 	known := s.Learn(id)
 	known.AKSSubnets = m.aksSubnets
 	reuse := askAgain

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -80,6 +81,43 @@ func TestLostRoute(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		if f := check(); f != nil {
 			t.Errorf("the route is back, and it says %+v", f)
+		}
+	})
+}
+
+// TestReaddressed: a node gets another address, and nothing else changes. The cloud provider leaves
+// its route as it is, and no count and no table shows that it leads nowhere. The keeper's next read
+// of the network interfaces does, and says so until the route is right.
+func TestReaddressed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.run(10*time.Second, w.demoConfig())
+		k.since(2 * time.Minute)
+		w.pauseRoutes(true) // the real one would leave the route, the emulator's writes it again
+		rows := w.get(w.demo.ClusterTable)["properties"].(object)["routes"].([]any)
+		i := slices.IndexFunc(rows, func(row any) bool {
+			return row.(object)["properties"].(object)["addressPrefix"] == "10.244.0.0/24"
+		})
+		node, _, _ := strings.Cut(rows[i].(object)["name"].(string), "____")
+		if err := w.e.Readdress(w.demo.Cluster, node); err != nil {
+			t.Fatal(err)
+		}
+		found := func(within time.Duration) (f *finding.Finding) {
+			for _, r := range k.since(within) {
+				f = of(r, finding.NodeWithoutRoute)
+			}
+			return f
+		}
+		for i, within := range []time.Duration{16 * time.Minute, time.Minute, time.Hour} {
+			if f := found(within); f == nil || f.Severity != finding.Error ||
+				!strings.Contains(strings.Join(f.Evidence, "\n"), "; its route leads to 10.42.1.4") {
+				t.Errorf("%d: %+v", i, f)
+			}
+		}
+		w.pauseRoutes(false)
+		k.since(5 * time.Minute)
+		if f := found(time.Minute); f != nil {
+			t.Errorf("the route is right, and it says %+v", f)
 		}
 	})
 }

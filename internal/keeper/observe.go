@@ -3,6 +3,7 @@ package keeper
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -102,7 +103,11 @@ func (c *check) due() (due []arm.ID, known bool) {
 func (c *check) recall() {
 	for _, config := range c.configs {
 		id := idOf(config)
-		c.mem.clusters[id.Key()].recall(c.s, id)
+		m := c.mem.clusters[id.Key()]
+		if m.lookAt.IsZero() && !c.patient {
+			m.lookAt = time.Now().Add(rand.N(c.k.lookEvery()))
+		}
+		m.recall(c.s, id)
 	}
 }
 

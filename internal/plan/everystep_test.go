@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -16,23 +17,28 @@ import (
 // machines whose routes are in sync. A step is one thing that can happen: a machine joins, leaves,
 // or gets another address or pod CIDR; the cloud provider brings its table in line, stops or
 // starts; a person sets, bends, renames or deletes a row of either table; time passes, so that rows
-// settle; or the keeper checks, with complete, partial or refused reads, and its writes succeed or
-// not. Memory is what the planner makes of it. States that differ only in names count once.
+// settle; the keeper starts again; or it checks, with complete, partial, refused or old reads, and
+// its writes succeed or not. Memory is what the planner makes of it. States that differ only in
+// names count once.
 //
-// Each check must keep the rules of TestEveryState. From each state, once nothing else happens and
+// Each check must keep the rules of TestEveryState; with old reads, in the world that they show.
+// From each state, once nothing else happens and
 // the cloud provider works, three checks must lead to:
 //
-//	heals     each machine has a route that delivers, or a finding says otherwise. If the row of the
-//	          cluster's table itself leads elsewhere, no check sees that from the tables alone
+//	heals     each machine has a route that delivers in both tables, or a finding says otherwise.
+//	          The last check reads the interfaces, as the keeper does from time to time
 //	rest      the next check changes nothing
 
 // smallStory is a state between two steps.
 type smallStory struct {
-	smallState         // without reads and memory
-	stopped    bool    // the cloud provider
-	byOther    bool    // the last write of the cluster's table was not the cluster's
-	seen       [2]int8 // rows of the cluster's table at the last check: 1 + the next hop
-	settled    [2]bool // they have been there for longer than steadyAfter
+	smallState            // without reads and memory
+	stopped    bool       // the cloud provider
+	started    bool       // no check since the keeper started
+	past       smallState // machines and rows of the cluster's table at the last check
+	looks      bool       // a read of the interfaces is due, and no earlier check has seen nodes
+	byOther    bool       // the last write of the cluster's table was not the cluster's
+	seen       [2]int8    // rows of the cluster's table at the last check: 1 + the next hop
+	settled    [2]bool    // they have been there for longer than steadyAfter
 	had        [2][3]bool
 	inSync     [2]int8 // 1 + the next hop
 }
@@ -57,6 +63,7 @@ var allSmallNames = func() (all []smallNames) {
 func (s smallStory) renamed(n smallNames) smallStory {
 	out := s
 	out.smallState = s.smallState.renamed(n.machines, n.cidrs, n.addresses)
+	out.past = s.past.renamed(n.machines, n.cidrs, n.addresses)
 	hop := func(h int8) int8 {
 		if h == 0 {
 			return 0
@@ -91,7 +98,8 @@ func (s smallStory) pack() (b [32]byte) {
 		}
 		return 0
 	}
-	values = append(values, bit(s.stopped), bit(s.byOther))
+	values = append(values, bit(s.stopped), bit(s.byOther), bit(s.started),
+		byte(s.past.machine[0]), byte(s.past.machine[1]), byte(s.past.own[0]), byte(s.past.own[1]))
 	for i := range 2 {
 		values = append(values, byte(s.seen[i]), bit(s.settled[i]), byte(s.inSync[i]))
 		for _, was := range s.had[i] {
@@ -151,7 +159,10 @@ func (s smallStory) facts(w *smallWorld) Facts {
 	f := w.facts(s.smallState)
 	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]Settled{},
 		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
-	m.Nodes.Hops = map[netip.Addr]string{}
+	m.LookDue = s.looks
+	if !s.looks && !s.started {
+		m.Nodes.Hops = map[netip.Addr]string{}
+	}
 	for c, prefix := range smallCIDR {
 		if r := s.own[c]; s.settled[c] && r.exists() && s.seen[c] == int8(1+r.address()) {
 			m.Settled[prefix] = Settled{Hop: smallAddress[r.address()]}
@@ -219,8 +230,25 @@ func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallSto
 			}
 		}
 	}
-	s.reads = 0
+	s.reads, s.started = 0, false
+	s.past = smallState{machine: s.machine, own: s.own}
 	return s, p, rules
+}
+
+// late is a check whose write begins late, while others write: the target is read now, and the
+// cluster's table and the interfaces as they were at the last check.
+func (s smallStory) late(w *smallWorld) (after smallStory, rules []string) {
+	old := s
+	old.machine, old.own = s.past.machine, s.past.own
+	after, _, rules = old.check(w, readWhole, true)
+	after.machine, after.own = s.machine, s.own
+	return after, rules
+}
+
+// restarts forgets what no history has.
+func (s *smallStory) restarts() {
+	s.started = true
+	s.seen, s.settled, s.had, s.inSync = [2]int8{}, [2]bool{}, [2][3]bool{}, [2]int8{}
 }
 
 // heals plays what must follow when nothing else happens.
@@ -233,19 +261,37 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 		s, p, broken = s.check(w, readWhole, true)
 		rules = append(rules, broken...)
 	}
-	if _, last, _ := s.check(w, readWhole, true); len(last.Changes) > 0 {
-		rules = append(rules, "rest: "+changes(last))
+	s.looks = true
+	if _, p, _ = s.check(w, readWhole, true); len(p.Changes) > 0 {
+		rules = append(rules, "rest: "+changes(p))
 	}
 	for _, m := range s.machine {
-		if !m.exists() || len(p.Findings) > 0 || s.own[m.cidr()].address() != m.address() {
+		if !m.exists() {
 			continue
 		}
-		if r := s.target[m.cidr()]; !r.exists() || r.address() != m.address() {
-			rules = append(rules, fmt.Sprintf("heals: %s has no route to %s", smallCIDR[m.cidr()],
-				smallAddress[m.address()]))
+		for _, r := range []smallRow{s.own[m.cidr()], s.target[m.cidr()]} {
+			if (!r.exists() || r.address() != m.address()) && !says(p, m, r) {
+				rules = append(rules, fmt.Sprintf("heals: %s has no route to %s",
+					smallCIDR[m.cidr()], smallAddress[m.address()]))
+			}
 		}
 	}
 	return rules
+}
+
+// says reports whether a finding names the pod CIDR of a machine, its address, or where its route
+// leads instead.
+func says(p Plan, m smallMachine, r smallRow) bool {
+	names := []string{smallCIDR[m.cidr()].String(), smallAddress[m.address()].String()}
+	if r.exists() {
+		names = append(names, smallAddress[r.address()].String())
+	}
+	return slices.ContainsFunc(p.Findings, func(f finding.Finding) bool {
+		text := f.Message + strings.Join(f.Evidence, "\n")
+		return slices.ContainsFunc(names, func(name string) bool {
+			return strings.Contains(text, name)
+		})
+	})
 }
 
 // smallSteps are all steps.
@@ -297,7 +343,11 @@ func smallSteps() (steps []smallStep) {
 				}})
 		}
 	}
-	return steps
+	add(func(s *smallStory) bool { s.restarts(); return true }, "the keeper starts again")
+	return append(steps, smallStep{"a check with old reads", func(w *smallWorld, s smallStory) (
+		smallStory, []string) {
+		return s.late(w)
+	}})
 }
 
 // TestEveryStep plays steps from two machines in sync. ROUTEKEEPER_STATES is the number of states.
@@ -313,10 +363,7 @@ func TestEveryStep(t *testing.T) {
 		step   string
 	}
 	w, steps := newSmallWorld(t), smallSteps()
-	start := smallStory{smallState: smallState{machine: [2]smallMachine{1, 4}}}
-	start.provide()
-	start, _, _ = start.check(w, readWhole, true)
-	start, _, _ = start.check(w, readWhole, true)
+	start := inStep(w)
 	states := []visited{{start, -1, ""}}
 	known := map[[32]byte]bool{start.key(): true}
 	tell := func(i int, last, rule string, s smallStory) {
@@ -325,7 +372,8 @@ func TestEveryStep(t *testing.T) {
 			story = append(story, states[i].step)
 		}
 		slices.Reverse(story)
-		t.Errorf("%s\nafter:%s\n  %s\nfrom then on:\n%s", rule, strings.Join(story, "\n  "), last, s)
+		t.Errorf("%s, in this state:\n%s\nTo replay it, add to TestStories:\n{%q},", rule, s,
+			append(story[1:], last))
 	}
 	broken := map[string]int{}
 	deepest := 0
@@ -357,4 +405,54 @@ func TestEveryStep(t *testing.T) {
 		depth++
 	}
 	t.Logf("%d states, %d steps deep; broken: %v", len(states), depth, broken)
+}
+
+// inStep is the state in which stories begin: two machines, and both tables have their routes.
+func inStep(w *smallWorld) smallStory {
+	s := smallStory{smallState: smallState{machine: [2]smallMachine{1, 4}}}
+	s.provide()
+	s, _, _ = s.check(w, readWhole, true)
+	s, _, _ = s.check(w, readWhole, true)
+	return s
+}
+
+// TestStories replays stories, which TestEveryStep reaches only with many states: the attacks that
+// once bent or deleted a route, and what they become after a restart or with old reads.
+func TestStories(t *testing.T) {
+	const check, again = "a check reads all; its writes succeed: true", "the keeper starts again"
+	own := func(name, cidr, address int) string {
+		return fmt.Sprintf("a person sets in the cluster's table, for %s: %s", smallCIDR[cidr],
+			smallRoute(cidr, smallRow(1+name*3+address)))
+	}
+	const stopped, passes = "the cloud provider stops, or starts", "time passes"
+	for _, story := range [][]string{
+		// Two next hops are exchanged.
+		{own(0, 0, 1), own(1, 1, 0), check, passes, check},
+		{own(0, 0, 1), own(1, 1, 0), again, check, passes, check},
+		{own(0, 0, 1), own(1, 1, 0), "a check with old reads", check, again, check},
+		// A stranger's row in the cluster's table.
+		{own(byPerson, 0, 2), check, passes, check, again, check},
+		// The node has another row while the cloud provider cannot write.
+		{stopped, own(0, 1, 0), check, passes, check, again, passes, check},
+		{stopped, own(0, 1, 0), own(0, 0, 0), check, passes, check},
+		// An address goes to the next machine, and an older table comes back.
+		{"machine 0 leaves", passes, check, "machine 1 has 10.240.0.4 and 10.244.1.0/24", check,
+			own(0, 0, 0), check, again, check, passes, check},
+		// A node has another address, while nothing else changes.
+		{"machine 0 has 10.240.0.6 and 10.244.0.0/24", check, passes, check, again, check},
+	} {
+		w, s, steps := newSmallWorld(t), smallStory{}, smallSteps()
+		s = inStep(w)
+		for n, name := range story {
+			i := slices.IndexFunc(steps, func(step smallStep) bool { return step.name == name })
+			if i < 0 {
+				t.Fatalf("there is no step %q", name)
+			}
+			var rules []string
+			s, rules = steps[i].do(w, s)
+			if rules = append(rules, s.heals(w)...); len(rules) > 0 {
+				t.Errorf("%q, step %d:\n%s\n%s", story, n, strings.Join(rules, "\n"), s)
+			}
+		}
+	}
 }

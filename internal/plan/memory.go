@@ -76,6 +76,8 @@ type Remembered struct {
 	// Had are pod routes that the cluster's route table has or had. In a target they are the
 	// cluster's, whatever their names.
 	Had map[Pair]bool
+	// LookDue is set if no network interface of the cluster's nodes was read for a long time.
+	LookDue bool
 	// Nodes are the nodes and their routes as the previous check left them.
 	Nodes NodeRoutes
 	// NICs were read by an earlier check; nil if none did. They can withhold a change, but

@@ -13,7 +13,8 @@ import (
 )
 
 // How it works: nodes without a route. A pool counts more nodes than have a route, and the network
-// interfaces show which node lacks one. When it is reported:
+// interfaces show which node lacks one. Counts do not show a node that got another address while
+// its route stayed, so the interfaces are also read from time to time. When it is reported:
 //
 //	what the checks saw                       reported
 //	----------------------------------------  ---------------------------------------------------
@@ -23,6 +24,7 @@ import (
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
 //	its route leads to another address now    as a lost route, if its interface lacks the address
+//	it has another address now                after joining: the cloud provider repairs no next hop
 //
 // Machines beyond their pool's count are not reported: they are surge nodes, leaving or
 // deallocated. A reported node stays reported until it has its route or is gone.
@@ -115,7 +117,7 @@ func (w *planning) nodes(v *clusterState) {
 	var reported []unrouted
 	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
-		anyLost(before) || before.Crossed
+		len(before.Lacks) > 0 || before.Crossed || w.s.Memory.Of(v.cluster.ID).LookDue
 	if len(families) > 0 && suspect {
 		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
@@ -179,16 +181,6 @@ func moved(now, before map[netip.Addr]string) bool {
 	}
 	for hop, node := range now {
 		if _, had := before[hop]; !had && left[node] {
-			return true
-		}
-	}
-	return false
-}
-
-// anyLost reports whether a node had lost its route at the previous check.
-func anyLost(before NodeRoutes) bool {
-	for _, lack := range before.Lacks {
-		if lack.Lost {
 			return true
 		}
 	}
