@@ -61,11 +61,11 @@ func (c *check) recallTables(ctx context.Context) error {
 		if !was.of(s.Snapshot, cluster) {
 			continue
 		}
-		if m.nodes.Hops == nil { // before the first check of its nodes
-			m.nodes.Lacks = was.Lacks
+		if m.Nodes.Hops == nil { // before the first check of its nodes
+			m.Nodes.Lacks = was.Lacks
 			m.recall(s, id)
 		}
-		if m.lastTable != "" || was.Table == "" {
+		if m.LastTable != "" || was.Table == "" {
 			continue
 		}
 		if err := c.read(ctx, s.Snapshot, inventory.Wanted{
@@ -85,7 +85,7 @@ func (c *check) recallTables(ctx context.Context) error {
 			c.k.log.Warn("a node subnet has another route table than before the restart",
 				"cluster", config.Metadata.Name, "table", string(was.Table))
 		}
-		m.lastTable, m.lastProven, m.recalled = was.Table, was.Proven && agrees, !agrees
+		m.LastTable, m.LastProven, m.Recalled = was.Table, was.Proven && agrees, !agrees
 		m.recall(s, id)
 	}
 	return nil
@@ -134,9 +134,9 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		if cluster == nil {
 			continue // not seen this time: what is known stays
 		}
-		now := Lasting{Table: m.lastTable, Proven: m.lastProven, NodeGroup: cluster.NodeGroup(),
+		now := Lasting{Table: m.LastTable, Proven: m.LastProven, NodeGroup: cluster.NodeGroup(),
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
-			Lacks:   m.nodes.Lacks}
+			Lacks:   m.Nodes.Lacks}
 		if now.Table == "" && before.of(s, cluster) {
 			now.Table, now.Proven = before.Table, before.Proven
 		}

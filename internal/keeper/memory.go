@@ -20,25 +20,14 @@ type memory struct {
 	incomplete bool              // the node subnets that AKS created could not be listed
 	read       time.Time         // when these were last read
 
-	lastTable  arm.ID
-	lastProven bool           // shown by what the cluster itself did
-	subnets    []netip.Prefix // of all node subnets ever seen
+	plan.Remembered
 	aksSubnets []arm.ID
-	inSync     map[string]map[netip.Prefix]netip.Addr // as plan.Remembered.InSync
-	laid       Lasting                                // from before the restart, not checked yet
-	// lastTable is from before the restart, not confirmed since
-	recalled bool
+	laid       Lasting // from before the restart, not checked yet
 
 	// what was read to find the cluster's route table, and when
 	asked   time.Time
 	found   inventory.Known
 	refused bool // the activity log or a list could not be read
-
-	// next hops in its table, and since when which prefixes lead to them
-	hops  map[netip.Addr]ledBy
-	noted time.Time          // when hops was noted
-	had   map[plan.Pair]bool // as plan.Remembered.Had
-	nodes plan.NodeRoutes    // as of the last check
 
 	nics     *inventory.NICs
 	nicsRead time.Time
@@ -53,9 +42,6 @@ const (
 	// askAgain is how long an answer of the activity log that led to no table is reused. A refused
 	// read is tried again after retryCluster: a role that was assigned late is noticed soon.
 	askAgain = 10 * time.Minute
-	// steadyAfter is longer than a cloud provider takes to repair its table: it trusts its cache
-	// for two minutes and writes in batches of 30 seconds (docs/azure.md).
-	steadyAfter = 5 * time.Minute
 )
 
 // recall adds what is remembered of a cluster to a check's facts.
@@ -66,9 +52,10 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	if m.unread != nil {
 		s.Unread[id.Key()] = *m.unread
 	}
-	s.Memory[id.Key()] = &plan.Remembered{LastTable: m.lastTable, LastProven: m.lastProven,
-		Subnets: m.subnets, InSync: m.inSync, Had: m.had, Nodes: m.nodes,
-		LookDue: !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)}
+	remembered := m.Remembered
+	remembered.NICs, remembered.Asked = nil, nil // confirm adds them, while they are young
+	remembered.LookDue = !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)
+	s.Memory[id.Key()] = &remembered
 	known := s.Learn(id)
 	known.AKSSubnets = m.aksSubnets
 	reuse := askAgain
@@ -95,104 +82,29 @@ func (m *memory) subnetsMissed() bool {
 func (m *memory) forgetNetwork() {
 	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
 	// nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, subnets: m.subnets, had: m.had}
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read,
+		Remembered: plan.Remembered{Subnets: m.Subnets, Had: m.Had}}
 }
 
-// ledBy says which prefixes lead to a next hop in a cluster's route table, and since when. After is
-// the time of the last check that did not see this, or of the first check of all.
-type ledBy struct {
-	prefixes     []netip.Prefix
-	since, after time.Time
-}
-
-// timeSources notes since when each next hop in the clusters' route tables has had its prefixes,
-// and which routes these tables had.
-func (c *check) timeSources(planner *plan.Planner) {
+// note remembers what was read, and adds it to the check's facts.
+func (c *check) note(planner *plan.Planner) {
 	for _, config := range c.configs {
 		id := idOf(config)
-		m, known := c.mem.clusters[id.Key()], c.s.Memory.Of(id)
-		if _, routes := planner.Source(id); routes != nil {
-			m.noteSource(routes, time.Now())
-			m.had = planner.Had(id)
-			known.Had = m.had
-		}
-		known.Settled = m.settled(time.Now())
+		known := planner.Note(id, time.Now())
+		c.mem.clusters[id.Key()].Remembered = known
 		c.s.Memory[id.Key()] = &known
 	}
 }
 
-// noteSource notes the routes of the cluster's route table.
-func (m *memory) noteSource(routes map[netip.Prefix]inventory.Route, now time.Time) {
-	led := map[netip.Addr][]netip.Prefix{}
-	for prefix, r := range routes {
-		led[r.Hop] = append(led[r.Hop], prefix)
-	}
-	hops := make(map[netip.Addr]ledBy, len(led))
-	for hop, prefixes := range led {
-		was, there := m.hops[hop]
-		if inventory.SortPrefixes(prefixes); !there || !slices.Equal(was.prefixes, prefixes) {
-			was = ledBy{prefixes, now, m.noted}
-			if m.noted.IsZero() {
-				was.after = now
-			}
-		}
-		hops[hop] = was
-	}
-	m.hops, m.noted = hops, now
-}
-
-// settled is plan.Remembered.Settled. A table that is known only from before a restart settles
-// nothing.
-func (m *memory) settled(now time.Time) map[netip.Prefix]plan.Settled {
-	if m.recalled {
-		return nil
-	}
-	routes := map[netip.Prefix]plan.Settled{}
-	for hop, led := range m.hops {
-		if now.Sub(led.since) >= steadyAfter {
-			for _, prefix := range led.prefixes {
-				routes[prefix] = plan.Settled{Hop: hop, After: led.after}
-			}
-		}
-	}
-	return routes
-}
-
-// rememberTrue remembers which routes of the targets are correct.
-func (c *check) rememberTrue(planner *plan.Planner, p plan.Plan) {
+// remember stores what the next check needs.
+func (c *check) remember(planner *plan.Planner, p plan.Plan) {
 	for _, config := range c.configs {
 		id := idOf(config)
-		c.mem.clusters[id.Key()].inSync = planner.InSync(id, p)
-	}
-}
-
-// remember stores what the next check needs: each cluster's table, all node subnets it ever had,
-// and its nodes.
-func (c *check) remember(p plan.Plan) {
-	s := c.s
-	for i := range c.configs {
-		id := idOf(c.configs[i])
 		m := c.mem.clusters[id.Key()]
-		if nodes, checked := p.Nodes[id.Key()]; checked {
-			m.nodes = nodes
+		m.Remembered = planner.Remember(id, p)
+		if c.s.Cluster(id) != nil {
+			c.k.owned(id.Key(), m.LastTable)
 		}
-		cluster := s.Cluster(id)
-		if cluster == nil {
-			continue
-		}
-		m.subnets = s.NodePrefixesEver(cluster)
-		d := plan.Discover(s, &c.configs[i], c.taken)
-		m.recalled = m.recalled && !d.Proven && m.lastTable.Equal(d.Table)
-		switch table := s.Table(d.Table); {
-		case s.Unread[d.Table.Key()].Absent:
-			m.lastTable, m.lastProven = "", false // gone: from now on associations count
-		case table == nil, d.Doubtful:
-			// A wrong table may have been put on the subnets before this keeper saw them. Do not
-			// remember it, because the keeper would then defend it against the correct one.
-		case d.Proven || plan.LeadsToNodes(s, &c.configs[i], table):
-			m.lastTable, m.lastProven = d.Table, d.Proven
-		}
-		c.k.owned(id.Key(), m.lastTable)
 	}
 }
 

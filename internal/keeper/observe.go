@@ -34,7 +34,7 @@ func (c *check) missed() bool {
 	for _, config := range c.configs {
 		m := c.mem.clusters[keyOf(config)]
 		sourceMissed := c.mem.trouble > 0 && m.cluster != nil && m.cluster.Kubenet() &&
-			m.lastTable == ""
+			m.LastTable == ""
 		if m.subnetsMissed() || sourceMissed {
 			return true
 		}

@@ -1,7 +1,6 @@
 package keeper
 
 import (
-	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +9,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestReimagedNodes: all nodes come back with other pod CIDRs and the same addresses. The new
@@ -87,45 +85,6 @@ func TestLogHangs(t *testing.T) {
 	})
 }
 
-// TestSettled: a route of the cluster's table settles when no other prefix has led to its next hop
-// for five minutes, separately for each next hop. In a table known only from before a restart none
-// does.
-func TestSettled(t *testing.T) {
-	start := time.Now()
-	m := &memory{}
-	note := func(after time.Duration, routes ...string) []string {
-		table := map[netip.Prefix]inventory.Route{}
-		for _, r := range routes {
-			prefix, hop, _ := strings.Cut(r, " ")
-			table[netip.MustParsePrefix(prefix)] = inventory.Route{Hop: netip.MustParseAddr(hop)}
-		}
-		m.noteSource(table, start.Add(after))
-		var out []string
-		for prefix, row := range m.settled(start.Add(after)) {
-			out = append(out, prefix.String()+" "+row.Hop.String())
-		}
-		slices.Sort(out)
-		return out
-	}
-	expect := func(got []string, want ...string) {
-		t.Helper()
-		if !slices.Equal(got, want) {
-			t.Errorf("settled %q, want %q", got, want)
-		}
-	}
-	const a, b, odd = "10.244.0.0/24 10.42.1.4", "10.244.1.0/24 10.42.1.5", "10.244.9.0/24 " +
-		"10.42.1.5"
-	expect(note(0, a, b, odd))
-	expect(note(4*time.Minute, a, b, odd))
-	expect(note(5*time.Minute, a, b), a) // b has one prefix less
-	expect(note(9*time.Minute, a, b), a)
-	expect(note(10*time.Minute, a, b), a, b)
-	expect(note(11*time.Minute, b), b)
-	expect(note(12*time.Minute, a, b), b) // a was absent
-	m.recalled = true
-	expect(note(30*time.Minute, a, b))
-}
-
 // TestSettledAcrossRestart: a restart forgets which routes had settled. A stale route whose node
 // has another pod CIDR goes once the activity log shows all writes until then, and the last of them
 // is the cluster's.
@@ -138,7 +97,7 @@ func TestSettledAcrossRestart(t *testing.T) {
 				store := paper{}
 				k := w.keepWith(store)
 				w.reconcile(k)
-				time.Sleep(steadyAfter)
+				time.Sleep(5 * time.Minute) // its rows have settled
 				w.reconcile(k)
 				w.edit(w.demo.GatewayTable, func(p object) {
 					p["routes"] = append(p["routes"].([]any),

@@ -45,7 +45,7 @@ func (k *Keeper) Prune(
 // The next check counts them as the cluster's, even if the cluster is gone.
 func (k *Keeper) Remember(cluster arm.ID, had map[plan.Pair]bool) {
 	if m := k.wholeGroup().mem.clusters[cluster.Key()]; m != nil {
-		m.had = had
+		m.Had = had
 	}
 }
 

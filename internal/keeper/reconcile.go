@@ -125,8 +125,7 @@ func (c *check) reconcile(ctx context.Context) error {
 		return ctx.Err()
 	}
 	c.sources = planner.Sources
-	c.remember(p)
-	c.rememberTrue(planner, p)
+	c.remember(planner, p)
 	c.storeLasting(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
@@ -178,7 +177,7 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 // plan plans, and reads what the plan still needs.
 func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 	planner := plan.Among(c.s, c.configs, c.taken)
-	c.timeSources(planner)
+	c.note(planner)
 	p := planner.Plan()
 	if again := c.doubted(p); len(again) > 0 {
 		c.forget(again)
@@ -189,7 +188,7 @@ func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
 			return nil, p, err
 		}
 		planner = plan.Among(c.s, c.configs, c.taken)
-		c.timeSources(planner)
+		c.note(planner)
 		p = planner.Plan()
 	}
 	p, err := c.confirm(ctx, c.s.Snapshot, planner, p)

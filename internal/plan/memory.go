@@ -62,6 +62,8 @@ type Remembered struct {
 	// LastProven is set if the cluster's own actions, and not only an association, identified that
 	// table.
 	LastProven bool
+	// Recalled is set if LastTable is from before a restart, and nothing has confirmed it since.
+	Recalled bool
 	// Subnets are the prefixes of all node subnets that the cluster was seen with, including those
 	// of removed pools: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
@@ -73,6 +75,10 @@ type Remembered struct {
 	// other prefix has led to the same next hop for longer than the cloud provider needs to repair
 	// its table.
 	Settled map[netip.Prefix]Settled
+	// hops are the next hops in the table, and since when which prefixes lead to them; noted is
+	// when they were noted.
+	hops  map[netip.Addr]ledBy
+	noted time.Time
 	// Had are pod routes that the cluster's route table has or had. In a target they are the
 	// cluster's, whatever their names.
 	Had map[Pair]bool

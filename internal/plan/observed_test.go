@@ -72,7 +72,7 @@ func TestObservedRepair(t *testing.T) {
 	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5",
 		"n2 10.244.2.0/24 10.240.0.6")
 	planner := New(w.s, w.configs)
-	w.remembered(clusterA).InSync = planner.InSync(clusterA, planner.Plan())
+	w.remembered(clusterA).InSync = planner.inSync(clusterA, planner.Plan())
 	w.table(gateway, "n0 10.244.0.0/24 10.1.0.4", "n1 10.244.1.0/24 10.240.0.5",
 		"n2 10.244.2.0/24 10.240.0.6")
 	for range 3 {
@@ -81,7 +81,7 @@ func TestObservedRepair(t *testing.T) {
 		if len(p.OnlyObserved) != 1 || !p.OnlyObserved[0].Repair {
 			t.Fatalf("observed %+v", p.OnlyObserved)
 		}
-		w.remembered(clusterA).InSync = planner.InSync(clusterA, p)
+		w.remembered(clusterA).InSync = planner.inSync(clusterA, p)
 	}
 }
 
