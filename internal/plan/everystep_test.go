@@ -34,10 +34,11 @@ import (
 type smallStory struct {
 	smallState            // without reads and memory
 	stopped    bool       // the cloud provider
+	byOther    bool       // the last write of the cluster's table was not the cluster's
+	edited     [2]bool    // rows of the cluster's table that a person set
 	started    bool       // no check since the keeper started
 	past       smallState // machines and rows of the cluster's table at the last check
 	looks      bool       // a read of the interfaces is due, and no earlier check has seen nodes
-	byOther    bool       // the last write of the cluster's table was not the cluster's
 	seen       [2]int8    // rows of the cluster's table at the last check: 1 + the next hop
 	settled    [2]bool    // they have been there for longer than steadyAfter
 	had        [2][3]bool
@@ -73,6 +74,7 @@ func (s smallStory) renamed(n smallNames) smallStory {
 	}
 	for i, c := range n.cidrs {
 		out.seen[c], out.settled[c], out.inSync[c] = hop(s.seen[i]), s.settled[i], hop(s.inSync[i])
+		out.edited[c] = s.edited[i]
 		for a, was := range s.had[i] {
 			out.had[c][n.addresses[a]] = was
 		}
@@ -102,7 +104,8 @@ func (s smallStory) pack() (b [32]byte) {
 	values = append(values, bit(s.stopped), bit(s.byOther), bit(s.started),
 		byte(s.past.machine[0]), byte(s.past.machine[1]), byte(s.past.own[0]), byte(s.past.own[1]))
 	for i := range 2 {
-		values = append(values, byte(s.seen[i]), bit(s.settled[i]), byte(s.inSync[i]))
+		values = append(values, byte(s.seen[i]), bit(s.settled[i]), byte(s.inSync[i]),
+			bit(s.edited[i]))
 		for _, was := range s.had[i] {
 			values = append(values, bit(was))
 		}
@@ -141,6 +144,9 @@ func (s *smallStory) provide() {
 		if was := s.own[m.cidr()]; was.exists() && was.name() == i {
 			own[m.cidr()] = was
 		}
+	}
+	for c := range own {
+		s.edited[c] = s.edited[c] && own[c] == s.own[c]
 	}
 	if own != s.own {
 		s.own, s.byOther = own, false
@@ -252,7 +258,7 @@ func (s smallStory) ahead() bool {
 		return false
 	}
 	for c, r := range s.own {
-		if r.exists() && r.name() != byPerson {
+		if r.exists() && r.name() != byPerson && !s.edited[c] {
 			if m := s.machine[r.name()]; m.exists() && m.cidr() != c {
 				return true
 			}
@@ -344,12 +350,20 @@ func smallSteps() (steps []smallStep) {
 		}
 	}
 	add(func(s *smallStory) bool { s.provide(); return true }, "the cloud provider writes")
-	add(func(s *smallStory) bool { s.stopped = !s.stopped; return true },
-		"the cloud provider stops, or starts")
+	add(func(s *smallStory) bool { s.byOther = false; return !s.stopped },
+		"the cloud provider writes another route, from an older read")
+	add(func(s *smallStory) bool {
+		s.provide()
+		s.stopped = !s.stopped
+		return true
+	}, "the cloud provider stops, or starts")
 	add(func(s *smallStory) bool { s.wait(); return true }, "time passes")
 	for c := range 2 {
 		for r := range smallRow(smallRows) {
-			add(func(s *smallStory) bool { s.own[c], s.byOther = r, true; return true },
+			add(func(s *smallStory) bool {
+				s.own[c], s.byOther, s.edited[c] = r, true, true
+				return true
+			},
 				"a person sets in the cluster's table, for %s: %s", smallCIDR[c], smallRoute(c, r))
 			add(func(s *smallStory) bool { s.target[c] = r; return true },
 				"a person sets in the target, for %s: %s", smallCIDR[c], smallRoute(c, r))
@@ -450,6 +464,7 @@ func TestStories(t *testing.T) {
 		return fmt.Sprintf("a person sets in the cluster's table, for %s: %s", smallCIDR[cidr],
 			smallRoute(cidr, smallRow(1+name*3+address)))
 	}
+	const older = "the cloud provider writes another route, from an older read"
 	const stopped, passes = "the cloud provider stops, or starts", "time passes"
 	for _, story := range [][]string{
 		// Two next hops are exchanged.
@@ -461,6 +476,10 @@ func TestStories(t *testing.T) {
 		// The node has another row while the cloud provider cannot write.
 		{stopped, own(0, 1, 0), check, passes, check, again, passes, check},
 		{stopped, own(0, 1, 0), own(0, 0, 0), check, passes, check},
+		// The pod CIDRs of two nodes are exchanged, and the cloud provider has not noticed yet.
+		{own(0, 1, 0), own(1, 0, 1), check, older, check, passes, check},
+		{own(0, 1, 0), own(1, 0, 1), older, check, again, check, passes, check},
+		{own(0, 1, 0), older, check},
 		// An address goes to the next machine, and an older table comes back.
 		{"machine 0 leaves", passes, check, "machine 1 has 10.240.0.4 and 10.244.1.0/24", check,
 			own(0, 0, 0), check, again, check, passes, check},
