@@ -28,16 +28,16 @@ func TestRepairsBeforePolls(t *testing.T) {
 					Path: "(routeTables|virtualNetworks|managedClusters)$", Count: -1, Status: 403,
 					Code: "AuthorizationFailed"})
 				configs := []v1alpha1.ClusterRoutes{w.demoConfig()}
-				for i := range 80 {
+				for i := range 60 {
 					c := w.addCluster(fmt.Sprintf("c%d", i), fmt.Sprint(12+i))
 					configs = append(configs, configure(fmt.Sprintf("c%d", i), c.cluster, c.target))
 				}
 				k := w.run(time.Second, configs...)
-				k.since(5 * time.Minute)
+				k.since(90 * time.Second)
 				since := w.mark()
-				k.since(time.Minute)
-				if n := len(since()); n < 400 {
-					t.Fatalf("polls take %d calls a minute: that drains nothing", n)
+				k.since(30 * time.Second)
+				if n := len(since()); n < 300 {
+					t.Fatalf("polls take %d calls in half a minute: that drains nothing", n)
 				}
 				for i := range 4 {
 					subnet := w.demo.NodeSubnet
