@@ -30,46 +30,46 @@ func (k *Keeper) lookEvery() time.Duration {
 // again until it needs nothing more. Evidence that withholds changes is reused for a while.
 // Evidence that allows a delete, or reports a node, is read in this check; but who wrote a table
 // last holds as long as the table has the same ETag.
-func (c *check) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner,
+func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner,
 	p plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
 	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
 		if p.Need.Empty() {
 			break
 		}
-		need, recalled := c.unbelieved(s, p.Need)
+		need, recalled := o.unbelieved(s, p.Need)
 		if need.Empty() && !recalled {
 			break // the rest was read a moment ago and did not help
 		}
-		if err := c.placeTargets(ctx, s, need.Subnets); err != nil {
+		if err := o.placeTargets(ctx, s, need.Subnets); err != nil {
 			return p, err
 		}
-		counted, err := c.refresh(ctx, s, need.NICs)
+		counted, err := o.refresh(ctx, s, need.NICs)
 		if err != nil {
 			return p, err
 		}
-		if err := c.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
+		if err := o.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
 			Tables: need.Tables, Writers: need.Writers}); err != nil {
 			return p, err
 		}
-		c.mem.noteWriters(s, need.Writers)
+		o.mem.noteWriters(s, need.Writers)
 		read.NICs = append(read.NICs, need.NICs...)
 		read.VNets = append(read.VNets, need.VNets...)
 		p = planner.Plan()
 	}
-	c.noteEvidence(s, read, p)
+	o.noteEvidence(s, read, p)
 	return p, nil
 }
 
 // unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
 // from memory. Recently read NICs are recalled. A recently read network is not read again, so a
 // route whose node cannot be proven gone costs little.
-func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted,
+func (o *observation) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted,
 	recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.Writers {
 		table := s.Table(id)
-		if seen, known := c.mem.writers[id.Key()]; known && table != nil && table.ETag != "" &&
+		if seen, known := o.mem.writers[id.Key()]; known && table != nil && table.ETag != "" &&
 			seen.etag == table.ETag && time.Since(seen.at) < seen.believed() {
 			s.Writers[id.Key()], recalled = seen.Writer, true
 		} else {
@@ -77,19 +77,19 @@ func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read i
 		}
 	}
 	for _, id := range need.NICs {
-		m := c.mem.clusters[id.Key()]
-		known := c.s.Memory.Of(id)
+		m := o.mem.clusters[id.Key()]
+		known := o.s.Memory.Of(id)
 		if s.Known(id).NICs == nil && known.NICs == nil && m.nics != nil &&
 			time.Since(m.nicsRead) < evidenceBelieved {
 			known.NICs, known.Asked = m.nics, m.looked
-			c.s.Memory[id.Key()], recalled = &known, true
+			o.s.Memory[id.Key()], recalled = &known, true
 		} else {
 			read.NICs = append(read.NICs, id)
 		}
 	}
 	for _, id := range need.VNets {
-		if seen, known := c.mem.places[c.placeOf(id)]; !known ||
-			time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(c.began) {
+		if seen, known := o.mem.places[o.placeOf(id)]; !known ||
+			time.Since(seen.at) >= evidenceBelieved || !seen.at.Before(o.began) {
 			read.VNets = append(read.VNets, id)
 		}
 	}
@@ -97,15 +97,15 @@ func (c *check) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read i
 }
 
 // noteEvidence remembers what was read to prove changes, and when.
-func (c *check) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p plan.Plan) {
+func (o *observation) noteEvidence(s *inventory.Snapshot, read inventory.Wanted, p plan.Plan) {
 	for _, id := range read.NICs {
-		m := c.mem.clusters[id.Key()]
+		m := o.mem.clusters[id.Key()]
 		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
-		m.lookAt = m.nicsRead.Add(c.k.lookEvery())
+		m.lookAt = m.nicsRead.Add(o.k.lookEvery())
 		maps.Copy(m.looked, p.Asked[id.Key()])
 	}
 	for _, id := range read.VNets {
-		c.mem.places[c.placeOf(id)] = seenAt{at: time.Now()}
+		o.mem.places[o.placeOf(id)] = seenAt{at: time.Now()}
 	}
 }
 
@@ -143,26 +143,26 @@ func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
 }
 
 // placeOf is the key under which the time of a network's last read is stored for this group.
-func (c *check) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(c.configs[0]) }
+func (o *observation) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(o.configs[0]) }
 
 // placeTargets adds the subnets of targets to the snapshot. It reuses subnets for as long as a
 // cluster's document.
-func (c *check) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
+func (o *observation) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
 	var read []arm.ID
 	for _, id := range subnets {
-		if seen, known := c.mem.places[id.Key()]; known &&
-			time.Since(seen.at) < c.k.opts.ClusterInterval {
+		if seen, known := o.mem.places[id.Key()]; known &&
+			time.Since(seen.at) < o.k.opts.ClusterInterval {
 			s.Subnets[id.Key()] = seen.subnet
 		} else {
 			read = append(read, id)
 		}
 	}
-	if err := c.read(ctx, s, inventory.Wanted{Subnets: read}); err != nil {
+	if err := o.read(ctx, s, inventory.Wanted{Subnets: read}); err != nil {
 		return err
 	}
 	for _, id := range read {
 		if subnet := s.Subnet(id); subnet != nil {
-			c.mem.places[id.Key()] = seenAt{subnet, time.Now()}
+			o.mem.places[id.Key()] = seenAt{subnet, time.Now()}
 		}
 	}
 	return nil
@@ -177,13 +177,13 @@ type seenAt struct {
 // refresh reads cluster documents that are older than this check, and returns the clusters with a
 // fresh document. Its node counts show whether the NIC lists are complete. Without it, NICs prove
 // nothing.
-func (c *check) refresh(ctx context.Context, s *inventory.Snapshot,
+func (o *observation) refresh(ctx context.Context, s *inventory.Snapshot,
 	clusters []arm.ID) (counted []arm.ID, err error) {
 	old := slices.DeleteFunc(slices.Clone(clusters), func(id arm.ID) bool {
-		return !c.mem.clusters[id.Key()].read.Before(c.began)
+		return !o.mem.clusters[id.Key()].read.Before(o.began)
 	})
 	fresh := inventory.NewSnapshot()
-	if err := c.read(ctx, fresh, inventory.Wanted{Clusters: old}); err != nil {
+	if err := o.read(ctx, fresh, inventory.Wanted{Clusters: old}); err != nil {
 		return nil, err
 	}
 	for _, id := range clusters {
@@ -197,9 +197,9 @@ func (c *check) refresh(ctx context.Context, s *inventory.Snapshot,
 					id.Short(), u.Reason())}
 			continue
 		default:
-			cluster = cluster.Leaving(c.mem.clusters[id.Key()].cluster)
+			cluster = cluster.Leaving(o.mem.clusters[id.Key()].cluster)
 			s.Clusters[id.Key()] = cluster
-			c.mem.clusters[id.Key()].cluster = cluster
+			o.mem.clusters[id.Key()].cluster = cluster
 		}
 		counted = append(counted, id)
 	}

@@ -46,12 +46,12 @@ func (k *Keeper) lasting() map[string]Lasting {
 // restart must not make a copy on the node subnets the cluster's table. If the subnets have another
 // table, the stored one is only what was known last, and the activity log decides (plan.Discover).
 // Every delete that relies on such a table needs proof by NICs.
-func (c *check) recallTables(ctx context.Context) error {
-	s := c.s
-	for i := range c.configs {
-		config := &c.configs[i]
+func (o *observation) recallTables(ctx context.Context) error {
+	s := o.s
+	for i := range o.configs {
+		config := &o.configs[i]
 		id := idOf(*config)
-		m, cluster := c.mem.clusters[id.Key()], s.Cluster(id)
+		m, cluster := o.mem.clusters[id.Key()], s.Cluster(id)
 		if m.laid.NodeGroup == "" || cluster == nil ||
 			!allSeen(s.Snapshot, s.NodeSubnetIDs(cluster)) {
 			continue
@@ -68,7 +68,7 @@ func (c *check) recallTables(ctx context.Context) error {
 		if m.LastTable != "" || was.Table == "" {
 			continue
 		}
-		if err := c.read(ctx, s.Snapshot, inventory.Wanted{
+		if err := o.read(ctx, s.Snapshot, inventory.Wanted{
 			Tables: observe.Untried(s.Snapshot, []arm.ID{was.Table})}); err != nil {
 			return err
 		}
@@ -82,7 +82,7 @@ func (c *check) recallTables(ctx context.Context) error {
 			continue
 		}
 		if !agrees && hasAnother(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table) {
-			c.k.log.Warn("a node subnet has another route table than before the restart",
+			o.k.log.Warn("a node subnet has another route table than before the restart",
 				"cluster", config.Metadata.Name, "table", string(was.Table))
 		}
 		m.LastTable, m.LastProven, m.Recalled = was.Table, was.Proven && agrees, !agrees

@@ -31,35 +31,35 @@ const countFor = 250 * time.Millisecond
 // readNodes adds the nodes of the clusters with source Nodes to what was read. While Run runs, they
 // are followed, and a change triggers a check; the check then finds them in memory. The nodes of
 // other clusters are followed while they migrate.
-func (c *check) readNodes(ctx context.Context) {
-	if c.k.opts.Nodes == nil {
+func (o *observation) readNodes(ctx context.Context) {
+	if o.k.opts.Nodes == nil {
 		return
 	}
 	var reading sync.WaitGroup
 	var mu sync.Mutex
-	for i := range c.configs {
-		cluster := c.s.Cluster(idOf(c.configs[i]))
-		fromNodes := c.configs[i].Spec.Source == v1alpha1.SourceNodes
-		counted := !fromNodes && cluster != nil && cluster.Migrating && !c.patient
-		c.k.count(idOf(c.configs[i]).Key(), counted)
-		if cluster == nil || !fromNodes && !counted || !plan.Routed(&c.configs[i], cluster) {
+	for i := range o.configs {
+		cluster := o.s.Cluster(idOf(o.configs[i]))
+		fromNodes := o.configs[i].Spec.Source == v1alpha1.SourceNodes
+		counted := !fromNodes && cluster != nil && cluster.Migrating && !o.patient
+		o.k.count(idOf(o.configs[i]).Key(), counted)
+		if cluster == nil || !fromNodes && !counted || !plan.Routed(&o.configs[i], cluster) {
 			continue
 		}
 		var changed func()
 		wait := time.Duration(0)
 		switch {
 		case counted:
-			ctx, wait, changed = c.life, countFor, func() {}
-		case !c.patient:
-			ctx = c.life // a watch outlives the check
-			wait = max(time.Until(c.until), 250*time.Millisecond)
-			changed = func() { c.k.nodesChanged(cluster.ID.Key()) }
+			ctx, wait, changed = o.life, countFor, func() {}
+		case !o.patient:
+			ctx = o.life // a watch outlives the check
+			wait = max(time.Until(o.until), 250*time.Millisecond)
+			changed = func() { o.k.nodesChanged(cluster.ID.Key()) }
 		}
 		reading.Go(func() {
-			known := c.k.opts.Nodes.Nodes(ctx, cluster, wait, changed)
+			known := o.k.opts.Nodes.Nodes(ctx, cluster, wait, changed)
 			mu.Lock()
 			defer mu.Unlock()
-			c.s.Kubernetes[cluster.ID.Key()] = known
+			o.s.Kubernetes[cluster.ID.Key()] = known
 		})
 	}
 	reading.Wait()
@@ -110,10 +110,10 @@ func fromTable(configs []v1alpha1.ClusterRoutes, id arm.ID) bool {
 }
 
 // routed reports whether a cluster has pod routes that its config manages.
-func (c *check) routed(id arm.ID, cluster *inventory.Cluster) bool {
-	for i := range c.configs {
-		if id.Equal(idOf(c.configs[i])) {
-			return plan.Routed(&c.configs[i], cluster)
+func (o *observation) routed(id arm.ID, cluster *inventory.Cluster) bool {
+	for i := range o.configs {
+		if id.Equal(idOf(o.configs[i])) {
+			return plan.Routed(&o.configs[i], cluster)
 		}
 	}
 	return cluster.Kubenet()

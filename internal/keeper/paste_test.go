@@ -66,7 +66,8 @@ func TestPastedRepairs(t *testing.T) {
 		lost := finding.New(finding.AssociationLost, change.Cluster, string(subnet), "lost")
 		k.findings.of = map[string][]finding.Finding{keyOf(config): {lost}}
 		began := time.Now()
-		c := &check{k: k, configs: k.configs, began: began, request: &request{}, life: t.Context()}
+		c := &check{observation: observation{k: k, configs: k.configs, began: began,
+			life: t.Context()}, request: &request{}}
 		none := func(plan.Change) bool { return false }
 		if found := leftLost(c, []plan.Change{change}, none); len(found) != 1 {
 			t.Errorf("left: %+v", found)

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -15,30 +14,16 @@ import (
 // check is one reconciliation of a group: its cause, what it has read, and the outcomes. It ends
 // when the last of its writes has ended.
 type check struct {
-	k       *Keeper
-	w       *worker
-	configs []v1alpha1.ClusterRoutes // of the group
-	group   map[string]bool          // its clusters, by ID.Key()
-	mem     *groupMemory
-	taken   plan.Taken
+	observation
+	group   map[string]bool // its clusters, by ID.Key()
 	cause   Cause
 	asked   time.Time // when the first event that triggered it arrived
 	tick    time.Time // the tick that is due; zero if none is
 	request *request  // a person's request; nil for a tick or an event
-	poll    bool      // no event or person waits for it
-	patient bool      // reads have no deadline
-	urgent  bool      // a repair may wait for its reads, so a poll does not back off
 	serial  int64
-	began   time.Time
-	calls   *azure.Calls
-	life    context.Context // the keeper's: the worker can be replaced during a write
 	tell    func(Result)
 
-	fresh time.Time // answers to earlier calls are not used
-	until time.Time // when reading ends
-
-	s        plan.Facts // what was read and is remembered
-	after    plan.Facts // s with later writes; empty if there were none
+	after    plan.Facts // what was read with later writes; empty if there were none
 	sources  func(target arm.ID) []arm.ID
 	changes  []plan.Change             // the whole plan
 	observed []plan.Change             // planned as well if the configs did not say Observe
@@ -66,12 +51,13 @@ func (w *worker) newCheck(cause Cause, asked time.Time) *check {
 	if life == nil {
 		life = w.ctx
 	}
-	return &check{life: life, k: k, w: w, configs: w.configs, group: w.group, mem: &w.mem,
-		taken: k.taken, cause: cause, asked: asked,
-		patient: k.ctx == nil, serial: k.serial, began: time.Now(), calls: &azure.Calls{},
-		tell:     func(Result) {},
-		outcomes: map[string][]plan.Outcome{}, outdated: map[string]bool{},
-		sources: func(arm.ID) []arm.ID { return nil }}
+	c := &check{observation: observation{k: k, w: w, configs: w.configs, mem: &w.mem,
+		taken: k.taken, patient: k.ctx == nil, began: time.Now(), calls: &azure.Calls{},
+		life: life}, group: w.group, cause: cause, asked: asked, serial: k.serial,
+		tell: func(Result) {}, outcomes: map[string][]plan.Outcome{},
+		outdated: map[string]bool{}, sources: func(arm.ID) []arm.ID { return nil }}
+	c.subnetsRead = c.repair
+	return c
 }
 
 // reconcile brings a group in line with its configs.
@@ -144,6 +130,17 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.write(ctx, p, chosen, c.s, planner)
 	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
+}
+
+// repair starts to repair lost associations, as far as the subnets alone can show them.
+func (c *check) repair(ctx context.Context) {
+	p := plan.Among(c.s, c.configs, c.taken).Repairs()
+	if len(p.Changes) == 0 {
+		return
+	}
+	s := c.s.Fork() // must not change while the check reads on
+	planner := plan.Among(s, c.configs, c.taken)
+	c.write(ctx, p, c.choose(p.Changes), s, planner)
 }
 
 // notRepaired reports the associations that a pause, of the keeper or of their cluster, leaves as
