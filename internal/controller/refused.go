@@ -47,9 +47,9 @@ func (r refusal) String() string {
 	return "the object has no effect: " + r.message
 }
 
-// accept returns the configs of all objects: of the current specs or, if one is refused, of the
-// last accepted one. The lock is held.
-func (s *set) accept(objects []ClusterRoutes) []v1alpha1.ClusterRoutes {
+// acceptLocked returns the configs of all objects: of the current specs or, if one is refused, of
+// the last accepted one.
+func (s *set) acceptLocked(objects []ClusterRoutes) []v1alpha1.ClusterRoutes {
 	slices.SortFunc(objects, func(a, b ClusterRoutes) int { // the oldest wins a contradiction
 		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
 			return n
@@ -149,7 +149,7 @@ func file(o *ClusterRoutes) config.File {
 func (s *set) observe(objects []ClusterRoutes) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.accept(objects)
+	s.acceptLocked(objects)
 }
 
 // refusals returns the current refusals, by config name.

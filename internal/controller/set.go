@@ -51,7 +51,7 @@ func (s *set) reset(own arm.ID) {
 func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	valid := s.accept(objects)
+	valid := s.acceptLocked(objects)
 	byName := map[string]*ClusterRoutes{}
 	for i := range objects {
 		byName[objects[i].name()] = &objects[i]

@@ -278,10 +278,10 @@ func (x *write) run(ctx context.Context) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		again := map[string]bool{}
-		for _, cluster := range k.concerned(x.ID) {
+		for _, cluster := range k.concernedLocked(x.ID) {
 			again[cluster] = true
 		}
-		k.trigger(again, trigger{again: true})
+		k.triggerLocked(again, trigger{again: true})
 	}
 }
 

@@ -39,7 +39,7 @@ func TestRepairsBeforePolls(t *testing.T) {
 						return r.Status == http.StatusTooManyRequests
 					})
 				}
-				// The first minutes, in which the keeper learns what lists cost, can meet the limit.
+				// In its first minutes the keeper learns what lists cost, and can meet the limit.
 				k.since(time.Minute)
 				since := w.mark()
 				for k.since(time.Minute); throttled(since()); k.since(time.Minute) {

@@ -64,8 +64,8 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, planne
 // unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
 // from memory. Recently read NICs are recalled. A recently read network is not read again, so a
 // route whose node cannot be proven gone costs little.
-func (o *observation) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (read inventory.Wanted,
-	recalled bool) {
+func (o *observation) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (
+	read inventory.Wanted, recalled bool) {
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.Writers {
 		table := s.Table(id)
@@ -147,7 +147,8 @@ func (o *observation) placeOf(vnet arm.ID) string { return vnet.Key() + " " + ke
 
 // placeTargets adds the subnets of targets to the snapshot. It reuses subnets for as long as a
 // cluster's document.
-func (o *observation) placeTargets(ctx context.Context, s *inventory.Snapshot, subnets []arm.ID) error {
+func (o *observation) placeTargets(ctx context.Context, s *inventory.Snapshot,
+	subnets []arm.ID) error {
 	var read []arm.ID
 	for _, id := range subnets {
 		if seen, known := o.mem.places[id.Key()]; known &&

@@ -17,7 +17,7 @@ import (
 
 // Reload gives a keeper other configs. Checks that have not decided yet start over with them;
 // writes continue to their end. It may be called at any time.
-func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) { k.reload(configs, k.removed) }
+func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) { k.reload(configs, k.removedLocked) }
 
 // reload replaces the configs, and calls removed with the former ones and their workers while Run
 // runs. The keeper's lock is held then.
@@ -25,13 +25,13 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	removed func([]v1alpha1.ClusterRoutes, map[string]*worker)) {
 	k.mu.Lock()
 	before, old := k.configs, k.workers
-	k.configure(configs)
+	k.configureLocked(configs)
 	switch {
 	case k.ctx == nil:
-		k.makeIdle()
+		k.makeIdleLocked()
 	case k.ctx.Err() == nil:
-		k.returned()
-		k.regroup()
+		k.returnedLocked()
+		k.regroupLocked()
 		removed(before, old)
 	}
 	requests := slices.Clone(k.requests)
@@ -43,8 +43,8 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	}
 }
 
-// configure sets the configs.
-func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
+// configureLocked sets the configs.
+func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
 	k.outages.keep(k.named)
 	kept := keySet(configs)
@@ -55,27 +55,27 @@ func (k *Keeper) configure(configs []v1alpha1.ClusterRoutes) {
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
 	for _, c := range configs { // what was last seen counts until the next check
-		k.addUses(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
+		k.addUsesLocked(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
 	}
 	k.findings.keep(configs)
 }
 
-// regroup replaces all workers with one for each group. The keeper's lock is held.
-func (k *Keeper) regroup() {
+// regroupLocked replaces all workers with one for each group.
+func (k *Keeper) regroupLocked() {
 	old := k.workers
 	k.workers = map[string]*worker{}
-	for _, group := range k.groups() {
-		k.startWorker(group, old)
+	for _, group := range k.groupsLocked() {
+		k.startWorkerLocked(group, old)
 	}
 	for _, w := range old {
 		w.cancel()
 	}
 }
 
-// startWorker starts the worker of a group. It begins once the previous workers of its clusters
-// have ended.
-func (k *Keeper) startWorker(group []v1alpha1.ClusterRoutes, old map[string]*worker) {
-	w := k.newWorker(group)
+// startWorkerLocked starts the worker of a group. It begins once the previous workers of its
+// clusters have ended.
+func (k *Keeper) startWorkerLocked(group []v1alpha1.ClusterRoutes, old map[string]*worker) {
+	w := k.newWorkerLocked(group)
 	for _, c := range group {
 		if before := old[keyOf(c)]; before != nil && !slices.Contains(w.after, before) {
 			w.after = append(w.after, before)
@@ -89,13 +89,13 @@ func (k *Keeper) startWorker(group []v1alpha1.ClusterRoutes, old map[string]*wor
 	k.running.Go(w.run)
 }
 
-// groups returns the clusters that share resources, in the order of the config.
-func (k *Keeper) groups() [][]v1alpha1.ClusterRoutes {
+// groupsLocked returns the clusters that share resources, in the order of the config.
+func (k *Keeper) groupsLocked() [][]v1alpha1.ClusterRoutes {
 	number := map[string]int{} // of the group, by cluster
 	var groups [][]v1alpha1.ClusterRoutes
 	for _, c := range k.configs {
 		if _, grouped := number[keyOf(c)]; !grouped {
-			for key := range k.related(keyOf(c)) {
+			for key := range k.relatedLocked(keyOf(c)) {
 				number[key] = len(groups)
 			}
 			groups = append(groups, nil)
@@ -107,9 +107,9 @@ func (k *Keeper) groups() [][]v1alpha1.ClusterRoutes {
 	return groups
 }
 
-// related returns clusters and all others that share a resource with them, directly or through
-// others.
-func (k *Keeper) related(clusters ...string) map[string]bool {
+// relatedLocked returns clusters and all others that share a resource with them, directly or
+// through others.
+func (k *Keeper) relatedLocked(clusters ...string) map[string]bool {
 	in := map[string]bool{}
 	for queue := clusters; len(queue) > 0; queue = queue[1:] {
 		if in[queue[0]] {
@@ -140,25 +140,25 @@ func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 			return true
 		}
 		k.seen[cluster] = u.resources
-		changed = k.addUses(cluster, u.resources) || changed
+		changed = k.addUsesLocked(cluster, u.resources) || changed
 		if u.nodeGroup != "" {
 			k.around.add(u.nodeGroup, cluster)
 		}
 	}
-	k.wakeUnknown()
+	k.wakeUnknownLocked()
 	if !changed || k.ctx == nil {
 		return false
 	}
-	related := k.related(slices.Collect(maps.Keys(uses))...)
+	related := k.relatedLocked(slices.Collect(maps.Keys(uses))...)
 	if len(related) == len(w.configs) {
 		return false
 	}
-	k.startWorker(k.of(related), k.workers)
+	k.startWorkerLocked(k.ofLocked(related), k.workers)
 	return true
 }
 
-// addUses notes resources that a cluster uses, and reports whether some are new.
-func (k *Keeper) addUses(cluster string, resources []string) (added bool) {
+// addUsesLocked notes resources that a cluster uses, and reports whether some are new.
+func (k *Keeper) addUsesLocked(cluster string, resources []string) (added bool) {
 	have := k.uses[cluster]
 	for _, resource := range resources {
 		if !slices.Contains(have, resource) {
@@ -176,8 +176,8 @@ func (k *Keeper) addUses(cluster string, resources []string) (added bool) {
 	return added
 }
 
-// of returns the configs of clusters, in their order.
-func (k *Keeper) of(clusters map[string]bool) []v1alpha1.ClusterRoutes {
+// ofLocked returns the configs of clusters, in their order.
+func (k *Keeper) ofLocked(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 	var out []v1alpha1.ClusterRoutes
 	for _, c := range k.configs {
 		if clusters[keyOf(c)] {

@@ -83,7 +83,8 @@ type Keeper struct {
 	told     sync.Mutex // held while a check is recorded and reported
 	leftover sync.Mutex // held while something is posted to a worker that has ended
 
-	// mu guards the fields below. It is held briefly, and never during a wait.
+	// mu guards the fields below. It is held briefly, and never during a wait. A method whose name
+	// ends in Locked must be called with it.
 	mu      sync.Mutex
 	configs []v1alpha1.ClusterRoutes // replaced, not changed
 	names   []string                 // of the configs
@@ -138,16 +139,16 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	if opts.Store != nil {
 		k.stored = opts.Store.Recall()
 	}
-	k.configure(configs)
-	k.makeIdle()
+	k.configureLocked(configs)
+	k.makeIdleLocked()
 	return k
 }
 
-// makeIdle creates the worker that checks all clusters while Run does not run. The lock is held, or
-// the keeper is not in use yet.
-func (k *Keeper) makeIdle() {
+// makeIdleLocked creates the worker that checks all clusters while Run does not run. The lock is
+// held, or the keeper is not in use yet.
+func (k *Keeper) makeIdleLocked() {
 	before := k.idle
-	k.idle = k.newWorker(k.configs)
+	k.idle = k.newWorkerLocked(k.configs)
 	if before != nil {
 		k.idle.mem.take(&before.mem, k.idle)
 	}
@@ -184,7 +185,7 @@ func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Resu
 	k.ctx, k.tell, k.interval, k.began = ctx, tell, interval, time.Now()
 	k.over, k.worked, k.failures = false, false, map[*worker]bool{}
 	k.leaving = map[string]*worker{}
-	k.regroup()
+	k.regroupLocked()
 	k.mu.Unlock()
 	var failed error
 	select {

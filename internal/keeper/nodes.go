@@ -69,7 +69,7 @@ func (o *observation) readNodes(ctx context.Context) {
 func (k *Keeper) nodesChanged(cluster string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.trigger(map[string]bool{cluster: true},
+	k.triggerLocked(map[string]bool{cluster: true},
 		trigger{at: time.Now(), callers: []string{"its nodes in Kubernetes"}})
 }
 

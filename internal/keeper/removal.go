@@ -49,16 +49,15 @@ func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) 
 				go r.Ended(errors.New("it is not known yet which routes are the cluster's"))
 				continue
 			}
-			w := k.newWorker([]v1alpha1.ClusterRoutes{r.Config})
+			w := k.newWorkerLocked([]v1alpha1.ClusterRoutes{r.Config})
 			w.after = []*worker{before}
 			k.running.Go(func() { r.Ended(w.remove(true)) })
 		}
 	})
 }
 
-// removed starts to delete the routes of clusters that are no longer configured. The keeper's lock
-// is held.
-func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
+// removedLocked starts to delete the routes of clusters that are no longer configured.
+func (k *Keeper) removedLocked(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
 	kept := keySet(k.configs)
 	gone := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.ClusterRoutes) bool {
 		return kept[keyOf(c)]
@@ -77,7 +76,7 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 			log.Info("removed from the config: this is a dry run, so its routes stay in " +
 				"the targets")
 		default:
-			w := k.newWorker([]v1alpha1.ClusterRoutes{c})
+			w := k.newWorkerLocked([]v1alpha1.ClusterRoutes{c})
 			w.after = []*worker{old[keyOf(c)]}
 			k.leaving[keyOf(c)] = w
 			k.running.Go(func() { _ = w.remove(false) }) // it has logged why
@@ -85,9 +84,8 @@ func (k *Keeper) removed(before []v1alpha1.ClusterRoutes, old map[string]*worker
 	}
 }
 
-// returned takes clusters that are configured again from the workers that would remove them. The
-// keeper's lock is held.
-func (k *Keeper) returned() {
+// returnedLocked takes clusters that are configured again from the workers that would remove them.
+func (k *Keeper) returnedLocked() {
 	for _, c := range k.configs {
 		if w := k.leaving[keyOf(c)]; w != nil {
 			k.workers[keyOf(c)] = w

@@ -75,7 +75,7 @@ func (k *Keeper) queue(q *request) error {
 	k.requests = slices.DeleteFunc(append(k.requests, q), func(q *request) bool {
 		return q.isOver()
 	})
-	k.trigger(q.left, trigger{requests: []*request{q}})
+	k.triggerLocked(q.left, trigger{requests: []*request{q}})
 	return nil
 }
 

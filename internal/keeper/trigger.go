@@ -95,7 +95,7 @@ func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 	}
 	woken := map[string]bool{}
 	for _, id := range resources {
-		concerned := k.concerned(id)
+		concerned := k.concernedLocked(id)
 		for _, cluster := range concerned {
 			woken[cluster] = true
 		}
@@ -103,34 +103,34 @@ func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 			continue
 		}
 		if len(k.unknown) >= mostUnknown {
-			k.forgetUnknown()
+			k.forgetUnknownLocked()
 		}
 		if len(k.unknown) < mostUnknown {
 			k.unknown[id] = t
 		}
 	}
-	k.trigger(woken, t)
+	k.triggerLocked(woken, t)
 	return len(woken)
 }
 
-// trigger passes a trigger to the workers of clusters.
-func (k *Keeper) trigger(clusters map[string]bool, t trigger) {
+// triggerLocked passes a trigger to the workers of clusters.
+func (k *Keeper) triggerLocked(clusters map[string]bool, t trigger) {
 	told := map[*worker]bool{}
 	for cluster := range clusters {
 		if w := k.workers[cluster]; w != nil && !told[w] {
 			told[w] = true
 			w.pending.add(t)
 			w.signal()
-			w.breakOff()
+			w.breakOffLocked()
 		}
 	}
 }
 
-// concerned returns the clusters that a resource concerns.
-func (k *Keeper) concerned(id arm.ID) []string {
+// concernedLocked returns the clusters that a resource concerns.
+func (k *Keeper) concernedLocked(id arm.ID) []string {
 	found := slices.Concat(k.around[id.Key()], k.around[id.Group().Key()])
 	if scope, _, about := strings.Cut(id.Key(), "/providers/microsoft.authorization/"); about {
-		return k.within(scope)
+		return k.withinLocked(scope)
 	}
 	for ; id != "" && !id.Is(arm.TypeResourceGroup); id = id.Parent() {
 		found = append(found, k.users[id.Key()]...)
@@ -138,9 +138,9 @@ func (k *Keeper) concerned(id arm.ID) []string {
 	return found
 }
 
-// within returns the clusters that use something in a scope: a role, lock or policy applies to its
-// whole scope.
-func (k *Keeper) within(scope string) []string {
+// withinLocked returns the clusters that use something in a scope: a role, lock or policy applies
+// to its whole scope.
+func (k *Keeper) withinLocked(scope string) []string {
 	var found []string
 	for resource, clusters := range k.users {
 		if resource == scope || strings.HasPrefix(resource, scope+"/") {
@@ -150,25 +150,25 @@ func (k *Keeper) within(scope string) []string {
 	return found
 }
 
-// wakeUnknown triggers the clusters that turn out to use resources from earlier events.
-func (k *Keeper) wakeUnknown() {
+// wakeUnknownLocked triggers the clusters that turn out to use resources from earlier events.
+func (k *Keeper) wakeUnknownLocked() {
 	if len(k.unknown) == 0 {
 		return
 	}
-	k.forgetUnknown()
+	k.forgetUnknownLocked()
 	for id, t := range k.unknown {
 		woken := map[string]bool{}
-		for _, cluster := range k.concerned(id) {
+		for _, cluster := range k.concernedLocked(id) {
 			woken[cluster] = true
 		}
 		if len(woken) > 0 {
-			k.trigger(woken, t)
+			k.triggerLocked(woken, t)
 			delete(k.unknown, id)
 		}
 	}
 }
 
-func (k *Keeper) forgetUnknown() {
+func (k *Keeper) forgetUnknownLocked() {
 	maps.DeleteFunc(k.unknown, func(_ arm.ID, t trigger) bool {
 		return time.Since(t.at) > unknownFor
 	})

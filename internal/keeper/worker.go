@@ -46,8 +46,8 @@ const (
 	readMost = 10 * time.Second
 )
 
-// newWorker returns the worker of a group. The keeper's lock is held.
-func (k *Keeper) newWorker(group []v1alpha1.ClusterRoutes) *worker {
+// newWorkerLocked returns the worker of a group.
+func (k *Keeper) newWorkerLocked(group []v1alpha1.ClusterRoutes) *worker {
 	w := &worker{k: k, configs: group, group: keySet(group), mem: newGroupMemory(),
 		done: make(chan struct{}), wake: make(chan struct{}, 1), checked: time.Now()}
 	ctx := k.ctx
@@ -206,7 +206,7 @@ func (w *worker) end() {
 	if k.ctx != nil && k.ctx.Err() == nil && (pending.triggers() || len(pending.requests) > 0) {
 		heirs := maps.Clone(w.group)
 		maps.DeleteFunc(heirs, func(key string, _ bool) bool { return k.workers[key] == w })
-		k.trigger(heirs, pending)
+		k.triggerLocked(heirs, pending)
 	}
 	k.mu.Unlock()
 	k.leftover.Lock()
@@ -268,12 +268,12 @@ func (w *worker) yield(cancel func()) {
 	defer w.k.mu.Unlock()
 	w.reading, w.since = cancel, time.Now()
 	if cancel != nil && (w.pending.triggers() || len(w.pending.requests) > 0) {
-		w.breakOff()
+		w.breakOffLocked()
 	}
 }
 
-// breakOff ends a poll that is reading, soon. The keeper's lock is held.
-func (w *worker) breakOff() {
+// breakOffLocked ends a poll that is reading, soon.
+func (w *worker) breakOffLocked() {
 	if w.reading != nil {
 		time.AfterFunc(time.Until(w.since.Add(eventSpacing)), w.reading)
 	}

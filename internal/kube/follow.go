@@ -210,7 +210,7 @@ func (f *follower) replace(nodes []inventory.Node) {
 		f.nodes[n.Name] = n
 	}
 	news, f.missed = news || before != nil && !same, false
-	f.answered()
+	f.answeredLocked()
 	f.mu.Unlock()
 	if news {
 		f.tell()
@@ -261,15 +261,15 @@ func (f *follower) lose(err error) {
 		f.since = time.Now()
 	}
 	f.failed, f.shown = err, nil
-	f.answered()
+	f.answeredLocked()
 	f.mu.Unlock()
 	if news {
 		f.tell()
 	}
 }
 
-// answered notes that there is an answer, even if it is a failure. The lock is held.
-func (f *follower) answered() {
+// answeredLocked notes that there is an answer, even if it is a failure.
+func (f *follower) answeredLocked() {
 	if !f.answers {
 		f.answers = true
 		close(f.first)

@@ -86,7 +86,7 @@ func (n *Notifier) Check(at time.Time, findings []finding.Finding, changes []pla
 		_, news, _ := kindOf(f)
 		events = append(events, about(Resolved, news, at, f))
 	}
-	n.queue(append(events, repairs(at, changes)...))
+	n.queueLocked(append(events, repairs(at, changes)...))
 }
 
 // repairs are events about what was restored: one for each subnet, and one for all routes of a
@@ -133,8 +133,8 @@ func about(kind Kind, news v1alpha1.News, at time.Time, f finding.Finding) Event
 	return e
 }
 
-// queue gives events to the places that want them. The lock is held.
-func (n *Notifier) queue(events []Event) {
+// queue gives events to the places that want them.
+func (n *Notifier) queueLocked(events []Event) {
 	for _, p := range n.places {
 		added := false
 		counts := n.counts[p.config.Name]

@@ -90,7 +90,7 @@ func (n *Notifier) Configure(spec v1alpha1.NotifySpec) {
 		}
 		p := &place{config: config, wake: make(chan struct{}, 1), gone: make(chan struct{})}
 		n.places = append(n.places, p)
-		n.start(p)
+		n.startLocked(p)
 	}
 	for _, p := range before {
 		close(p.gone)
@@ -102,15 +102,15 @@ func (n *Notifier) Run(ctx context.Context) {
 	n.mu.Lock()
 	n.ctx = ctx
 	for _, p := range n.places {
-		n.start(p)
+		n.startLocked(p)
 	}
 	n.mu.Unlock()
 	<-ctx.Done()
 	n.ended.Wait()
 }
 
-// start starts the goroutine of a place. The lock is held.
-func (n *Notifier) start(p *place) {
+// startLocked starts the goroutine of a place.
+func (n *Notifier) startLocked(p *place) {
 	if n.ctx == nil || n.ctx.Err() != nil {
 		return
 	}

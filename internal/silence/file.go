@@ -31,9 +31,9 @@ type document struct {
 	Entries []Entry `json:"entries"`
 }
 
-// load reads the file if it has changed. If it cannot be read, the last content stays valid: so a
-// machine without resources ends no pause and no silence. The lock is held.
-func (s *Store) load() {
+// loadLocked reads the file if it has changed. If it cannot be read, the last content stays valid:
+// so a machine without resources ends no pause and no silence.
+func (s *Store) loadLocked() {
 	if s.path == "" {
 		return
 	}
@@ -150,7 +150,7 @@ func (s *Store) change(edit func(*document) error) error {
 		return errors.Join(err, os.Remove(f.Name()))
 	}
 	s.seen = stamp{} // read it again
-	s.load()
+	s.loadLocked()
 	return nil
 }
 

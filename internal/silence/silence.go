@@ -132,7 +132,7 @@ func (s *Store) Current() []Entry {
 func (s *Store) All() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.load()
+	s.loadLocked()
 	return kept(s.last, time.Now())
 }
 

@@ -62,7 +62,7 @@ func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
 		return reply, fmt.Errorf("%s %s: %w", r.Method, wordOf(reply.Address), err)
 	}
 	l.record.add(reply)
-	l.noteRights(reply)
+	l.noteRightsLocked(reply)
 	return reply, nil
 }
 

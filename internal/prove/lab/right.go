@@ -66,8 +66,8 @@ func takes(r azure.Reply) []string {
 	return needed
 }
 
-// noteRights notes what an answer shows about rights. The caller holds the lock.
-func (l *lab) noteRights(r azure.Reply) {
+// noteRightsLocked notes what an answer shows about rights.
+func (l *lab) noteRightsLocked(r azure.Reply) {
 	if l.seen.Rights.Used == nil {
 		return
 	}
