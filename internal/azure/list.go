@@ -21,6 +21,8 @@ type wanted struct {
 	id arm.ID
 	// gets are the resources to GET instead; empty: the document itself.
 	gets []arm.ID
+	// parts are what is wanted of the document, where that can be read by itself.
+	parts []arm.ID
 }
 
 func (w wanted) cost() int { return len(w.ids()) }
@@ -178,7 +180,7 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 			if fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0 {
 				c.learnFor(scope, resourceType, never, hungMemory)
 				go c.tryList(context.WithoutCancel(ctx), scope, resourceType, next)
-				return c.readEach(ctx, slices.Collect(maps.Values(missing)), tell)
+				return c.readEach(ctx, apart(slices.Collect(maps.Values(missing))), tell)
 			}
 			if fault.Status == 0 || fault.late { // other calls will get no answer either
 				for _, w := range missing {
@@ -237,6 +239,24 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 	c.learn(scope, resourceType, cost)
 	c.learnTime(scope, resourceType, slowest)
 	return err
+}
+
+// mostApart is how many parts of documents are read by themselves at most.
+const mostApart = 64
+
+// apart returns what to read instead of a list that hangs: the parts of its documents if they are
+// few, because the GETs of the documents may hang, too.
+func apart(some []wanted) []wanted {
+	n := 0
+	for _, w := range some {
+		n += len(w.parts)
+	}
+	for i := range some {
+		if n <= mostApart {
+			some[i].gets = some[i].parts
+		}
+	}
+	return some
 }
 
 // tryList finds out whether a list that did not answer in time hangs or is only slow. A slow list

@@ -209,7 +209,7 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 	}
 	var vnets []wanted
 	for _, subnets := range of {
-		w := wanted{id: subnets[0].Parent()}
+		w := wanted{id: subnets[0].Parent(), parts: subnets}
 		if len(subnets) == 1 || c.costOf(w.id, itself) == never {
 			w.gets = subnets
 		}

@@ -200,6 +200,7 @@ func Run(ctx context.Context, o Options) error {
 		take: k.Reload}
 	mistakes := &mistakes{metrics: metrics, board: board}
 	watch.tell = func(wrong error) {
+		k.HoldRemovals(wrong != nil)
 		if wrong == nil {
 			wrong = notices.configure(o)
 		}

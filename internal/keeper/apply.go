@@ -117,7 +117,8 @@ type ticket struct {
 
 // line queues a subnet behind the writes of others in its network, in the order of the calls,
 // because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
-// passed. An urgent subnet waits only nodesFor unless Azure has accepted a write ahead of it.
+// passed. An urgent subnet waits only nodesFor for each write ahead of it, unless Azure has
+// accepted one of them.
 // accepted notes that Azure has accepted this one; left leaves the queue.
 func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 	network, mine := id.Parent().Key(), &ticket{}
@@ -129,7 +130,8 @@ func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 		defer w.mu.Unlock()
 		ahead := w.lines[network][:slices.Index(w.lines[network], mine)]
 		moves := slices.ContainsFunc(ahead, func(t *ticket) bool { return t.accepted })
-		return len(ahead) == 0 || waited >= lineFor || urgent && !moves && waited >= nodesFor
+		soon := time.Duration(len(ahead)) * nodesFor
+		return len(ahead) == 0 || waited >= lineFor || urgent && !moves && waited >= soon
 	}
 	wait = func() {
 		for began := time.Now(); !turn(time.Since(began)); {

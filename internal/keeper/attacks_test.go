@@ -78,7 +78,9 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 				RetryAfter: 60, Count: -1}}, 0},
 		"lists hang": {[]emulator.Fault{get("(routeTables|virtualNetworks)$")}, 0},
 		"GET of its network hangs": {
-			[]emulator.Fault{get("virtualNetworks/shop-vnet$|virtualNetworks$")}, 1},
+			[]emulator.Fault{get("virtualNetworks/shop-vnet$")}, 1},
+		"GET of its network and lists hang": {
+			[]emulator.Fault{get("virtualNetworks/shop-vnet$|(routeTables|virtualNetworks)$")}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -16,9 +16,9 @@ import (
 // evidenceBelieved is how long evidence that withholds changes is reused.
 const evidenceBelieved = time.Minute
 
-// lookEvery is the longest time between two reads of a cluster's network interfaces: ten minutes,
-// and more for many clusters. So there is about one such read a minute, and one more for every 250
-// clusters.
+// lookEvery is the longest time between two reads of the network interfaces of a cluster whose pod
+// routes come from its table: ten minutes, and more for many clusters. So there is at most about
+// one such read a minute, and one more for every 250 clusters. After a failure it is a tenth.
 func (k *Keeper) lookEvery() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,7 +101,11 @@ func (o *observation) noteEvidence(s *inventory.Snapshot, read inventory.Wanted,
 	for _, id := range read.NICs {
 		m := o.mem.clusters[id.Key()]
 		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
-		m.lookAt = m.nicsRead.Add(o.k.lookEvery())
+		next := o.k.lookEvery()
+		if m.nics != nil && m.nics.Failed != "" {
+			next /= 10
+		}
+		m.lookAt = m.nicsRead.Add(next)
 		maps.Copy(m.looked, p.Asked[id.Key()])
 	}
 	for _, id := range read.VNets {

@@ -12,8 +12,8 @@ import (
 )
 
 // Gates. How it works: nothing is written that a gate stops. The check asks its gates about each
-// planned change, then about each resource; the write asks again, because it can begin late. A
-// change that is stopped stays planned, and the next check asks again.
+// planned change, then about each resource. The write asks again, because it can begin late. The
+// next check plans and asks again.
 //
 //	gate            stops                                        except for
 //
@@ -35,9 +35,9 @@ import (
 //	pause           as above, again                              a person's request
 //	fresh read      what is no longer planned, by a new GET; by old sources, they are read again
 //	alive           a subnet whose cluster or table is gone
-//	gone            deletes for a missing cluster that Azure does not confirm as missing
-//	configured      routes of a cluster that left the config
-//	permission      as above, again
+//	gone            of tables: deletes for a cluster that Azure does not confirm as missing
+//	configured      of tables: routes of a cluster that left the config
+//	permission      of tables: as above, again
 //	If-Match        a document that changed since the GET: it is read and planned again
 //
 // Which resources may be written at all, such as no target with policy Observe, is the plan's

@@ -99,6 +99,7 @@ type Keeper struct {
 	around   index
 	workers  map[string]*worker // by cluster; nil if Run does not run
 	leaving  map[string]*worker // by cluster that the config may have again soon
+	held     bool               // the newest config is refused, so none of these leaves
 	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	counted  map[string]bool // clusters whose nodes are followed because they migrate

@@ -166,6 +166,14 @@ func (m *groupMemory) retry(interval time.Duration) {
 
 func (m *groupMemory) due(now time.Time) bool { return !m.again.IsZero() && !now.Before(m.again) }
 
+// checked is when the group's last complete check read, or zero.
+func (m *groupMemory) checked() time.Time {
+	if m.last == nil {
+		return time.Time{}
+	}
+	return m.last.Taken
+}
+
 // take copies what another worker remembers of the clusters of a group. The other worker has ended.
 // What it remembers of resources is cloned, because several workers may take it.
 func (m *groupMemory) take(o *groupMemory, w *worker) {
@@ -201,7 +209,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 			m.failing[resource] = found
 		}
 	}
-	if m.last == nil {
+	if o.last != nil {
 		m.last = o.last
 	}
 	if o.wrote.After(m.wrote) {

@@ -228,12 +228,17 @@ func TestUrgent(t *testing.T) {
 				want = 4 * time.Second
 				time.AfterFunc(want, left)
 			}
+			next, _, _ := w.line(network+"/subnets/c", true)
 			began := time.Now()
 			wait()
 			if waited := time.Since(began); waited < want || waited > want+100*time.Millisecond {
 				t.Errorf("answered %t: it waited %s", answered, waited)
 			}
-			synctest.Wait()
+			// The next one does not go at the same moment.
+			next()
+			if waited := time.Since(began); !answered && waited < 2*nodesFor {
+				t.Errorf("two node subnets go after %s", waited)
+			}
 		})
 	}
 }

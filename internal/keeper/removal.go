@@ -102,18 +102,33 @@ func (w *worker) awaitReturn(log *slog.Logger) bool {
 	}
 	log.Info("removed from the config: its routes are deleted if it stays so",
 		"until", time.Now().Add(leavingFor).UTC().Format(time.RFC3339))
-	wait := time.NewTimer(leavingFor)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-		return true
-	case <-w.ctx.Done():
-		return false
+	for {
+		wait := time.NewTimer(leavingFor)
+		select {
+		case <-wait.C:
+		case <-w.ctx.Done():
+			wait.Stop()
+			return false
+		}
+		w.k.mu.Lock()
+		held := w.k.held || len(w.k.configs) == 0
+		w.k.mu.Unlock()
+		if !held {
+			return true
+		}
 	}
 }
 
+// HoldRemovals says whether the routes of clusters that have just left the config stay for now,
+// because the present config is refused, and does not say which clusters it has.
+func (k *Keeper) HoldRemovals(refused bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held = refused
+}
+
 // remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
-// previous worker finish first. Without an order, it waits whether the cluster returns.
+// previous worker finish first. Without an order, it waits to see whether the cluster returns.
 func (w *worker) remove(ordered bool) error {
 	defer w.end()
 	for _, before := range w.after {
@@ -122,8 +137,9 @@ func (w *worker) remove(ordered bool) error {
 	w.inherit()
 	log := w.k.log.With("cluster", w.configs[0].Metadata.Name)
 	if !ordered {
-		defer w.left()
-		if !w.awaitReturn(log) {
+		left := w.awaitReturn(log)
+		w.left()
+		if !left {
 			log.Warn("removed from the config: it is configured again, or the program ends; its " +
 				"routes stay in the targets")
 			return w.ctx.Err()

@@ -215,6 +215,18 @@ func TestConfigRemoved(t *testing.T) {
 					k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig(), play})
 				}
 			}},
+		{name: "and the next config is refused", removal: v1alpha1.RemovalPrune, stays: true,
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+				k.since(time.Minute)
+				k.HoldRemovals(true)
+			}},
+		{name: "and then all others are gone", removal: v1alpha1.RemovalPrune, stays: true,
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
+				k.Reload([]v1alpha1.ClusterRoutes{w.demoConfig()})
+				k.since(time.Minute)
+				k.Reload(nil)
+			}},
 		{name: "after the cluster was deleted", removal: v1alpha1.RemovalPrune,
 			says: "its routes were deleted",
 			then: func(w *world, k *running, play v1alpha1.ClusterRoutes) {

@@ -221,6 +221,10 @@ func (w *worker) end() {
 func (w *worker) inherit() {
 	w.k.leftover.Lock()
 	defer w.k.leftover.Unlock()
+	// What was remembered last overwrites the rest: a cluster that left the config may be back.
+	slices.SortStableFunc(w.after, func(a, b *worker) int {
+		return a.mem.checked().Compare(b.mem.checked())
+	})
 	for _, before := range w.after {
 		w.mem.take(&before.mem, w)
 	}

@@ -230,7 +230,9 @@ func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallSto
 	f.Memory[clusterA.Key()] = &known
 	p = w.decide(s.smallState, f)
 	rules = slices.DeleteFunc(w.wrong(s.smallState, f, p), func(rule string) bool {
-		return s.ahead() && strings.HasPrefix(rule, "delivers")
+		return slices.ContainsFunc(s.ahead(), func(c int) bool {
+			return strings.HasPrefix(rule, "delivers: "+smallCIDR[c].String())
+		})
 	})
 	s.remember(New(f, w.base.configs).Remember(clusterA, p))
 	if desired := p.Desired.Table(gateway); writes && desired != nil {
@@ -250,21 +252,19 @@ func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallSto
 	return s, p, rules
 }
 
-// ahead reports whether a node already has another pod CIDR than the row that the cloud provider
-// wrote for it. Nothing shows that the row will change: all that can be read contradicts a person
-// who writes the new route into the target before the cloud provider writes it.
-func (s smallStory) ahead() bool {
-	if s.byOther {
-		return false
-	}
+// ahead returns the pod CIDRs that nodes already have while the rows that the cloud provider wrote
+// for them still have another. Nothing shows that a row will change: all that can be read
+// contradicts a person who writes the new route into the target before the cloud provider does.
+func (s smallStory) ahead() (cidrs []int) {
 	for c, r := range s.own {
-		if r.exists() && r.name() != byPerson && !s.edited[c] {
-			if m := s.machine[r.name()]; m.exists() && m.cidr() != c {
-				return true
-			}
+		if s.byOther || !r.exists() || r.name() == byPerson || s.edited[c] {
+			continue
+		}
+		if m := s.machine[r.name()]; m.exists() && m.cidr() != c {
+			cidrs = append(cidrs, m.cidr())
 		}
 	}
-	return false
+	return cidrs
 }
 
 // late is a check whose write begins late, while others write: the target is read now, and the

@@ -24,7 +24,7 @@ import (
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
 //	its route leads to another address now    as a lost route, if its interface lacks the address
-//	it has another address now                after joining: the cloud provider repairs no next hop
+//	another address, and its route stayed     after joining: the cloud provider repairs no next hop
 //
 // Machines beyond their pool's count are not reported: they are surge nodes, leaving or
 // deallocated. A reported node stays reported until it has its route or is gone.
@@ -227,8 +227,8 @@ func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *Node
 // a route.
 func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []unrouted {
-	if v.cluster.Nodes() <= routed {
-		return nil
+	if v.cluster.Nodes() <= routed { // what interfaces showed once stays until they show more
+		return still(now, before)
 	}
 	lack := Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
 	for _, old := range before.Lacks {
@@ -243,6 +243,23 @@ func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes
 		return nil
 	}
 	return []unrouted{{}}
+}
+
+// still returns the nodes that were reported before, and remembers all that lacked a route.
+func still(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
+	for _, machine := range slices.Sorted(maps.Keys(before.Lacks)) {
+		lack := before.Lacks[machine]
+		if now.note(machine, lack); lack.Reported && machine != "" {
+			l := unrouted{machine: machine}
+			for hop, node := range now.Hops {
+				if strings.EqualFold(node, inventory.NodeName(machine)) {
+					l.led = hop
+				}
+			}
+			reported = append(reported, l)
+		}
+	}
+	return reported
 }
 
 // reportUnrouted reports nodes without a route.
@@ -362,6 +379,9 @@ func lines(all []unrouted) []string {
 	for _, l := range all {
 		if l.machine != "" {
 			line := fmt.Sprintf("%s (%s): %s", l.machine, l.addr, strings.Join(l.lacks, ", "))
+			if !l.addr.IsValid() {
+				line = l.machine + ": its network interface could not be read again"
+			}
 			if l.led.IsValid() {
 				line += fmt.Sprintf("; its route leads to %s", l.led)
 			}
