@@ -118,8 +118,7 @@ type ticket struct {
 // line queues a subnet behind the writes of others in its network, in the order of the calls,
 // because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
 // passed. An urgent subnet waits only nodesFor for each write ahead of it, unless Azure has
-// accepted one of them.
-// accepted notes that Azure has accepted this one; left leaves the queue.
+// accepted one of them. accepted notes that Azure has accepted this one; left leaves the queue.
 func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 	network, mine := id.Parent().Key(), &ticket{}
 	w.mu.Lock()

@@ -119,6 +119,13 @@ func (w *worker) awaitReturn(log *slog.Logger) bool {
 	}
 }
 
+// ending reports whether Run ends.
+func (k *Keeper) ending() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ctx == nil || k.ctx.Err() != nil
+}
+
 // HoldRemovals says whether the routes of clusters that have just left the config stay for now,
 // because the present config is refused, and does not say which clusters it has.
 func (k *Keeper) HoldRemovals(refused bool) {
@@ -139,9 +146,14 @@ func (w *worker) remove(ordered bool) error {
 	if !ordered {
 		left := w.awaitReturn(log)
 		w.left()
-		if !left {
-			log.Warn("removed from the config: it is configured again, or the program ends; its " +
-				"routes stay in the targets")
+		switch {
+		case left:
+		case w.k.ending():
+			log.Warn("removed from the config: the program ends before its routes are deleted; " +
+				"routekeeper prune-orphans finds them")
+			return w.ctx.Err()
+		default:
+			log.Info("it is configured again: its routes stay in the targets")
 			return w.ctx.Err()
 		}
 	}

@@ -187,11 +187,13 @@ func moved(now, before map[netip.Addr]string) bool {
 	return false
 }
 
-// ledTo is the next hop of the route that is named after a node without a route.
+// ledTo is the next hop of the route that is named after a node without a route, of the family of
+// its address if that is known.
 func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 	node := inventory.NodeName(l.machine)
 	for hop, of := range hops {
-		if node != "" && strings.EqualFold(of, node) && hop.Is4() == l.addr.Is4() {
+		if node != "" && strings.EqualFold(of, node) &&
+			(!l.addr.IsValid() || hop.Is4() == l.addr.Is4()) {
 			led = hop
 		}
 	}
@@ -251,11 +253,7 @@ func still(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
 		lack := before.Lacks[machine]
 		if now.note(machine, lack); lack.Reported && machine != "" {
 			l := unrouted{machine: machine}
-			for hop, node := range now.Hops {
-				if strings.EqualFold(node, inventory.NodeName(machine)) {
-					l.led = hop
-				}
-			}
+			l.led = ledTo(now.Hops, l)
 			reported = append(reported, l)
 		}
 	}
