@@ -14,17 +14,19 @@ import (
 type sender struct {
 	kind string
 	name string
-	node int // index of its receiver, -1 for a subnet
+	node int // index of its node's first receiver, -1 for a subnet
 	Endpoint
 	at     netip.Addr        // of the interface it leaves by
 	subnet *inventory.Subnet // of at
 	plain  bool              // nothing else has its address
 }
 
-// receiver is the pods of a node, by one of their addresses.
+// receiver is the pods of a node, by one of their addresses. A node has several receivers if a
+// route covers only some of its pods.
 type receiver struct {
 	node Node
 	name string
+	of   int // index of the node's first receiver
 	Endpoint
 	plain bool // no other node has its address
 	// doubt says why packets to its pods cannot be traced; Addr is then the node's own address.
@@ -33,7 +35,7 @@ type receiver struct {
 
 // place finds the senders and receivers, and lists the nodes whose pods are unknown.
 func (g *grid) place() (unseen []string) {
-	flat := g.podsByNode()
+	flat, narrow := g.podsByNode(), g.narrow()
 	unrouted, doubts := map[bool]netip.Addr{}, map[bool]string{} // by whether it is IPv4
 	var reasons []string
 	missing := map[string][]string{} // nodes by the reason
@@ -76,7 +78,12 @@ func (g *grid) place() (unseen []string) {
 		}
 		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
 		i := len(g.to)
+		r.of = i
 		g.to = append(g.to, r)
+		for _, a := range parts(n.Pods, narrow) {
+			r.Addr = a
+			g.to = append(g.to, r)
+		}
 		if n.lost { // it can only receive: the place where its packets start is unknown
 			continue
 		}
@@ -148,6 +155,47 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	return pods, "no route leads to the node's pods, and only Kubernetes knows their addresses"
 }
 
+// narrow are the prefixes of routes that cover only a part of a node's pods, in the tables that
+// packets to the cluster's pods use.
+func (g *grid) narrow() (prefixes []netip.Prefix) {
+	tables := nodeTables(g.s, g.cluster)
+	for _, subnet := range g.targets() {
+		if table := g.s.Table(subnet.RouteTable); table != nil {
+			tables = append(tables, table)
+		}
+	}
+	for _, table := range tables {
+		for _, r := range table.Routes() {
+			for _, whole := range g.cluster.PodCIDRs {
+				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) &&
+					r.Prefix.Bits() > inventory.NodeMask(whole) {
+					prefixes = append(prefixes, r.Prefix)
+				}
+			}
+		}
+	}
+	return inventory.SortPrefixes(prefixes)
+}
+
+// mostParts is how many further addresses of a node's pods are traced at most.
+const mostParts = 16
+
+// parts returns an address of each narrow prefix of a node's pods, and one after its end, but for
+// the address that stands for the node.
+func parts(pods netip.Prefix, narrow []netip.Prefix) (out []netip.Addr) {
+	for _, p := range narrow {
+		if !pods.IsValid() || !pods.Contains(p.Addr()) || len(out) >= mostParts {
+			continue
+		}
+		for _, a := range []netip.Addr{inventory.FirstUsable(p), next(p).Addr()} {
+			if pods.Contains(a) && a != inventory.FirstUsable(pods) && !slices.Contains(out, a) {
+				out = append(out, a)
+			}
+		}
+	}
+	return out
+}
+
 // next is the following prefix of the same length.
 func next(p netip.Prefix) netip.Prefix {
 	bytes := p.Addr().AsSlice()
@@ -198,6 +246,8 @@ func (g *grid) targets() []*inventory.Subnet {
 		table := g.s.Table(subnet.RouteTable)
 		switch {
 		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
+		case slices.ContainsFunc(g.also, subnet.ID.Equal):
+			out = append(out, subnet)
 		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
 			table != nil && !g.s.Elsewhere(table, g.cluster) &&
 				len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:

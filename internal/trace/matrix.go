@@ -65,15 +65,20 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 		m.Unseen = append(m.Unseen,
 			t.unseenKubernetes(func(c *inventory.Cluster) bool { return c == cluster })...)
 		m.Unseen = append(m.Unseen, g.place()...)
-		g.trace(&m)
+		g.trace(&m, newQuick(&g))
 	}
+	m.sort()
+	return m
+}
+
+// sort sorts the breaks: dropped ones first, then by number.
+func (m *Matrix) sort() {
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs),
 			strings.Compare(a.Why, b.Why),
 			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer),
 				fmt.Sprint(b.Answer)))
 	})
-	return m
 }
 
 // rank sorts the worst first.
@@ -86,6 +91,11 @@ type grid struct {
 	from    []sender
 	to      []receiver
 	causes  map[cause]*gathered
+	// also are further subnets that must reach the pods.
+	also []arm.ID
+	// classes are the senders whose packets take the same decisions, each class by the indexes of
+	// its members. Nil: each sender is a class of its own.
+	classes [][]int
 }
 
 // cause is what pairs that fail in the same way have in common.
@@ -101,17 +111,27 @@ type gathered struct {
 	from, to []bool // by the index of the sender and the receiver
 }
 
-func (g *grid) trace(m *Matrix) {
-	q := newQuick(g)
-	for i := range g.from {
-		from := &g.from[i]
+func (g *grid) trace(m *Matrix, q *quick) {
+	if g.classes == nil {
+		for i := range g.from {
+			g.classes = append(g.classes, []int{i})
+		}
+	}
+	for _, class := range g.classes {
 		for j := range g.to {
-			to := &g.to[j]
-			if from.node == j || from.Addr.Is4() != to.Addr.Is4() || from.kind == nodeToPod &&
-				from.Addr == to.node.Addr {
+			to, n, i := &g.to[j], 0, -1
+			for _, member := range class {
+				if g.apart(member, j) {
+					if n++; i < 0 {
+						i = member
+					}
+				}
+			}
+			if n == 0 {
 				continue
 			}
-			m.Pairs++
+			m.Pairs += n
+			from := &g.from[i]
 			delivered, broken := false, (*gathered)(nil)
 			if to.doubt != "" {
 				broken = g.cause(from, to, Way{Verdict: Unknown, Why: to.doubt}, false)
@@ -119,16 +139,19 @@ func (g *grid) trace(m *Matrix) {
 				broken = g.follow(from, to)
 			}
 			if broken == nil {
-				m.Delivered++
+				m.Delivered += n
 				continue
 			}
 			if broken.Verdict == Dropped {
-				m.Dropped++
+				m.Dropped += n
 			} else {
-				m.Unknown++
+				m.Unknown += n
 			}
-			broken.Pairs++
-			broken.from[i], broken.to[j] = true, true
+			broken.Pairs += n
+			broken.to[j] = true
+			for _, member := range class {
+				broken.from[member] = broken.from[member] || g.apart(member, j)
+			}
 		}
 	}
 	for _, broken := range g.causes {
@@ -147,6 +170,14 @@ func (g *grid) trace(m *Matrix) {
 		broken.From, broken.To = slices.Compact(broken.From), slices.Compact(broken.To)
 		m.Broken = append(m.Broken, broken.Break)
 	}
+}
+
+// apart reports whether a sender sends packets to a receiver: it is another node, and of the same
+// family.
+func (g *grid) apart(i, j int) bool {
+	from, to := &g.from[i], &g.to[j]
+	return from.node != to.of && from.Addr.Is4() == to.Addr.Is4() &&
+		(from.kind != nodeToPod || from.Addr != to.node.Addr)
 }
 
 // follow follows one packet, and its answer if it does not come from a pod. It returns nil if both

@@ -59,6 +59,12 @@ func TestAll(t *testing.T) {
 		"a wrong next hop still arrives": {func(s *inventory.Snapshot) {
 			setRoute(s, copied, 1, user("10.244.1.0/24", "10.0.1.4"))
 		}, "6 pairs, 6 delivered, 0 dropped, 0 unknown"},
+		"a route hides a half of a node's pods": {func(s *inventory.Snapshot) {
+			addRoute(s, copied, user("10.244.1.128/25", "None"))
+		}, "9 pairs, 8 delivered, 1 dropped, 0 unknown\n" +
+			"dropped 1 subnet to pod (answer: false) v/gateway -> 10.0.1.5: subnet v/gateway has " +
+			"no better route to the destination than 10.244.1.128/25 to None (r 10.244.1.128/25 " +
+			"in copied)"},
 		"the answer is lost": {func(s *inventory.Snapshot) {
 			addRoute(s, table, user("10.0.2.0/24", "None"))
 		}, "6 pairs, 4 delivered, 2 dropped, 0 unknown\n" +
@@ -222,8 +228,8 @@ func TestAllAgrees(t *testing.T) {
 		g.place()
 		var want Matrix
 		for _, from := range g.from {
-			for j, to := range g.to {
-				if from.node == j || from.kind == nodeToPod && from.Addr == to.node.Addr {
+			for _, to := range g.to {
+				if from.node == to.of || from.kind == nodeToPod && from.Addr == to.node.Addr {
 					continue
 				}
 				want.Pairs++
@@ -245,6 +251,10 @@ func TestAllAgrees(t *testing.T) {
 		if got.Pairs != want.Pairs || got.Delivered != want.Delivered ||
 			got.Dropped != want.Dropped || got.Unknown != want.Unknown {
 			t.Fatalf("%s\nwant %s", got.says(), want.says())
+		}
+		sampled := New(s, Options{}).Sampled(cluster)
+		if sampled.says() != got.says() {
+			t.Fatalf("sampled %s\nwant %s", sampled.says(), got.says())
 		}
 	})
 }
