@@ -90,8 +90,9 @@ var imports = map[string]map[string]string{
 		"internal/migrate": "plans off kubenet, shown", "internal/egress": "names, shown",
 		"internal/build":  "claims, shown",
 		"internal/config": "edits, shown", "internal/finding": "shows it",
-		"internal/plan":  "shows it",
-		"internal/trace": "paths, shown", "internal/capacity": "what fits, shown",
+		"internal/verdict": "states of clusters, shown",
+		"internal/plan":    "shows it",
+		"internal/trace":   "paths, shown", "internal/capacity": "what fits, shown",
 		"internal/prove": "facts, shown",
 	},
 	"internal/azure": {"internal/arm": "IDs", "internal/inventory": "reads into it",
@@ -109,7 +110,7 @@ var imports = map[string]map[string]string{
 	"internal/keeper": {"api/v1alpha1": "what to keep", "internal/observe": "reads for it",
 		"internal/apply": "writes for it", "internal/azure": "reads and writes",
 		"internal/plan": "decides", "internal/arm": "IDs", "internal/inventory": "the snapshot",
-		"internal/finding": "what went wrong"},
+		"internal/finding": "what went wrong", "internal/verdict": "how each cluster is"},
 	"internal/serve": {
 		"internal/input": "reads files from others", "internal/openfiles": "how many there can be",
 		"api/v1alpha1": "which subnets are guarded",
@@ -123,8 +124,13 @@ var imports = map[string]map[string]string{
 		"internal/plan": "repairs"},
 	"internal/picture": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "which routes are whose"},
+	"internal/verdict": {"api/v1alpha1": "what is configured", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/plan": "what was read and remembered",
+		"internal/picture": "subnets and routes", "internal/trace": "the paths of packets",
+		"internal/finding": "why packets are lost"},
 	"internal/serve/page": {"api/v1alpha1": "the configs of the checks it shows",
-		"internal/keeper": "the checks it shows", "internal/history": "what was done",
+		"internal/verdict": "how each cluster is",
+		"internal/keeper":  "the checks it shows", "internal/history": "what was done",
 		"internal/picture": "what it draws", "internal/plan": "changes",
 		"internal/finding": "what it shows", "internal/arm": "IDs",
 		"internal/inventory": "IDs", "internal/report": "words for numbers",
@@ -134,7 +140,7 @@ var imports = map[string]map[string]string{
 		"internal/keeper": "the checks it records",
 		"internal/plan":   "what was changed", "internal/finding": "which appeared and disappeared",
 		"internal/arm": "IDs", "internal/inventory": "what was seen",
-		"internal/azure": "who wrote what"},
+		"internal/azure": "who wrote what", "internal/verdict": "states, for status"},
 	"internal/emulator/kernel": {
 		"internal/input": "reads files from others", "internal/yamllimits": "limits of YAML",
 		"internal/arm": "IDs"},
@@ -236,6 +242,7 @@ var imports = map[string]map[string]string{
 		"internal/inventory":  "what a recorder gets",
 		"internal/serve/page": "shows the checks", "internal/plan": "outcomes in the log",
 		"internal/finding": "findings in the log", "internal/report": "words for numbers",
+		"internal/verdict": "states in the log",
 	},
 	"internal/controller": {
 		"internal/input": "reads files from others", "internal/yamllimits": "limits of YAML",
@@ -244,6 +251,7 @@ var imports = map[string]map[string]string{
 		"internal/config":  "checks objects as it checks documents",
 		"internal/plan":    "which table is the cluster's, and kinds of changes",
 		"internal/picture": "counts routes for the status",
+		"internal/verdict": "whether packets are dropped",
 		"internal/finding": "conditions, Events",
 		"internal/arm":     "IDs in scopes", "internal/inventory": "the cluster that was read",
 	},
@@ -260,8 +268,9 @@ var imports = map[string]map[string]string{
 		"internal/hello":               "cluster hello, and the program in its pods",
 		"internal/demo":                "the command", "internal/capacity": "the command",
 		"internal/trace": "the command", "internal/diagnose": "doctor",
-		"internal/egress": "trace --egress",
-		"internal/bundle": "collect", "internal/kube": "nodes and pods",
+		"internal/egress":  "trace --egress",
+		"internal/verdict": "doctor and status",
+		"internal/bundle":  "collect", "internal/kube": "nodes and pods",
 		"internal/history": "what was done", "internal/iac": "the commands",
 		"internal/licenses":     "the command",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
@@ -279,7 +288,7 @@ var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "inter
 	"internal/capacity", "internal/diagnose",
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
 	"internal/iac/yamltree", "internal/monitor", "internal/picture", "internal/report",
-	"internal/build", "internal/prove", "internal/migrate", "internal/egress"}
+	"internal/build", "internal/prove", "internal/migrate", "internal/egress", "internal/verdict"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

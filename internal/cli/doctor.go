@@ -11,7 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 type doctorOptions struct {
@@ -127,8 +129,10 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 		return nil, report.Diagnosis{}, err
 	}
 	claims := build.Verify(e.Case, found).Claims
-	return e, report.Diagnosis{Clusters: e.names(), Findings: found, Claims: claims,
-		Verify: e.verifying()}, nil
+	verdicts := verdict.Of(plan.Facts{Snapshot: e.Snapshot}, e.Configs, e.Configs,
+		plan.TakenBy(e.Configs), found)
+	return e, report.Diagnosis{Clusters: e.names(), Verdicts: verdicts, Findings: found,
+		Claims: claims, Verify: e.verifying()}, nil
 }
 
 // doctorFix shows what is wrong, repairs what the config allows, and returns what is left.

@@ -88,7 +88,7 @@ func runMigrateWatch(ctx context.Context, a *app, o watchOptions) error {
 			last = text
 		}
 		if err == nil && (o.once || p.Ended() || p.State == migrate.Unknown) {
-			return verdict(p)
+			return conclusion(p)
 		}
 		select {
 		case <-ctx.Done():
@@ -98,8 +98,8 @@ func runMigrateWatch(ctx context.Context, a *app, o watchOptions) error {
 	}
 }
 
-// verdict is the exit code for the last state.
-func verdict(p migrate.Progress) error {
+// conclusion is the exit code for the last state.
+func conclusion(p migrate.Progress) error {
 	missing := false
 	for _, n := range p.Nodes {
 		missing = missing || len(n.Missing) > 0

@@ -16,11 +16,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/silence"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 type statusOptions struct {
@@ -240,26 +242,15 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	store := silence.Open(strings.TrimSuffix(path, history.Extension)+silence.Extension, nil)
 	now.Findings = silence.Mark(store.Current(), now.Findings)
 	for _, doc := range docs {
-		c := report.ClusterStatus{Name: doc.Metadata.Name, State: "good",
-			Sentence: "nothing is wrong", Findings: []finding.Finding{}}
-		worst := finding.Finding{}
+		c := report.ClusterStatus{Name: doc.Metadata.Name, State: verdict.Unseen,
+			Sentence: "not checked yet", Findings: []finding.Finding{}}
 		for _, f := range now.Findings {
-			if f.Cluster != c.Name {
-				continue
-			}
-			if c.Findings = append(c.Findings, f); f.Silenced != nil {
-				continue
-			}
-			if worst.Code == "" || f.Severity > worst.Severity {
-				worst = f
+			if f.Cluster == c.Name {
+				c.Findings = append(c.Findings, f)
 			}
 		}
-		if s.Checked.IsZero() {
-			c.State, c.Sentence = "unseen", "not checked yet"
-		}
-		if worst.Code != "" {
-			c.State, c.Sentence = stateOf[worst.Severity], fmt.Sprintf("%s: %s", worst.Code,
-				worst.Message)
+		if v, known := now.Verdicts[arm.ID(doc.Spec.ClusterID).Key()]; known {
+			c.Verdict, c.State, c.Sentence = &v, v.State.Color(), v.Sentence
 		}
 		s.Clusters = append(s.Clusters, c)
 	}
@@ -271,7 +262,3 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	s.Paused = daemon.Paused(configs)
 	return s, nil
 }
-
-// stateOf derives the state of a cluster from its worst finding.
-var stateOf = map[finding.Severity]string{finding.Info: "noted", finding.Warning: "noted",
-	finding.Error: "bad"}

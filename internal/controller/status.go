@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // board keeps what the last check of each cluster showed, until it is written into the objects.
@@ -208,6 +209,12 @@ func ready(r keeper.Result, name string) (c v1alpha1.Condition, failed string) {
 		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
 			c.Status, c.Reason, c.Message = "False", reasonOf(f.Code), f.Message
 			return c, f.Message
+		}
+	}
+	for _, v := range r.Verdicts {
+		if v.Cluster == name && v.State == verdict.Broken {
+			c.Status, c.Reason, c.Message = "False", "PacketsDropped", v.Sentence
+			return c, v.Sentence
 		}
 	}
 	if n := silencedErrors(r, name); n > 0 {

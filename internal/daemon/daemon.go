@@ -156,8 +156,10 @@ func Run(ctx context.Context, o Options) error {
 		},
 		Paused: pauses.until, ClusterPaused: silences.Paused, Progress: health.Progress,
 		Withhold: o.Withhold,
+		Silenced: func(found []finding.Finding) []finding.Finding {
+			return silence.Mark(silences.Current(), found)
+		},
 		Planned: func(r keeper.Result) {
-			r.Findings = silence.Mark(silences.Current(), r.Findings)
 			board.Planned(r)
 			if o.Planned != nil {
 				o.Planned(r)
@@ -223,7 +225,6 @@ func Run(ctx context.Context, o Options) error {
 	var unwritten error
 	ready := sync.OnceFunc(func() { manager.tell("READY=1") })
 	err = k.Run(ctx, o.Interval, func(r keeper.Result) {
-		r.Findings = silence.Mark(silences.Current(), r.Findings)
 		notices.check(r)
 		metrics.Record(r)
 		health.Record(r)

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // news logs what is new in a check: changes, and findings and pending changes that have appeared or
@@ -19,6 +20,7 @@ import (
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
+	states  map[string]verdict.State
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a check was last logged; zero before the first
 	silence time.Duration   // after which a check without news is logged
@@ -26,6 +28,7 @@ type news struct {
 
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
+		states:  map[string]verdict.State{},
 		silence: time.Hour}
 }
 
@@ -55,7 +58,8 @@ func (n *news) report(r keeper.Result) bool {
 			}
 		}
 	}
-	something := n.findings(r.Findings)
+	something := n.verdicts(r)
+	something = n.findings(r.Findings) || something
 	something = something || n.said.IsZero() || counts[plan.Done] > 0 ||
 		counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
 	n.unmade = unmade
@@ -73,6 +77,37 @@ func (n *news) report(r keeper.Result) bool {
 	n.log.Log(context.Background(), level, "check", append(attrs, "findings", len(r.Findings),
 		"elapsed", report.Duration(r.Elapsed),
 		"armReads", r.Reads, "armWrites", r.Writes, "armPolls", r.Polls)...)
+	return something
+}
+
+// loudness is the level at which a cluster's new state is logged.
+var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
+	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
+	verdict.Unknown: slog.LevelWarn}
+
+// verdicts logs the clusters whose state has changed. The first state of a cluster is news unless
+// all is well.
+func (n *news) verdicts(r keeper.Result) (something bool) {
+	for _, v := range r.Verdicts {
+		was := n.states[v.Cluster]
+		if was == v.State {
+			continue
+		}
+		n.states[v.Cluster] = v.State
+		level := loudness[v.State]
+		if was == "" && level == slog.LevelInfo {
+			continue
+		}
+		something = true
+		attrs := []any{"cluster", v.Cluster, "state", string(v.State), "message", v.Sentence}
+		if was != "" {
+			attrs = append(attrs, "was", string(was))
+		}
+		n.log.Log(context.Background(), level, "cluster", attrs...)
+	}
+	maps.DeleteFunc(n.states, func(name string, _ verdict.State) bool {
+		return !slices.Contains(r.Managed, name)
+	})
 	return something
 }
 

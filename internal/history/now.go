@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Now is the current state, as far as a history has it.
@@ -17,6 +18,8 @@ type Now struct {
 	// Recorded is when the newest recorded check began; checks without news are not recorded. Zero:
 	// there is none.
 	Recorded time.Time
+	// Verdicts are the last ones on clusters, by the cluster's ID.Key().
+	Verdicts map[string]verdict.Verdict
 }
 
 // Now reads the current state.
@@ -28,6 +31,16 @@ func (r *Reader) Now() (Now, error) {
 	var n Now
 	for _, key := range slices.Sorted(maps.Keys(known)) {
 		n.Findings = append(n.Findings, known[key])
+	}
+	lasting, err := readLasting(r.db)
+	if err != nil {
+		return Now{}, err
+	}
+	n.Verdicts = map[string]verdict.Verdict{}
+	for key, l := range lasting {
+		if l.Verdict != nil {
+			n.Verdicts[key] = *l.Verdict
+		}
 	}
 	var started int64
 	switch err := r.db.QueryRow("SELECT started FROM checks ORDER BY id DESC LIMIT 1").Scan(

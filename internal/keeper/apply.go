@@ -207,6 +207,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		about.Changes = planned(changes, nil)
 		c.name(&about)
 		about.Findings, about.Seen = c.mem.planned, c.mem.complement(s)
+		about.Verdicts = c.judge(about.Seen, about.Findings)
 		c.k.told.Lock()
 		c.k.opts.Planned(about)
 		c.k.told.Unlock()

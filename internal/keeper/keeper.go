@@ -67,6 +67,9 @@ type Options struct {
 	Recorder Recorder
 	// Store stores what a restart must not forget. Nil: it is forgotten.
 	Store Store
+	// Silenced marks the findings that a person silenced, in a copy. It must not block. Nil: none
+	// is.
+	Silenced func([]finding.Finding) []finding.Finding
 	// Own returns findings about the program itself, which every check reports. Nil: none.
 	Own func() []finding.Finding
 	// Nodes reads the nodes of clusters with source Nodes. Nil: they are unknown.

@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/observe"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Lasting is what a restart must not forget about a cluster. It can be outdated when it is read, so
@@ -27,6 +28,8 @@ type Lasting struct {
 	// Lacks are the nodes without a route, as plan.NodeRoutes.Lacks. They make no change: they only
 	// say since when, so that a restart does not make an error a warning again.
 	Lacks map[string]plan.Lack `json:"lacks,omitempty"`
+	// Verdict is the last verdict on the cluster. It makes no change either.
+	Verdict *verdict.Verdict `json:"verdict,omitempty"`
 }
 
 // Store stores Lasting values by the cluster's ID.Key().
@@ -136,7 +139,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		}
 		now := Lasting{Table: m.LastTable, Proven: m.LastProven, NodeGroup: cluster.NodeGroup(),
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
-			Lacks:   m.Nodes.Lacks}
+			Lacks:   m.Nodes.Lacks, Verdict: before.Verdict}
 		if now.Table == "" && before.of(s, cluster) {
 			now.Table, now.Proven = before.Table, before.Proven
 		}
@@ -144,12 +147,18 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 			changed[id.Key()] = now
 		}
 	}
-	if len(changed) > 0 {
-		c.k.opts.Store.Keep(changed)
-		c.k.mu.Lock()
-		defer c.k.mu.Unlock()
-		c.k.stored = mergeLasting(c.k.stored, changed)
+	c.k.keep(changed)
+}
+
+// keep stores what has changed, if there is a store.
+func (k *Keeper) keep(changed map[string]Lasting) {
+	if k.opts.Store == nil || len(changed) == 0 {
+		return
 	}
+	k.opts.Store.Keep(changed)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.stored = mergeLasting(k.stored, changed)
 }
 
 func mergeLasting(old, changed map[string]Lasting) map[string]Lasting {

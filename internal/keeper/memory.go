@@ -23,6 +23,7 @@ type memory struct {
 	plan.Remembered
 	aksSubnets []arm.ID
 	laid       Lasting // from before the restart, not checked yet
+	judged     judged
 
 	// what was read to find the cluster's route table, and when
 	asked   time.Time
@@ -82,7 +83,7 @@ func (m *memory) subnetsMissed() bool {
 func (m *memory) forgetNetwork() {
 	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
 	// nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read,
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, judged: m.judged,
 		Remembered: plan.Remembered{Subnets: m.Subnets, Had: m.Had}}
 }
 
@@ -222,7 +223,8 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
-			m.clusters[keyOf(c)] = &memory{laid: stored[keyOf(c)]}
+			was := stored[keyOf(c)]
+			m.clusters[keyOf(c)] = &memory{laid: was, judged: recallJudged(was)}
 		}
 	}
 }

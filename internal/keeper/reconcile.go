@@ -319,7 +319,10 @@ func (c *check) end(w *worker) {
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}
-	r.Findings = c.k.stand(w, c.began, w.findings())
+	found := w.findings()
+	r.Verdicts = c.judge(r.Seen, found)
+	c.noteVerdicts(r.Verdicts)
+	r.Findings = c.k.stand(w, c.began, found)
 	if own := c.k.own(c, w, &r); len(own) > 0 {
 		r.Findings = finding.Sort(slices.Concat(r.Findings, own))
 	}
@@ -332,6 +335,9 @@ func (c *check) end(w *worker) {
 	defer c.k.told.Unlock()
 	c.name(&r)
 	c.record(&r)
+	if c.k.opts.Silenced != nil {
+		r.Findings = c.k.opts.Silenced(r.Findings)
+	}
 	c.tell(r)
 }
 

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Result is the result of one check.
@@ -34,6 +35,8 @@ type Result struct {
 	OnlyObserved []plan.Outcome
 	// Findings are all current findings, including those of clusters that were not checked.
 	Findings []finding.Finding
+	// Verdicts are those on the clusters that were checked.
+	Verdicts []verdict.Verdict
 	// Observed is how what was changed or reported read before; only with a Recorder.
 	Observed []Observation
 	// Seen is what was read and remembered, with the written resources as they read afterwards. It
@@ -239,6 +242,7 @@ func (r Result) and(o Result) Result {
 		both.Of = nil
 	}
 	both.Changes = slices.Concat(r.Changes, o.Changes)
+	both.Verdicts = slices.Concat(r.Verdicts, o.Verdicts)
 	both.OnlyObserved = slices.Concat(r.OnlyObserved, o.OnlyObserved)
 	both.Observed = slices.Concat(r.Observed, o.Observed)
 	both.Tables = slices.Concat(r.Tables, o.Tables)

@@ -425,3 +425,37 @@ func (c Cluster) Routed() int {
 	}
 	return len(nodes)
 }
+
+// TableUnknown reports whether the cluster's route table is not known.
+func (c Cluster) TableUnknown() bool { return c.Kubenet() && c.RouteTable() == nil }
+
+// Kubenet reports whether the cluster uses kubenet.
+func (c Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
+
+// Unrouted reports whether the cluster's route table was read and has no route to any node.
+func (c Cluster) Unrouted() bool {
+	own := c.RouteTable()
+	return c.Kubenet() && c.Nodes > 0 && own != nil && own.Unread == "" && c.Routed() == 0 &&
+		c.Routes().All == 0
+}
+
+// Idle returns the targets that are on no subnet.
+func (c Cluster) Idle() (names []string) {
+	for _, t := range c.Tables {
+		if t.Idle {
+			names = append(names, t.ID.Name())
+		}
+	}
+	return names
+}
+
+// Counts counts the routes in all tables by state.
+func (c Cluster) Counts() map[string]int {
+	n := map[string]int{}
+	for _, t := range c.Tables {
+		for _, r := range t.Routes {
+			n[r.State]++
+		}
+	}
+	return n
+}

@@ -3,16 +3,21 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Diagnosis is the result of a diagnosis that changes nothing.
 type Diagnosis struct {
 	// Clusters are the names of the checked clusters.
-	Clusters []string          `json:"clusters"`
+	Clusters []string `json:"clusters"`
+	// Verdicts are those on the clusters with a config, the user's or the one that init would
+	// propose.
+	Verdicts []verdict.Verdict `json:"verdicts"`
 	Findings []finding.Finding `json:"findings"`
 	// Claims are the statements that must be true about them, and whether they are.
 	Claims []build.Claim `json:"claims"`
@@ -38,7 +43,7 @@ func (d Diagnosis) Sentence() string {
 	breaking, more := 0, 0
 	for _, f := range d.Findings {
 		switch {
-		case f.Severity == finding.Error && finding.BreaksTraffic(f.Code):
+		case f.Severity == finding.Error && finding.BreaksTraffic(f.Code) && d.breaks(f.Cluster):
 			breaking++
 		case f.Severity > finding.Info:
 			more++
@@ -67,10 +72,37 @@ func (d Diagnosis) Sentence() string {
 		verb(breaking, "breaks", "break"), where, more)
 }
 
+// breaks reports whether packets of a cluster may be dropped: that is so unless its verdict says
+// otherwise.
+func (d Diagnosis) breaks(cluster string) bool {
+	return !slices.ContainsFunc(d.Verdicts, func(v verdict.Verdict) bool {
+		return v.Cluster == cluster && v.State != verdict.Broken
+	})
+}
+
+// states returns a line for each cluster that is not fine, the worst first.
+func (d Diagnosis) states(style Style) string {
+	var rows [][]string
+	for _, v := range slices.SortedFunc(slices.Values(d.Verdicts), verdict.Compare) {
+		if v.State.Color() != verdict.Good {
+			rows = append(rows, []string{symbols[v.State.Color()], v.Cluster, string(v.State),
+				v.Sentence})
+		}
+	}
+	out := ""
+	for _, line := range Columns(rows) {
+		out += cell(strings.TrimRight(line, " ")) + "\n"
+	}
+	return out
+}
+
 // Write writes the diagnosis in the given format.
 func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	if d.Claims == nil {
 		d.Claims = []build.Claim{}
+	}
+	if d.Verdicts == nil {
+		d.Verdicts = []verdict.Verdict{}
 	}
 	sentence := upperFirst(d.Sentence()) + "."
 	d.Findings = d.shown()
@@ -85,7 +117,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	case Markdown:
 		out = fmt.Sprintf("**%s**\n", prose(sentence)) + FindingsMarkdown(d.Findings)
 	default:
-		out = style.Bold(sentence) + "\n" + explained(d.Findings, style) +
+		out = style.Bold(sentence) + "\n" + d.states(style) + explained(d.Findings, style) +
 			whatIsRight(d.Claims, d.Verify, style)
 	}
 	_, err := io.WriteString(w, out)

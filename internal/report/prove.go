@@ -195,7 +195,7 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 			family = f.Family
 			fmt.Fprintf(&out, "\n%s\n", style.Bold(family))
 		}
-		fmt.Fprintf(&out, "  %s  %s: %s\n", verdict(f.Verdict, style), plain(f.Name), plain(f.Seen))
+		fmt.Fprintf(&out, "  %s  %s: %s\n", wording(f.Verdict, style), plain(f.Name), plain(f.Seen))
 		if f.Verdict == string(prove.Differs) {
 			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected,
 				f.Follows)
@@ -220,7 +220,7 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-func verdict(v string, style Style) string {
+func wording(v string, style Style) string {
 	text := fmt.Sprintf("%-9s", v)
 	switch v {
 	case string(prove.Confirmed):

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Status is the state of a keeper's clusters.
@@ -42,8 +44,10 @@ type RepairTimes struct {
 type ClusterStatus struct {
 	Name string `json:"name"`
 	// State is good, noted, busy, unseen or bad, as on the page.
-	State    string            `json:"state"`
-	Sentence string            `json:"sentence"`
+	State    string `json:"state"`
+	Sentence string `json:"sentence"`
+	// Verdict is the keeper's; absent before the first check, and for ClusterRoutes objects.
+	Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
 	Checked  time.Time         `json:"checked,omitzero"`
 	Findings []finding.Finding `json:"findings"`
 }
@@ -67,7 +71,7 @@ func (s Status) Key() string {
 	var b strings.Builder
 	fmt.Fprintln(&b, s.Sentence, s.Paused, s.Checked.IsZero(), s.Note)
 	for _, c := range s.Clusters {
-		fmt.Fprintln(&b, c.Name, c.State, c.Sentence)
+		fmt.Fprintln(&b, c.Name, c.State, c.word(), c.Sentence)
 	}
 	for _, f := range s.Findings {
 		fmt.Fprintln(&b, f.Code, f.Resource, f.Message)
@@ -83,11 +87,16 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, s)
 	}
+	s.sort()
+	shown, folded := s.Clusters, ""
+	if format == Text {
+		shown, folded = s.fold()
+	}
 	var rows [][]string
-	for _, c := range s.Clusters {
-		row := []string{c.Name, c.State, age(s.Now, c.Checked), c.Sentence}
+	for _, c := range shown {
+		row := []string{c.Name, c.word(), c.since(s.Now), age(s.Now, c.Checked), c.Sentence}
 		if format == Text {
-			row = []string{symbols[c.State], c.Name, c.Sentence, age(s.Now, c.Checked)}
+			row = []string{symbols[c.State], c.Name, c.word(), c.since(s.Now), c.Sentence}
 		}
 		rows = append(rows, row)
 	}
@@ -95,13 +104,16 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	case Short:
 		return Table{Rows: rows}.Write(w, Short, style)
 	case Markdown:
-		return Table{Header: []string{"cluster", "state", "checked", "what"}, Rows: rows,
+		return Table{Header: []string{"cluster", "state", "since", "checked", "what"}, Rows: rows,
 			Lines: s.lines()}.Write(w, Markdown, style)
 	case Text, JSON, SARIF: // JSON is written already, and the command has no SARIF
 	}
 	var b strings.Builder
+	if s.Sentence != "" && len(s.Clusters) > 1 {
+		fmt.Fprintln(&b, style.Bold(cell(upperFirst(s.Sentence))+"."))
+	}
 	for i, line := range Columns(rows) {
-		switch s.Clusters[i].State {
+		switch shown[i].State {
 		case "bad":
 			line = style.Red(line)
 		case "unseen":
@@ -109,11 +121,61 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		}
 		fmt.Fprintln(&b, strings.TrimRight(line, " "))
 	}
+	if folded != "" {
+		fmt.Fprintln(&b, cell(folded))
+	}
 	for _, line := range s.lines() {
 		fmt.Fprintln(&b, cell(line))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// word is the state of the verdict, or the color where there is none.
+func (c ClusterStatus) word() string {
+	if c.Verdict == nil || c.State != c.Verdict.State.Color() {
+		return c.State
+	}
+	return string(c.Verdict.State)
+}
+
+// since says since when the cluster has its state.
+func (c ClusterStatus) since(now time.Time) string {
+	if c.Verdict == nil || c.Verdict.Since.IsZero() {
+		return ""
+	}
+	return strings.TrimSuffix(age(now, c.Verdict.Since), " ago")
+}
+
+// sort puts the worst clusters first.
+func (s *Status) sort() {
+	s.Clusters = slices.Clone(s.Clusters)
+	rank := func(c ClusterStatus) int {
+		return slices.Index([]string{"bad", "unseen", "busy", "noted", "good"}, c.State)
+	}
+	slices.SortStableFunc(s.Clusters, func(a, b ClusterStatus) int {
+		if order := cmp.Compare(rank(a), rank(b)); order != 0 || a.Verdict == nil ||
+			b.Verdict == nil {
+			return order
+		}
+		return verdict.Compare(*a.Verdict, *b.Verdict)
+	})
+}
+
+// foldFrom is how many good clusters are one line.
+const foldFrom = 5
+
+// fold returns the clusters to show line by line, and one line for many good ones, which are last.
+func (s Status) fold() (shown []ClusterStatus, line string) {
+	n := len(s.Clusters)
+	for n > 0 && s.Clusters[n-1].State == "good" {
+		n--
+	}
+	if good := len(s.Clusters) - n; good >= foldFrom {
+		return s.Clusters[:n], fmt.Sprintf("%s  %d clusters are fine (-o short lists them)",
+			symbols["good"], good)
+	}
+	return s.Clusters, ""
 }
 
 // lines are what concerns no particular cluster.

@@ -31,6 +31,7 @@ type Metrics struct {
 	waits         *waits
 	checks        *prometheus.CounterVec // cause
 	last          *prometheus.GaugeVec   // cluster
+	states        *prometheus.GaugeVec   // cluster, state
 	routes        *prometheus.GaugeVec   // table
 	limit         *prometheus.GaugeVec   // table
 	free          *prometheus.GaugeVec   // subnet
@@ -84,6 +85,9 @@ func NewMetrics() *Metrics {
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
 		"a cluster and made all required changes; 0: never since the start.", "cluster")
+	m.states = gauge("cluster_state_since_timestamp_seconds", "Since when a cluster has its "+
+		"state, by cluster and state: broken, bypassed, at-risk, unknown, stopped, observed or "+
+		"in-sync. A cluster has one state.", "cluster", "state")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
@@ -205,6 +209,13 @@ func (m *Metrics) Record(r keeper.Result) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
+	for _, v := range r.Verdicts {
+		if slices.Contains(r.Managed, v.Cluster) {
+			m.states.DeletePartialMatch(prometheus.Labels{"cluster": v.Cluster})
+			m.states.WithLabelValues(v.Cluster, string(v.State)).Set(
+				float64(v.Since.UnixMilli()) / 1000)
+		}
+	}
 	m.fill(r, end)
 }
 
@@ -229,6 +240,7 @@ func (m *Metrics) keep(names []string) {
 	for _, cluster := range m.managed {
 		if !slices.Contains(names, cluster) {
 			m.last.DeleteLabelValues(cluster)
+			m.states.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.observed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})

@@ -73,6 +73,8 @@ func (j *journey) follow(from Endpoint) Way {
 		switch {
 		case denied != "":
 			return j.end(Dropped, "%s", denied)
+		case route.HopType == HopInternet && j.to.Cluster != "":
+			return j.end(Dropped, "it goes out to the internet, and the pod is not there")
 		case route.HopType == HopInternet:
 			return j.end(Leaves, "it goes out to the internet")
 		case route.HopType == inventory.HopGateway:

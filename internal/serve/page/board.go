@@ -22,6 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Board holds the latest state of all clusters. One goroutine at a time reports checks to it; any
@@ -52,20 +53,7 @@ type standing struct {
 	working []plan.Outcome // changes under way, or planned and not made
 	would   []plan.Outcome // changes that are not made because the config says Observe
 	acting  bool           // the changes in working are under way
-
-	state string    // as last shown
-	since time.Time // when the state became that
-}
-
-// sinceState notes the state of the cluster, and returns since when it has it.
-func (s *standing) sinceState(state string, now time.Time) time.Time {
-	if s.state != state && !s.checked.IsZero() {
-		s.state, s.since = state, s.checked
-		if s.since.After(now) {
-			s.since = now
-		}
-	}
-	return s.since
+	verdict verdict.Verdict
 }
 
 // NewBoard returns an empty board. Its version is 1, because 0 marks a page without a board.
@@ -99,14 +87,14 @@ func (b *Board) take(r keeper.Result, acting bool) {
 	}
 	news = b.configure(r.Configs)
 	checked := r.Checked()
-	if r.Seen.Snapshot == nil {
-		checked = nil
-	}
 	for i := range checked {
 		name := checked[i].Metadata.Name
+		v, found := verdictOn(r.Verdicts, name)
+		if !found {
+			continue
+		}
 		before := b.clusters[name]
-		s := &standing{picture: picture.Of(r.Seen, &checked[i], r.Configs, b.taken), checked: at,
-			acting: acting, state: before.state, since: before.since}
+		s := &standing{picture: v.Seen().Picture, checked: at, acting: acting, verdict: v}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
@@ -120,12 +108,13 @@ func (b *Board) take(r keeper.Result, acting bool) {
 		if acting { // a check reports at its end what it only observes
 			s.would = before.would
 		}
-		if complete(s.picture) {
+		if verdict.Complete(s.picture) {
 			s.seen = at
 		} else {
 			s.seen = before.seen
 		}
 		news = news || b.overdue(before) || before.acting != s.acting ||
+			before.verdict.State != v.State || before.verdict.Sentence != v.Sentence ||
 			!reflect.DeepEqual(before.picture, s.picture) ||
 			!reflect.DeepEqual(before.working, s.working) ||
 			!reflect.DeepEqual(before.would, s.would)
@@ -138,18 +127,17 @@ func (b *Board) take(r keeper.Result, acting bool) {
 			b.took = r.Elapsed
 		}
 	}
-	b.noteStates(checked)
 	b.show(news)
 	b.watch()
 }
 
-// noteStates notes since when clusters have their states.
-func (b *Board) noteStates(checked []v1alpha1.ClusterRoutes) {
-	byCluster := findingsByCluster(b.findings)
-	for i := range checked {
-		s := b.clusters[checked[i].Metadata.Name]
-		s.sinceState(s.stand(byCluster[checked[i].Metadata.Name]).State, b.now())
+// verdictOn returns the verdict on a cluster.
+func verdictOn(all []verdict.Verdict, name string) (verdict.Verdict, bool) {
+	i := slices.IndexFunc(all, func(v verdict.Verdict) bool { return v.Cluster == name })
+	if i < 0 {
+		return verdict.Verdict{}, false
 	}
+	return all[i], true
 }
 
 func findingsByCluster(all []finding.Finding) map[string][]finding.Finding {
@@ -221,20 +209,14 @@ func (b *Board) names() []string {
 	return b.order
 }
 
-// complete reports whether all resources of a cluster could be read.
-func complete(c picture.Cluster) bool {
-	return c.Unread == "" &&
-		!slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread != "" }) &&
-		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread != "" })
-}
-
-// The states of a cluster and of all, worst last.
+// The states of a cluster and of all as the page shows them, worst last. They are the verdict's
+// colors, but for a cluster that is being repaired or whose check is overdue.
 const (
-	Good   = "good"   // everything is correct
-	Noted  = "noted"  // everything is correct, and there is a warning
-	Busy   = "busy"   // changes are under way
-	Unseen = "unseen" // not everything could be read
-	Bad    = "bad"    // something is wrong
+	Good   = verdict.Good
+	Noted  = verdict.Noted
+	Busy   = "busy" // changes are under way
+	Unseen = verdict.Unseen
+	Bad    = verdict.Bad
 )
 
 var states = []string{Good, Noted, Busy, Unseen, Bad}
@@ -267,6 +249,7 @@ type Overview struct {
 // Cluster is the state of one cluster.
 type Cluster struct {
 	picture.Cluster
+	Verdict  verdict.Verdict   `json:"verdict"`
 	Sentence string            `json:"sentence"`
 	State    string            `json:"state"`
 	Checked  time.Time         `json:"checked,omitzero"`
@@ -281,10 +264,8 @@ type Cluster struct {
 	OnlyObserved []plan.Outcome `json:"onlyObserved"`
 	// Paused says until when the keeper makes no changes to the cluster, "" if it does.
 	Paused string `json:"paused,omitempty"`
-	// Since is when the state became what it is; zero before the first check.
+	// Since is the verdict's; zero before the first check.
 	Since time.Time `json:"since,omitzero"`
-
-	harm harm
 }
 
 // overview returns the state of all clusters, in the order of the config.
@@ -306,7 +287,6 @@ func (b *Board) overview() Overview {
 			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " +
 				c.Sentence
 		}
-		c.Since = b.clusters[name].sinceState(c.State, b.now())
 		o.Clusters = append(o.Clusters, c)
 		o.Counts.add(c.State)
 		o.Routes.All += c.Routes.All
@@ -340,7 +320,8 @@ func stateOf(f finding.Finding) string {
 
 func (s *standing) stand(findings []finding.Finding) Cluster {
 	c := Cluster{
-		Cluster: s.picture, State: Good, Checked: s.checked, Seen: s.seen, Findings: findings,
+		Cluster: s.picture, Verdict: s.verdict, State: Unseen, Since: s.verdict.Since,
+		Checked: s.checked, Seen: s.seen, Findings: findings,
 		Changes: s.working, Acting: s.acting, OnlyObserved: s.would,
 	}
 	if c.Findings == nil {
@@ -353,8 +334,9 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
-	c.harm = c.worstHarm()
-	c.State = c.harm.state()
+	if !c.Checked.IsZero() {
+		c.State = s.verdict.State.Color()
+	}
 	if s.acting {
 		c.State = worse(c.State, Busy)
 	}

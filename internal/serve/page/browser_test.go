@@ -277,8 +277,9 @@ func TestStory(t *testing.T) {
 	b.until(`window.story.at(-1).state === "good"`)
 	bad := slices.IndexFunc(story(), func(m moment) bool { return m.State == page.Bad })
 	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 ||
-		m.Sentence != "shop: subnet nodes has lost its route table; 3 of 6 pod routes do not "+
-			"work; repair under way" {
+		m.Sentence != "shop: subnet nodes has lost its route table; packets from nodes and pods "+
+			"to pods on 3 nodes are dropped; egress of subnet nodes: bypasses 10.42.3.4 by "+
+			"0.0.0.0/0 to Internet (system route); repair under way" {
 		t.Errorf("while it was stripped: %+v", m)
 	}
 	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {
@@ -367,7 +368,7 @@ func TestDemo(t *testing.T) {
 		find  string // a finding in between
 	}{
 		1: {6, "3 pod routes missing", ""}, 2: {12, "pod route", ""}, 3: {12, "subnets nodes and " +
-			"appgw have lost their route tables; 12 of 12 pod routes do not work", ""},
+			"appgw have lost their route tables; packets from nodes, pods and subnet", ""},
 		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {
 			4, "5 pod routes stale", ""}, 7: {4, "no pod routes to its 2 nodes; 2 routes to them " +
 			"in other tables stay", "deletes-withheld"},

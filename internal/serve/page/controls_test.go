@@ -157,7 +157,7 @@ func TestButtons(t *testing.T) {
 	w.until("it was checked", func() bool { return len(w.overview().Clusters) == 1 })
 	b := open(t)
 	b.do(chromedp.Navigate(w.URL), shows(".hero.bad"))
-	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; 3 changes planned, not made" && document.querySelector(".mode").textContent === "paused"`)
+	b.until(`document.querySelector("h1").textContent === "shop: 3 pod routes missing; packets from subnet appgw to pods on 3 nodes are dropped; 3 changes planned, not made" && document.querySelector(".mode").textContent === "paused"`)
 	if past := w.get("/history").body; !strings.Contains(past, "3 routes to create") {
 		t.Errorf("the history does not say what is planned, as the command does: %s", past)
 	}

@@ -15,8 +15,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // newFleet is a keeper that only observes the fleet scenario: 30 clusters, four of them broken, and
@@ -59,7 +61,7 @@ func newFleet(t *testing.T) *world {
 
 // worst are the first clusters of the fleet's list: what breaks traffic, what cannot be read, and
 // what is at risk.
-var worst = []string{"shop-05", "shop-09", "big-50", "shop-07", "shop-28", "shop-06"}
+var worst = []string{"big-50", "shop-05", "shop-06", "shop-07", "shop-28", "shop-09"}
 
 var (
 	rowName = regexp.MustCompile(`<a\s+href="/clusters/([^"]+)">[^<]+</a>(?:\s*<span[^>]*>[^<]*` +
@@ -100,12 +102,12 @@ func TestFleet(t *testing.T) {
 	}
 	for name, want := range map[string]struct{ state, sentence string }{
 		"shop-05": {page.Bad, "has lost its route table"},
-		"shop-09": {page.Bad, "has the wrong route table"},
+		"shop-09": {page.Noted, "has the wrong route table; all packets to pods are delivered"},
 		"big-50": {page.Bad, "its route table has no pod routes to its 50 nodes; 50 routes to " +
 			"them in other tables stay"},
 		"shop-07":  {page.Bad, "1 pod route missing"},
 		"shop-28":  {page.Unseen, "route table shop-28-rt and 2 more could not be read"},
-		"shop-06":  {page.Noted, "unmanaged route"},
+		"shop-06":  {page.Bad, "packets from subnet appgw to pods on 1 node are dropped"},
 		"shop-03":  {page.Good, "all 8 pod routes are correct"}, // one for the surge node
 		"huge-390": {page.Good, "all 780 pod routes are correct"},
 	} {
@@ -122,7 +124,7 @@ func TestFleet(t *testing.T) {
 		t.Error("a selection does not show the findings of its clusters only")
 	}
 	for query, want := range map[string][]string{
-		"?state=bad&sort=name":               {"big-50", "shop-05", "shop-07", "shop-09"},
+		"?state=bad&sort=name":               {"big-50", "shop-05", "shop-06", "shop-07"},
 		"?state=unseen":                      {"shop-28"},
 		"?state=unreachable":                 {"shop-28"},
 		"?state=migrating":                   {"shop-03"},
@@ -184,6 +186,7 @@ func testManyClusters(t *testing.T, w world) {
 		r.Configs = append(r.Configs, c)
 	}
 	r.Of, r.Managed = nil, nil
+	r.Verdicts = verdict.Of(r.Seen, r.Configs, r.Configs, plan.TakenBy(r.Configs), r.Findings)
 	board.Record(r)
 	server, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: serve.NewMetrics(),
 		Board: board, Page: page.Options{}, Log: slog.New(slog.DiscardHandler)}, w.keeps)

@@ -106,12 +106,12 @@ func (b *browser) list(width int64) {
 		b.t.Fatalf("at %d pixels: %d rows: %+v", width, len(all), all)
 	}
 	for i, want := range []listed{
-		{"shop-05", "✕", "subnet nodes has lost its route table", nil, 0},
-		{"shop-09", "✕", "subnet nodes has the wrong route table", nil, 0},
 		{"big-50", "✕", "its route table has no pod routes to its 50 nodes", nil, 0},
+		{"shop-05", "✕", "subnet nodes has lost its route table", nil, 0},
+		{"shop-06", "✕", "the packets do not reach their node", nil, 0},
 		{"shop-07", "✕", "1 pod route missing", nil, 0},
 		{"shop-28", "!", "could not be read", []string{"unreachable"}, 0},
-		{"shop-06", "!", "the packets do not reach their node", nil, 0},
+		{"shop-09", "!", "subnet nodes has the wrong route table", nil, 0},
 	} {
 		if got := all[i]; got.Name != want.Name || got.Chip != want.Chip ||
 			!strings.Contains(got.Sentence, want.Sentence) ||

@@ -26,6 +26,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // TestJSON: every page answers as JSON, by its name and by the Accept header.
@@ -355,8 +356,9 @@ func TestUnread(t *testing.T) {
 	seen.Unread[arm.ID(w.demo.Cluster).Key()] = inventory.Unread{ID: w.demo.Cluster, Status: 403,
 		Code: "AuthorizationFailed"}
 	b := page.NewBoard()
-	b.Record(keeper.Result{Started: time.Now(), Configs: w.configs,
-		Seen: plan.Facts{Snapshot: seen}})
+	facts := plan.Facts{Snapshot: seen}
+	b.Record(keeper.Result{Started: time.Now(), Configs: w.configs, Seen: facts,
+		Verdicts: verdict.Of(facts, w.configs, w.configs, plan.TakenBy(w.configs), nil)})
 	w.serve(b, page.Options{})
 	if o := w.overview(); o.State != page.Unseen ||
 		o.Sentence != "shop: cannot be read: AuthorizationFailed" || !o.Clusters[0].Seen.IsZero() {

@@ -72,8 +72,8 @@ func TestSilencePage(t *testing.T) {
 			return f.Silenced == nil || f.Silenced.Reason != "known" || f.Silenced.By == ""
 		}))
 	}
-	if o.State != page.Good || o.Counts.Broken != 0 || silenced(o) != 1 ||
-		!strings.Contains(o.Sentence, "pod routes") {
+	if o.State != page.Noted || o.Counts.Broken != 0 || silenced(o) != 1 ||
+		!strings.Contains(o.Sentence, "has lost its route table") {
 		t.Errorf("silenced: %s, %+v, %d silenced, %s", o.State, o.Counts, silenced(o), o.Sentence)
 	}
 	if got := title(); strings.Contains(got, "broken") {

@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve/page"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // seen is a snapshot of invented clusters.
@@ -112,6 +113,7 @@ func (w *seen) result(at time.Time) keeper.Result {
 	for _, c := range p.OnlyObserved {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: c, State: plan.Observed})
 	}
+	r.Verdicts = verdict.Of(w.s, w.configs, w.configs, plan.TakenBy(w.configs), r.Findings)
 	return r
 }
 
@@ -140,11 +142,12 @@ func TestSentence(t *testing.T) {
 	}{
 		{"all right", page.Good, "All 6 pod routes are correct on 1 cluster",
 			func(*seen, []string) {}},
-		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; 3 of 6 pod " +
-			"routes do not work; 1 change planned, not made",
+		{"stripped", page.Bad, "shop: subnet shop-nodes has lost its route table; packets " +
+			"from nodes and pods to pods on 3 nodes are dropped; 1 change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", "") }},
-		{"a guarded subnet without pod routes", page.Bad,
-			"shop: subnet firewall has lost its route table; 1 change planned, not made",
+		{"a guarded subnet without pod routes", page.Noted, "shop: subnet firewall has lost its " +
+			"route table; all packets to pods are delivered nevertheless; 1 change planned, not " +
+			"made",
 			func(w *seen, _ []string) {
 				w.table(tableID("firewall-rt"), nil)
 				w.subnet(subnetID("vnet", "firewall"), "10.201.0.0/24", "")
@@ -153,18 +156,20 @@ func TestSentence(t *testing.T) {
 						RouteTableID: string(tableID("firewall-rt"))})
 			}},
 		{"stripped, and not all seen", page.Bad, "shop: subnet shop-nodes has lost its route " +
-			"table; 3 of 3 pod routes do not work; route table shop-gw-rt could not be read; 1 " +
-			"change planned, not made",
+			"table; route table shop-gw-rt could not be read; packets from nodes and pods to " +
+			"pods on 3 nodes are dropped; 1 change planned, not made",
 			func(w *seen, _ []string) { w.subnet(nodes, "10.0.0.0/16", ""); w.unread(gw, 503) }},
 		{"a missing route that is only to be reported", page.Bad,
-			"shop: 1 pod route missing; the config says Observe: it would add 1 route",
+			"shop: 1 pod route missing; packets from subnet shop-gw to pods on 1 node are " +
+				"dropped; the config says Observe: it would add 1 route",
 			func(w *seen, routes []string) {
 				w.configs[0].Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 				w.table(gw, []arm.ID{gateway}, routes[1:]...)
 			}},
 		{"all is only to be reported", page.Bad,
-			"shop: subnet shop-nodes has lost its route table; 5 of 6 pod routes do not work; " +
-				"the config says Observe: it would repair 1 association and add 2 routes",
+			"shop: subnet shop-nodes has lost its route table; packets from nodes, pods and " +
+				"subnet shop-gw to pods on 3 nodes are dropped; the config says Observe: it " +
+				"would repair 1 association and add 2 routes",
 			func(w *seen, routes []string) {
 				w.configs = plan.Observing(w.configs)
 				w.table(gw, []arm.ID{gateway}, routes[2:]...)
@@ -195,7 +200,7 @@ func TestSentence(t *testing.T) {
 			func(w *seen, _ []string) { w.unread(clusterID("shop"), 503) }},
 		{"the cluster's table is not known", page.Bad,
 			"shop: the cluster's route table is not known; it is not known whether 3 pod routes " +
-				"work",
+				"work; packets from nodes and pods to pods on 3 nodes are dropped",
 			func(w *seen, _ []string) {
 				w.s.Memory[clusterID("shop").Key()].LastTable = ""
 				w.s.Learn(clusterID("shop")).LogRead, w.s.Learn(clusterID("shop")).ManagedRead =
@@ -216,12 +221,12 @@ func TestSentence(t *testing.T) {
 				w.table(own, []arm.ID{nodes})
 				w.table(gw, []arm.ID{gateway})
 			}},
-		{"another plugin", page.Bad, "shop: no pod routes: its network plugin is node-subnet, " +
-			"not kubenet", func(w *seen, _ []string) {
+		{"another plugin", page.Noted, "shop: cluster shop uses the network plugin node-subnet " +
+			"instead of kubenet: it has no pod routes in a route table", func(w *seen, _ []string) {
 			w.configs = nil
 			w.cluster(0, "shop", "azure", 3)
 		}},
-		{"a target on no subnet", page.Noted, "All 6 pod routes are correct on 1 cluster; route " +
+		{"a target on no subnet", page.Noted, "shop: all 6 pod routes are correct; route " +
 			"table shop-gw-rt is on no subnet", func(w *seen, routes []string) {
 			w.configs[0].Spec.Guard.Subnets = nil
 			w.table(gw, nil, routes...)

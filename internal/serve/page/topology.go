@@ -150,7 +150,7 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
 		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
-	case t.Role == picture.RoleCluster && c.unrouted():
+	case t.Role == picture.RoleCluster && c.Unrouted():
 		class, text = "bad", "no pod routes to "+report.Count(c.Nodes, "node")
 	case pods == 0 && n[picture.Kept] > 0:
 		class, text = "unknown", report.Count(n[picture.Kept], "pod route")+" kept"

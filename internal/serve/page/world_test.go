@@ -93,9 +93,11 @@ func newWorld(t *testing.T, o options) *world {
 	record := w.board.Record
 	if silences := o.page.Silences; silences != nil { // as package daemon does
 		o.keeper.ClusterPaused = silences.Paused
+		o.keeper.Silenced = func(found []finding.Finding) []finding.Finding {
+			return silence.Mark(silences.Current(), found)
+		}
 		record = func(r keeper.Result) {
-			now := silences.Current()
-			r.Findings = finding.Sort(slices.Concat(silence.Mark(now, r.Findings),
+			r.Findings = finding.Sort(slices.Concat(r.Findings,
 				silence.Findings(silences.All(), time.Now())))
 			w.board.Record(r)
 		}

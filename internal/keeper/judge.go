@@ -1,0 +1,84 @@
+package keeper
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
+)
+
+// How it works: at its end, and before it writes, a check judges its clusters. The verdict has the
+// age of its state. An outage, during which the state is unknown, does not make it younger, and
+// neither does a restart.
+
+// judged is the last verdict on a cluster.
+type judged struct {
+	last  verdict.Verdict
+	state verdict.State // the last one but Unknown
+	since time.Time     // since when
+}
+
+// aged returns a verdict with the age of its state, at a time.
+func (j *judged) aged(v verdict.Verdict, now time.Time) verdict.Verdict {
+	switch {
+	case v.State == j.last.State && !j.last.Since.IsZero():
+		v.Since = j.last.Since
+	case v.State == j.state && j.last.State == verdict.Unknown:
+		v.Since = j.since
+	default:
+		v.Since = now
+	}
+	return v
+}
+
+func (j *judged) note(v verdict.Verdict) {
+	j.last = v
+	if v.State != verdict.Unknown {
+		j.state, j.since = v.State, v.Since
+	}
+}
+
+// recallJudged is what was stored before a restart.
+func recallJudged(l Lasting) judged {
+	var j judged
+	if l.Verdict != nil {
+		j.note(*l.Verdict)
+	}
+	return j
+}
+
+// judge returns the verdicts on the check's clusters, from what was read and the findings.
+func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
+	if s.Snapshot == nil {
+		return nil
+	}
+	if c.k.opts.Silenced != nil {
+		found = c.k.opts.Silenced(found)
+	}
+	c.k.mu.Lock()
+	all := c.k.configs
+	c.k.mu.Unlock()
+	verdicts := verdict.Of(s, c.configs, all, c.taken, found)
+	for i := range verdicts {
+		m := c.mem.clusters[keyOf(c.configs[i])]
+		verdicts[i] = m.judged.aged(verdicts[i], time.Now())
+	}
+	return verdicts
+}
+
+// noteVerdicts remembers the verdicts at the check's end, and stores the ones that changed.
+func (c *check) noteVerdicts(verdicts []verdict.Verdict) {
+	changed := map[string]Lasting{}
+	for i, v := range verdicts {
+		key := keyOf(c.configs[i])
+		m := c.mem.clusters[key]
+		if v.State != m.judged.last.State || v.Sentence != m.judged.last.Sentence {
+			kept := c.k.lasting()[key]
+			kept.Verdict = &v
+			changed[key] = kept
+		}
+		m.judged.note(v)
+	}
+	c.k.keep(changed)
+}

@@ -1,0 +1,199 @@
+package verdict
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// sentence says what matters most: what is wrong, and what it affects.
+func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
+	c := j.Picture
+	routes, unread := c.Routes(), Unread(c)
+	var parts []string
+	add := func(text string) {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	switch wrong := routes.Wrong(); {
+	case c.Broken() == 0 && c.Unrouted() && !c.Stopped:
+		add("its route table has no pod routes to its " + count(c.Nodes, "node"))
+		if kept := c.Counts()[picture.Kept]; kept > 0 {
+			add(count(kept, "route") + " to them in other tables stay")
+		}
+	case c.Broken() > 0:
+		add(astray(c))
+		add(unread)
+	case wrong > 0:
+		add(wrongRoutes(c))
+		add(unread)
+	case unread != "":
+		add(unread)
+		switch pods := count(routes.All, "pod route"); {
+		case routes.All == 0:
+		case routes.Unknown == routes.All:
+			add("it is not known whether " + pods + " work")
+		default:
+			add(fmt.Sprintf("%d of the %s that were read are correct", routes.Correct, pods))
+		}
+	case cause != nil:
+		add(cause.Message)
+	case c.Plugin != "" && !c.Kubenet() && routes.All == 0:
+		add("no pod routes: its network plugin is " + c.Plugin + ", not kubenet")
+	case routes.All == 0:
+		add("no pod routes")
+	default:
+		add(AllCorrect(routes.All))
+	}
+	add(j.lost(v))
+	for _, e := range j.egress {
+		add(e.String())
+	}
+	add(idle(c))
+	return strings.Join(parts, "; ")
+}
+
+// lost says which packets are dropped, or that all are delivered though something is wrong.
+func (j *judgement) lost(v Verdict) string {
+	switch {
+	case j.packets.Dropped == 0 && v.State == AtRisk && j.Picture.Broken() > 0 &&
+		j.packets.Unknown == 0 && j.packets.Delivered > 0:
+		return "all packets to pods are delivered nevertheless"
+	case j.packets.Dropped == 0:
+		return ""
+	}
+	from := map[string]bool{}
+	for _, b := range j.packets.Broken {
+		if b.Verdict != trace.Dropped {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(b.Kind, "subnet"):
+			for _, name := range b.From {
+				from["subnet "+name[strings.LastIndexByte(name, '/')+1:]] = true
+			}
+		default:
+			from[strings.TrimSuffix(b.Kind, " to pod")+"s"] = true
+		}
+	}
+	var names []string
+	for name := range from {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	const most = 3
+	if more := len(names) - most; more > 0 {
+		names = append(names[:most], fmt.Sprintf("%d more subnets", more))
+	}
+	cut, nodes := v.CutOff, "nodes"
+	if cut == 1 {
+		nodes = "node"
+	}
+	return fmt.Sprintf("packets from %s to pods on %d %s are dropped", list(names), cut, nodes)
+}
+
+// list writes names as a part of a sentence: a, b and c.
+func list(names []string) string {
+	if last := len(names) - 1; last > 0 {
+		return strings.Join(names[:last], ", ") + " and " + names[last]
+	}
+	return strings.Join(names, "")
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// AllCorrect says that all pod routes are correct.
+func AllCorrect(n int) string {
+	if n == 1 {
+		return "the only pod route is correct"
+	}
+	return "all " + count(n, "pod route") + " are correct"
+}
+
+// idle says which route tables are on no subnet.
+func idle(c picture.Cluster) string {
+	switch names := c.Idle(); len(names) {
+	case 0:
+		return ""
+	case 1:
+		return "route table " + names[0] + " is on no subnet"
+	default:
+		return fmt.Sprintf("%d route tables are on no subnet", len(names))
+	}
+}
+
+// Unread says what could not be read, or "".
+func Unread(c picture.Cluster) string {
+	if c.Unread != "" {
+		return "cannot be read: " + c.Unread
+	}
+	var what []string
+	for _, t := range c.Tables {
+		if t.Unread != "" {
+			what = append(what, "route table "+t.ID.Name())
+		}
+	}
+	for _, s := range c.Subnets {
+		if s.Unread != "" {
+			what = append(what, "subnet "+s.ID.Name())
+		}
+	}
+	switch {
+	case len(what) == 1:
+		return what[0] + " could not be read"
+	case len(what) > 1:
+		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
+	case c.TableUnknown():
+		return "the cluster's route table is not known"
+	case c.Routes().Unknown > 0:
+		return "not everything could be read"
+	}
+	return ""
+}
+
+// astray names the subnets that have no route table or the wrong one.
+func astray(c picture.Cluster) string {
+	names := map[string][]string{}
+	for _, s := range c.Subnets {
+		names[s.State] = append(names[s.State], s.ID.Name())
+	}
+	var parts []string
+	for _, kind := range []struct{ state, one, several string }{
+		{picture.Lost, "has lost its route table", "have lost their route tables"},
+		{picture.Other, "has the wrong route table", "have the wrong route tables"},
+	} {
+		switch some := names[kind.state]; len(some) {
+		case 0:
+		case 1:
+			parts = append(parts, "subnet "+some[0]+" "+kind.one)
+		default:
+			parts = append(parts, "subnets "+list(some)+" "+kind.several)
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// wrongRoutes counts the pod routes that do not work, by kind.
+func wrongRoutes(c picture.Cluster) string {
+	n := c.Counts()
+	var parts []string
+	for _, kind := range []struct{ state, word string }{
+		{picture.Missing, "missing"}, {picture.Wrong, "wrong"},
+		{picture.Stale, "stale"}, {picture.Idle, "not used"},
+	} {
+		if n[kind.state] > 0 {
+			parts = append(parts, count(n[kind.state], "pod route")+" "+kind.word)
+		}
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,324 @@
+// Package verdict judges a managed cluster: whether the packets that the config and the cluster
+// need are delivered. The page, status, the log, metrics, the history, conditions and the doctor
+// show this one value, and judge nothing themselves.
+//
+// How it works. See gathers the evidence: which packets the route tables deliver (packets.go), and
+// a picture of subnets and routes. Judge adds the findings, and returns the first state of the
+// ladder that holds:
+//
+//	state      what was seen
+//	---------  ---------------------------------------------------------------------------
+//	unknown    the cluster was not read
+//	stopped    the cluster is stopped, and no finding is a warning or an error
+//	broken     packets are dropped, or a finding says so of packets that routes do not show, or
+//	           a pod route is missing or wrong, and nothing shows that its packets arrive
+//	bypassed   all is delivered, but egress takes another way than the declared one
+//	at-risk    all is delivered, and a warning or an error says that this may end
+//	unknown    something was not read, or it depends on what ARM does not show
+//	observed   all is delivered, and the config says Observe everywhere
+//	in-sync    all is delivered
+//
+// That a route is there is evidence, and not the verdict: a subnet with the wrong table whose
+// routes deliver everything is at risk, and not broken.
+//
+// The package is pure. It must not read anything, and it must not decide what is written.
+package verdict
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// State is the state of a cluster.
+type State string
+
+// The states, the worst first.
+const (
+	Broken   State = "broken"   // packets that the config or the cluster needs are dropped
+	Bypassed State = "bypassed" // delivered, but not through the declared next hop
+	AtRisk   State = "at-risk"  // delivered, but what keeps it so is missing or will end
+	Unknown  State = "unknown"  // not everything that decides was read
+	Stopped  State = "stopped"  // the cluster is stopped
+	Observed State = "observed" // delivered, and the config only observes
+	InSync   State = "in-sync"  // delivered
+)
+
+// States are all states, the worst first.
+var States = []State{Broken, Bypassed, AtRisk, Unknown, Stopped, Observed, InSync}
+
+// The colors of states: how much a state matters, for signs and counters.
+const (
+	Good   = "good"   // all packets are delivered, as far as is known
+	Noted  = "noted"  // all packets are delivered, and something threatens that
+	Unseen = "unseen" // not everything was read
+	Bad    = "bad"    // packets are dropped
+)
+
+// Color returns the color of a state.
+func (s State) Color() string {
+	switch s {
+	case Broken:
+		return Bad
+	case Bypassed, AtRisk:
+		return Noted
+	case Stopped, Observed, InSync:
+		return Good
+	case Unknown:
+	}
+	return Unseen
+}
+
+// Verdict is the state of one cluster, and why.
+type Verdict struct {
+	Cluster string `json:"cluster"`
+	State   State  `json:"state"`
+	// Since is when the state became what it is.
+	Since time.Time `json:"since,omitzero"`
+	// Sentence says what is wrong and what it affects, without a period.
+	Sentence string  `json:"sentence"`
+	Packets  Packets `json:"packets"`
+	// CutOff counts the nodes whose pods do not get all packets.
+	CutOff int `json:"cutOff"`
+	// Breaks are the packets that are not delivered, grouped by cause, the worst first.
+	Breaks []trace.Break `json:"breaks,omitempty"`
+	Egress []Egress      `json:"egress,omitempty"`
+	// Cause is the finding that causes the state; absent if no finding does.
+	Cause *Cause `json:"cause,omitempty"`
+
+	evidence *Evidence
+	silenced int
+}
+
+// Cause names a finding.
+type Cause struct {
+	Code     finding.Code `json:"code"`
+	Resource string       `json:"resource,omitempty"`
+	Message  string       `json:"message"`
+}
+
+// Packets counts pairs of a sender and a node's pods: pods and nodes of other nodes, and subnets
+// that must reach pods.
+type Packets struct {
+	Delivered int `json:"delivered"`
+	Dropped   int `json:"dropped"`
+	Unknown   int `json:"unknown"`
+}
+
+// Evidence is what was seen of a cluster, without findings.
+type Evidence struct {
+	Picture picture.Cluster
+	packets trace.Matrix
+	egress  []Egress
+	observe bool // the config only observes
+}
+
+// mostBreaks is how many breaks a verdict lists.
+const mostBreaks = 5
+
+// See gathers the evidence on each of some clusters: configs are theirs, all are those of all
+// managed clusters. The evidence is in the order of configs.
+func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
+	t := newTracing(s.Snapshot, configs)
+	seen := make([]Evidence, len(configs))
+	for i := range configs {
+		e := &seen[i]
+		e.Picture = picture.Of(s, &configs[i], all, taken)
+		e.packets = t.packets(e.Picture)
+		e.egress = t.egress(e.Picture)
+		e.observe = observes(&configs[i])
+	}
+	return seen
+}
+
+// Of returns the verdicts on clusters, as See and Judge do. Their age is not known here.
+func Of(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken,
+	findings []finding.Finding) []Verdict {
+	by := map[string][]finding.Finding{}
+	for _, f := range findings {
+		by[f.Cluster] = append(by[f.Cluster], f)
+	}
+	seen := See(s, configs, all, taken)
+	verdicts := make([]Verdict, len(seen))
+	for i := range seen {
+		verdicts[i] = seen[i].Judge(by[configs[i].Metadata.Name])
+	}
+	return verdicts
+}
+
+// observes reports whether a config changes nothing.
+func observes(config *v1alpha1.ClusterRoutes) bool {
+	return config.Spec.Guard.Mode != v1alpha1.GuardEnforce &&
+		!slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool {
+			return t.Policy != v1alpha1.PolicyObserve
+		})
+}
+
+// Judge returns the verdict on what was seen, with the cluster's current findings.
+func (e *Evidence) Judge(findings []finding.Finding) Verdict {
+	v := Verdict{Cluster: e.Picture.Name, evidence: e, Egress: e.egress,
+		Packets: Packets{Delivered: e.packets.Delivered, Dropped: e.packets.Dropped,
+			Unknown: e.packets.Unknown},
+		Breaks: e.packets.Broken[:min(len(e.packets.Broken), mostBreaks)], CutOff: e.cutOff()}
+	j := judgement{Evidence: e}
+	for _, f := range findings {
+		if f.Silenced == nil {
+			j.loud = append(j.loud, f)
+		} else {
+			v.silenced++
+			j.silenced = append(j.silenced, f)
+		}
+	}
+	var cause *finding.Finding
+	v.State, cause = j.state()
+	if cause != nil {
+		v.Cause = &Cause{cause.Code, cause.Resource, cause.Message}
+	}
+	v.Sentence = j.sentence(v, cause)
+	return v
+}
+
+// Seen is the evidence of the verdict, nil if it was read from a file.
+func (v Verdict) Seen() *Evidence { return v.evidence }
+
+// judgement is evidence with findings.
+type judgement struct {
+	*Evidence
+	loud, silenced []finding.Finding // by whether a person silenced them
+}
+
+// unread are findings about what could not be read: what they hide is unknown.
+var unread = []finding.Code{finding.ReadFailed, finding.AzureUnreachable}
+
+// state returns the first state of the ladder that holds, and the finding that causes it, or nil.
+func (j *judgement) state() (State, *finding.Finding) {
+	c := j.Picture
+	worst := j.worst(j.loud, func(f finding.Finding) bool {
+		return !slices.Contains(unread, f.Code)
+	})
+	switch {
+	case c.Unread != "" || c.Plugin == "":
+		return Unknown, j.worst(j.loud, anyFinding)
+	case c.Stopped && worst == nil:
+		return Stopped, nil
+	}
+	if j.dropping() {
+		cause := j.worst(j.loud, explains)
+		if cause == nil && len(j.silenced) == 0 {
+			cause = worst
+		}
+		switch muted := j.worst(j.silenced, explains); {
+		case c.Stopped:
+			return AtRisk, cause
+		case cause == nil && muted != nil: // a person knows it, and no page or alert repeats it
+			return AtRisk, muted
+		}
+		return Broken, cause
+	}
+	switch {
+	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
+		return Bypassed, j.worst(j.loud, explains)
+	case worst != nil:
+		return AtRisk, worst
+	case j.pending():
+		return AtRisk, nil
+	case !Complete(c) || c.TableUnknown() || j.packets.Unknown > 0 || c.Routes().Unknown > 0:
+		return Unknown, j.worst(j.loud, anyFinding)
+	case j.observe:
+		return Observed, nil
+	}
+	return InSync, nil
+}
+
+func anyFinding(finding.Finding) bool { return true }
+
+// explains reports whether a finding can be the reason why packets are lost.
+func explains(f finding.Finding) bool {
+	return f.Severity > finding.Info && (finding.BreaksTraffic(f.Code) || slices.Contains(dropping,
+		f.Code))
+}
+
+// dropping are findings of the keeper that can mean lost packets, though their code does not say
+// so.
+var dropping = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.PrefixTaken,
+	finding.UnmanagedShadow, finding.SourceEmpty, finding.SourceHop, finding.PodCIDRsExclude,
+	finding.WriteRefused, finding.WriteFailed, finding.WriteUndone, finding.Conflict,
+	finding.ChangesWithheld, finding.UpdatesWithheld, finding.DeletesWithheld,
+	finding.TargetMissing, finding.ChangesLimited}
+
+// invisible are errors that mean lost packets which the routes of nodes do not show, because the
+// nodes in question have none.
+var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
+	finding.TableMissing, finding.PrefixTaken}
+
+// dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
+// one, drops them unless they are shown to arrive: a wrong next hop may be a node, which forwards
+// them.
+func (j *judgement) dropping() bool {
+	n := j.Picture.Counts()
+	return j.packets.Dropped > 0 || j.Picture.Unrouted() ||
+		j.packets.Unknown > 0 && n[picture.Missing]+n[picture.Wrong]+n[picture.Idle] > 0 ||
+		slices.ContainsFunc(j.egress, func(e Egress) bool { return e.Dropped }) ||
+		slices.ContainsFunc(slices.Concat(j.loud, j.silenced), func(f finding.Finding) bool {
+			return f.Severity == finding.Error && slices.Contains(invisible, f.Code)
+		})
+}
+
+// pending reports whether a target differs, or has no effect, though no finding says so.
+func (j *judgement) pending() bool {
+	n := j.Picture.Counts()
+	return n[picture.Missing]+n[picture.Wrong]+n[picture.Idle]+n[picture.Stale] > 0 ||
+		j.Picture.Broken() > 0 || len(j.Picture.Idle()) > 0
+}
+
+// worst returns the worst of the findings that fit, nil if none is a warning or an error. Of
+// several the first one counts: findings are sorted.
+func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) *finding.Finding {
+	var worst *finding.Finding
+	for i, f := range of {
+		if f.Severity == finding.Info || !fit(f) || f.Code == finding.TableUnknown &&
+			!Complete(j.Picture) { // because it was not read
+			continue
+		}
+		if worst == nil || f.Severity > worst.Severity {
+			worst = &of[i]
+		}
+	}
+	return worst
+}
+
+// cutOff counts the nodes whose pods do not get all packets.
+func (e *Evidence) cutOff() int {
+	nodes := map[string]bool{}
+	for _, b := range e.packets.Broken {
+		if b.Verdict == trace.Dropped {
+			for _, name := range b.To {
+				nodes[name] = true
+			}
+		}
+	}
+	if e.Picture.Unrouted() {
+		return max(len(nodes), e.Picture.Nodes)
+	}
+	return len(nodes)
+}
+
+// Complete reports whether all resources of a cluster could be read.
+func Complete(c picture.Cluster) bool {
+	return c.Unread == "" &&
+		!slices.ContainsFunc(c.Subnets, func(s picture.Subnet) bool { return s.Unread != "" }) &&
+		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread != "" })
+}
+
+// Compare orders verdicts, the worst first: by state, then by how many nodes are cut off, then by
+// age.
+func Compare(a, b Verdict) int {
+	return cmp.Or(cmp.Compare(slices.Index(States, a.State), slices.Index(States, b.State)),
+		cmp.Compare(b.CutOff, a.CutOff), a.Since.Compare(b.Since))
+}
