@@ -304,17 +304,17 @@ func (f *fleet) has(subnet arm.ID) bool {
 }
 
 // agree checks that all surfaces agree with the trace, and does so within some checks: a node whose
-// route has just gone may be leaving, so the keeper looks at it twice.
+// route has just gone may be leaving, so the keeper checks it twice.
 func (f *fleet) agree(after string) {
 	f.Helper()
 	truth := f.truth()
 	var wrong []string
-	for began := time.Now(); time.Since(began) < time.Minute; {
+	for began := time.Now(); time.Since(began) < 20*time.Second; {
 		if wrong = f.disagree(truth); len(wrong) == 0 {
 			return
 		}
 	}
-	f.Errorf("%s:\n%s", after, strings.Join(wrong, "\n"))
+	f.Fatalf("%s:\n%s", after, strings.Join(wrong, "\n"))
 }
 
 func (f *fleet) disagree(truth *trace.Tracer) (wrong []string) {

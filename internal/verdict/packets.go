@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -17,7 +19,7 @@ import (
 // routes of the table on each subnet. What was not read is assumed to work: networks of the subnets
 // that were read, peered with each other, security groups that let everything pass, and for each
 // target a subnet that uses it. What was read counts as it is, as for the doctor, which reads all.
-// Nothing is assumed about a table.
+// Nothing is assumed about a table. Nodes are where the cluster's own table leads.
 
 // tracing traces packets in a snapshot with assumed networks.
 type tracing struct {
@@ -34,8 +36,13 @@ func room(number int) []netip.Prefix {
 			5: low}), 64)}
 }
 
-func newTracing(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) *tracing {
-	s = s.Fork()
+func newTracing(read plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken) *tracing {
+	s := read.Snapshot.Fork()
+	if len(s.Interfaces) == 0 {
+		for i := range configs {
+			placeNodes(s, read, &configs[i], taken)
+		}
+	}
 	vnets := map[string]*inventory.VNet{}
 	for key, vnet := range s.VNets {
 		vnets[key] = vnet
@@ -90,6 +97,38 @@ func newTracing(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) *tracin
 	}
 	s.VNets = vnets
 	return &tracing{s: s, t: trace.New(s, trace.Options{})}
+}
+
+// placeNodes says where the nodes of a cluster are, if neither interfaces nor Kubernetes were read:
+// where the cluster's route table leads, whichever table its subnets have.
+func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.ClusterRoutes,
+	taken plan.Taken) {
+	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
+	own := plan.Discover(read, config, taken)
+	table := s.Table(own.Table)
+	if cluster == nil || table == nil || own.Doubtful || !cluster.Kubenet() ||
+		s.Kubernetes[cluster.ID.Key()] != nil {
+		return
+	}
+	var nodes []inventory.Node
+	at := map[string]int{} // by name
+	routes := plan.PodRoutes(read, config, table)
+	for _, prefix := range slices.SortedFunc(maps.Keys(routes), netip.Prefix.Compare) {
+		name := inventory.RouteNode(routes[prefix].Name)
+		i, known := at[name]
+		if !known {
+			i = len(nodes)
+			at[name], nodes = i, append(nodes, inventory.Node{Name: name})
+		}
+		nodes[i].Addresses = append(nodes[i].Addresses, routes[prefix].Hop)
+		nodes[i].PodCIDRs = append(nodes[i].PodCIDRs, prefix)
+	}
+	if len(nodes) > 0 {
+		if s.Kubernetes == nil {
+			s.Kubernetes = map[string]*inventory.Kubernetes{}
+		}
+		s.Kubernetes[cluster.ID.Key()] = &inventory.Kubernetes{Nodes: nodes}
+	}
 }
 
 // networks returns the networks of a cluster's nodes, and of the subnets that must reach its pods.

@@ -125,7 +125,7 @@ const mostBreaks = 5
 // See gathers the evidence on each of some clusters: configs are theirs, all are those of all
 // managed clusters. The evidence is in the order of configs.
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
-	t := newTracing(s.Snapshot, configs)
+	t := newTracing(s, configs, taken)
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
 		e := &seen[i]
