@@ -24,6 +24,7 @@ import (
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
 //	stable    the plan for what the plan leads to has no changes
 //	said      a target with a route that can be seen not to deliver has a finding
+//	true      what a finding says is so (everyclaim_test.go)
 
 // smallState is one state. The rows of both tables are by pod CIDR.
 type smallState struct {
@@ -64,7 +65,7 @@ const (
 	numReads
 )
 
-// What it remembers.
+// What it remembers. Nothing, in the first check.
 const (
 	hasSettled  = 1 // the rows of the cluster's table are older than steadyAfter
 	hasHad      = 2 // the cluster's table once had the routes of the target
@@ -234,6 +235,7 @@ func newSmallWorld(t testing.TB) *smallWorld {
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA)
 	w.config("shop", clusterA, gateway).Spec.RouteTableID = string(tableA)
 	w.wrote(clusterA, tableA)
+	w.s.Taken = smallNow
 	return &smallWorld{w, map[string]*inventory.RouteTable{}, *w.s.Cluster(clusterA)}
 }
 
@@ -258,7 +260,11 @@ func (w *smallWorld) table(own bool, rows [2]smallRow) *inventory.RouteTable {
 
 // interfaces are the network interfaces that a read shows.
 func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
-	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
+	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
+		Read: smallNow}
+	if swapped {
+		n.Read = smallNow.Add(-apart)
+	}
 	for i, m := range s.machine {
 		if !m.exists() || i == without {
 			continue
@@ -269,7 +275,7 @@ func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
 		} else if swapped {
 			at = smallAddress[(m.address()+1)%3]
 		}
-		n.Holder[at] = fmt.Sprintf("aks-pool0-1-vmss instance %d", i)
+		n.Holder[at] = smallHolder(i)
 		n.Nodes[at] = smallNode[i]
 	}
 	return n
@@ -295,7 +301,9 @@ func (w *smallWorld) facts(s smallState) Facts {
 	}
 	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]Settled{},
 		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
-	m.Nodes.Hops = map[netip.Addr]string{}
+	if s.memory > 0 {
+		m.Nodes.Hops = map[netip.Addr]string{}
+	}
 	for cidr, r := range s.own {
 		if !r.exists() {
 			continue
@@ -407,7 +415,7 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 			}
 		}
 	}
-	return rules
+	return append(rules, s.wrongClaims(f, p)...)
 }
 
 // TestEveryState plans once in every state. ROUTEKEEPER_STATES=all plans in all of them; otherwise
@@ -436,5 +444,10 @@ func TestEveryState(t *testing.T) {
 			}
 		}
 	})
+	for code := range smallClaims {
+		if _, said := smallSaid.Load(code); !said {
+			t.Errorf("no state shows %s", code)
+		}
+	}
 	t.Logf("%d states; broken: %v", n, kinds)
 }

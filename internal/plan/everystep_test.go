@@ -294,9 +294,11 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 		rules = append(rules, broken...)
 	}
 	s.looks = true
-	if _, p, _ = s.check(w, readWhole, true); len(p.Changes) > 0 {
+	var broken []string
+	if _, p, broken = s.check(w, readWhole, true); len(p.Changes) > 0 {
 		rules = append(rules, "rest: "+changes(p))
 	}
+	rules = append(rules, broken...)
 	for _, m := range s.machine {
 		if !m.exists() {
 			continue

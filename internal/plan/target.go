@@ -58,6 +58,7 @@ type targetCluster struct {
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // it is unknown for one of them whether its node exists
 	unwritten  int      // how many of them lack only a write of the cluster's
+	strange    bool     // a stranger's row in the cluster's table has the addresses of one of them
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
 	former     []string // look like routes of a former pod CIDR, and stay
@@ -336,6 +337,9 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 		}
 		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
 		s.blindly = s.blindly || !p.there
+		s.strange = s.strange || slices.ContainsFunc(s.stranger, func(row inventory.Route) bool {
+			return row.Prefix == r.Prefix && row.SameHop(r)
+		})
 		if p.unwritten {
 			s.unwritten++
 		}
