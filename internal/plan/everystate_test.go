@@ -23,7 +23,8 @@ import (
 //	delivers  no change ends a route that delivers, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
 //	stable    the plan for what the plan leads to has no changes
-//	said      a target with a route that can be seen not to deliver has a finding
+//	said      a target with a route that can be seen not to deliver has a finding, and so has one
+//	          with a person's route to pods that no node's row has
 //	true      what a finding says is so (everyclaim_test.go)
 
 // smallState is one state. The rows of both tables are by pod CIDR.
@@ -299,10 +300,10 @@ func (w *smallWorld) facts(s smallState) Facts {
 		delete(f.Tables, tableA.Key())
 		f.Unread[tableA.Key()] = inventory.Unread{Status: 403}
 	}
-	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]Settled{},
+	m := &Remembered{LastTable: tableA, LastProven: true, hops: map[netip.Addr]ledBy{},
 		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
 	if s.memory > 0 {
-		m.Nodes.Hops = map[netip.Addr]string{}
+		m.Nodes.Hops, m.noted = map[netip.Addr]string{}, smallNow
 	}
 	for cidr, r := range s.own {
 		if !r.exists() {
@@ -310,8 +311,9 @@ func (w *smallWorld) facts(s smallState) Facts {
 		}
 		hop := smallAddress[r.address()]
 		m.Had[Pair{Prefix: smallCIDR[cidr], Hop: hop}] = true
-		if s.memory&hasSettled > 0 {
-			m.Settled[smallCIDR[cidr]] = Settled{Hop: hop}
+		if s.memory&hasSettled > 0 && r.name() != byPerson {
+			m.hops[hop] = ledBy{prefixes: append(m.hops[hop].prefixes, smallCIDR[cidr]),
+				since: smallNow.Add(-steadyAfter)}
 		}
 		if s.memory&hasInSync > 0 {
 			m.InSync[gateway.Key()][smallCIDR[cidr]] = hop
@@ -332,10 +334,11 @@ func (w *smallWorld) facts(s smallState) Facts {
 	return f
 }
 
-// decide plans, and reads what the plan needs.
-func (w *smallWorld) decide(s smallState, f Facts) Plan {
+// decide decides, and reads what the decision needs.
+func (w *smallWorld) decide(s smallState, f Facts) (Decision, Memory) {
+	taken := TakenBy(w.base.configs)
 	for {
-		p := New(f, w.base.configs).Plan()
+		p, next := Decide(Observation{f.Snapshot, w.base.configs, taken, smallNow}, f.Memory)
 		known := f.Learn(clusterA)
 		if len(p.Need.Writers) > 0 && f.Writers[tableA.Key()].Line == "" {
 			f.Writers[tableA.Key()] = inventory.Writer{Line: "ann", Names: []string{"ann"}}
@@ -345,7 +348,7 @@ func (w *smallWorld) decide(s smallState, f Facts) Plan {
 			continue
 		}
 		if len(p.Need.NICs) == 0 || known.NICs != nil {
-			return p
+			return p, next
 		}
 		switch s.reads {
 		case readRefused:
@@ -392,11 +395,19 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}
+	for cidr, r := range s.target {
+		_, there := after[smallCIDR[cidr]]
+		if row := s.own[cidr]; there && r.exists() && r.name() == byPerson &&
+			(!row.exists() || row.name() == byPerson) && s.reads != readNoTable &&
+			!says(p, smallMachine(1+r.address()*2+cidr), r) {
+			rules = append(rules, "said: "+smallRoute(cidr, r)+", which no node's row has")
+		}
+	}
 	if len(p.Changes) > 0 {
 		next := f.Fork()
 		next.Tables[gateway.Key()] = f.Table(gateway).WithRoutes(desired.Routes)
-		if again := w.decide(s, next); len(again.Changes) > 0 {
-			rules = append(rules, "stable: "+changes(p)+"\nthen "+changes(again))
+		if again, _ := w.decide(s, next); len(again.Changes) > 0 {
+			rules = append(rules, "stable: "+changes(p)+"\nthen "+changes(again.Plan))
 		}
 	}
 	if seen := f.Known(clusterA).NICs; s.reads == readWhole && seen != nil && len(p.Findings) == 0 {
@@ -434,9 +445,9 @@ func TestEveryState(t *testing.T) {
 				continue
 			}
 			n++
-			f := w.facts(s)
-			p := w.decide(s, f)
-			for _, rule := range w.wrong(s, f, p) {
+			d, _ := w.decide(s, w.facts(s))
+			p := d.Plan
+			for _, rule := range w.wrong(s, d.Facts, p) {
 				kind, _, _ := strings.Cut(rule, ":")
 				if kinds[kind]++; kinds[kind] <= 3 {
 					t.Errorf("%s\n%s\n%s", rule, s, changes(p))

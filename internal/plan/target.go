@@ -148,9 +148,6 @@ func (t *target) settled() bool {
 		r := &t.now.Routes()[i]
 		wanted, near := 0, false
 		for n, s := range t.clusters {
-			if s.wanted == nil {
-				return false
-			}
 			if next[n] < len(s.wanted) && s.wanted[next[n]].Prefix == r.Prefix {
 				if !s.wanted[next[n]].SameHop(*r) {
 					return false
