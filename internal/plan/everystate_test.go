@@ -144,15 +144,13 @@ func (s smallState) possible() bool {
 
 // rewritten reports whether the cluster's table and the target consistently show another world:
 // both name the same machine for a pod CIDR that it does not have, and the row leads to it. The
-// target's route looks like one whose machine has a new address; or it was in sync with that row,
-// and a person renamed it. Only Kubernetes knows better.
-func (s smallState) rewritten(cidr int, known Remembered) bool {
+// target's route looks like one whose machine has a new address. Only Kubernetes knows better.
+func (s smallState) rewritten(cidr int) bool {
 	r, copied := s.own[cidr], s.target[cidr]
 	if !r.exists() || r.name() == byPerson {
 		return false
 	}
-	was := known.InSync[gateway.Key()][smallCIDR[cidr]] == smallAddress[r.address()]
-	if copied.name() != r.name() && !(copied.name() == byPerson && was) {
+	if copied.name() != r.name() {
 		return false
 	}
 	m := s.machine[r.name()]
@@ -388,7 +386,7 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 		case s.reads == readNoTable && !same:
 			rules = append(rules, "delivers: without the cluster's table: "+routeLine(r))
 		case s.delivers(cidr, r.Hop) && !(stays && s.delivers(cidr, now.Hop)) &&
-			!s.rewritten(cidr, known):
+			!s.rewritten(cidr):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case s.target[cidr].name() == byPerson && s.own[cidr] != s.target[cidr] &&
 			!known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:

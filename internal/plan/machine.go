@@ -37,7 +37,7 @@ import (
 //
 // A copy that another writer changed in the target, and that the cluster's table has led to the
 // same next hop ever since, needs only that the next hop is its machine's; unless the changed copy
-// may lead to the machine that it names, and so be a correction.
+// leads to a machine, and so may be a correction.
 
 // nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
 func (v *clusterState) nodeOf(r inventory.Route) string {

@@ -283,9 +283,8 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 	p, against := t.w.leadsHome(s.clusterState, want)
 	undone := t.undone(s, r.Prefix, want.Hop)
 	replaced := s.nodeOf(r) != s.nodeOf(want)
-	if replaced && undone { // it may be a correction, unless it cannot lead to the node it names
-		_, misled := t.w.leadsHome(s.clusterState, r)
-		replaced = s.nodeOf(r) != "" && !misled && t.noNIC(s, r.Hop).lacks != ""
+	if replaced && undone { // it may be a correction, unless it leads to no machine
+		replaced = t.noNIC(s, r.Hop).lacks != ""
 	}
 	if p.lacks == "" && replaced {
 		p = t.replaceable(s, r)
