@@ -30,8 +30,8 @@ func (k *Keeper) lookEvery() time.Duration {
 // again until it needs nothing more. Evidence that withholds changes is reused for a while.
 // Evidence that allows a delete, or reports a node, is read in this check; but who wrote a table
 // last holds as long as the table has the same ETag.
-func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, planner *plan.Planner,
-	p plan.Plan) (plan.Plan, error) {
+func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan.Plan,
+	again func() plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
 	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
 		if p.Need.Empty() {
@@ -55,7 +55,7 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, planne
 		o.mem.noteWriters(s, need.Writers)
 		read.NICs = append(read.NICs, need.NICs...)
 		read.VNets = append(read.VNets, need.VNets...)
-		p = planner.Plan()
+		p = again()
 	}
 	o.noteEvidence(s, read, p)
 	return p, nil

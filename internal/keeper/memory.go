@@ -87,22 +87,12 @@ func (m *memory) forgetNetwork() {
 		Remembered: plan.Remembered{Subnets: m.Subnets, Had: m.Had}}
 }
 
-// note remembers what was read, and adds it to the check's facts.
-func (c *check) note(planner *plan.Planner) {
-	for _, config := range c.configs {
-		id := idOf(config)
-		known := planner.Note(id, time.Now())
-		c.mem.clusters[id.Key()].Remembered = known
-		c.s.Memory[id.Key()] = &known
-	}
-}
-
 // remember stores what the next check needs.
-func (c *check) remember(planner *plan.Planner, p plan.Plan) {
+func (c *check) remember(next plan.Memory) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
-		m.Remembered = planner.Remember(id, p)
+		m.Remembered = next.Of(id)
 		if c.s.Cluster(id) != nil {
 			c.k.owned(id.Key(), m.LastTable)
 		}

@@ -66,7 +66,7 @@ func TestLostRoute(t *testing.T) {
 			if f == nil || f.Severity != finding.Error || len(f.Evidence) != 1 ||
 				f.Resource != string(w.demo.ClusterTable) ||
 				!strings.Contains(f.Message, "1 node of cluster shop has no route") ||
-				!strings.Contains(f.Message, "3 nodes, but pod routes to only 2") ||
+				!strings.Contains(f.Message, "3 nodes, but pod routes to at most 2") ||
 				!strings.Contains(f.Evidence[0], "instance 2 (10.42.1.6): IPv4") {
 				t.Fatalf("check %d: %+v", i, f)
 			}

@@ -103,15 +103,15 @@ func (c *check) reconcile(ctx context.Context) error {
 	if err := c.observeTables(ctx); err != nil {
 		return err
 	}
-	planner, p, err := c.plan(ctx)
+	p, next, err := c.decide(ctx)
 	if err != nil {
 		return err
 	}
 	if ctx.Err() != nil { // replaced: the new worker decides
 		return ctx.Err()
 	}
-	c.sources = planner.Sources
-	c.remember(planner, p)
+	c.sources = p.Planner.Sources
+	c.remember(next)
 	c.storeLasting(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
@@ -127,7 +127,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.reportWithheld(p.Changes)
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
-	c.write(ctx, p, chosen, c.s, planner)
+	c.write(ctx, p.Plan, chosen, c.s, p.Planner)
 	c.whole, c.mem.last = true, c.s.Snapshot
 	return nil
 }
@@ -171,25 +171,26 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 	return found
 }
 
-// plan plans, and reads what the plan still needs.
-func (c *check) plan(ctx context.Context) (*plan.Planner, plan.Plan, error) {
-	planner := plan.Among(c.s, c.configs, c.taken)
-	c.note(planner)
-	p := planner.Plan()
-	if again := c.doubted(p); len(again) > 0 {
+// decide decides, and reads what the decision still needs. Next is what the next check must know.
+func (c *check) decide(ctx context.Context) (d plan.Decision, next plan.Memory, err error) {
+	decide := func() plan.Plan {
+		d, next = plan.Decide(plan.Observation{Snapshot: c.s.Snapshot, Configs: c.configs,
+			Taken: c.taken, Now: time.Now()}, c.s.Memory)
+		c.s = d.Facts
+		return d.Plan
+	}
+	if again := c.doubted(decide()); len(again) > 0 {
 		c.forget(again)
 		if err := c.observeSubnets(ctx); err != nil {
-			return nil, p, err
+			return d, nil, err
 		}
 		if err := c.observeTables(ctx); err != nil {
-			return nil, p, err
+			return d, nil, err
 		}
-		planner = plan.Among(c.s, c.configs, c.taken)
-		c.note(planner)
-		p = planner.Plan()
+		decide()
 	}
-	p, err := c.confirm(ctx, c.s.Snapshot, planner, p)
-	return planner, p, err
+	_, err = c.confirm(ctx, c.s.Snapshot, d.Plan, decide)
+	return d, next, err
 }
 
 // leftLost keeps the reports of associations that this check leaves lost because it only answers a

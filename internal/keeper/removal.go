@@ -244,7 +244,7 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 		return plan.Plan{}, nil, err
 	}
 	planner := plan.Removal(c.s, config, c.taken)
-	p, err := c.confirm(ctx, c.s.Snapshot, planner, planner.Plan())
+	p, err := c.confirm(ctx, c.s.Snapshot, planner.Plan(), planner.Plan)
 	return p, planner, err
 }
 

@@ -19,7 +19,7 @@ func TestBentRoute(t *testing.T) {
 	w.sees("")
 	for range 3 {
 		f := w.sees("node-without-route")
-		if !strings.Contains(f.Message, "3 nodes, but pod routes to only 2") ||
+		if !strings.Contains(f.Message, "3 nodes, but pod routes to at most 2") ||
 			len(f.Evidence) != 1 ||
 			f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4; its route leads to 10.240.0.250" {
 			t.Errorf("%+v", f)

@@ -160,10 +160,14 @@ func (p *Planner) readSource(v *clusterState) {
 	p.outsideHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
 		v.anyHop) {
+		by := ""
+		if len(v.stranger) > 0 {
+			by = " that its cloud provider wrote"
+		}
 		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of "+
-			"cluster %s has no route to any of its nodes (routekeeper uses this table because %s)",
-			table.ID.Short(), v.cluster.ID.Short(), d.How).WithFix("az network route-table show "+
-			"--ids %s", table.ID)
+			"cluster %s has no route to any of its nodes%s (routekeeper uses this table because "+
+			"%s)", table.ID.Short(), v.cluster.ID.Short(), by, d.How).
+			WithFix("az network route-table show --ids %s", table.ID)
 		if d.Doubtful {
 			f = f.With("routekeeper does not associate the table with a subnet without better " +
 				"evidence")

@@ -23,7 +23,9 @@ import (
 //	delivers  no change ends a route that delivers, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
 //	stable    the plan for what the plan leads to has no changes
-//	said      a target with a route that can be seen not to deliver has a finding
+//	said      a target with a route that can be seen not to deliver has a finding, and so has one
+//	          with a person's route to pods that no node's row has
+//	true      what a finding says is so (everyclaim_test.go)
 
 // smallState is one state. The rows of both tables are by pod CIDR.
 type smallState struct {
@@ -64,7 +66,7 @@ const (
 	numReads
 )
 
-// What it remembers.
+// What it remembers. Nothing, in the first check.
 const (
 	hasSettled  = 1 // the rows of the cluster's table are older than steadyAfter
 	hasHad      = 2 // the cluster's table once had the routes of the target
@@ -142,15 +144,13 @@ func (s smallState) possible() bool {
 
 // rewritten reports whether the cluster's table and the target consistently show another world:
 // both name the same machine for a pod CIDR that it does not have, and the row leads to it. The
-// target's route looks like one whose machine has a new address; or it was in sync with that row,
-// and a person renamed it. Only Kubernetes knows better.
-func (s smallState) rewritten(cidr int, known Remembered) bool {
+// target's route looks like one whose machine has a new address. Only Kubernetes knows better.
+func (s smallState) rewritten(cidr int) bool {
 	r, copied := s.own[cidr], s.target[cidr]
 	if !r.exists() || r.name() == byPerson {
 		return false
 	}
-	was := known.InSync[gateway.Key()][smallCIDR[cidr]] == smallAddress[r.address()]
-	if copied.name() != r.name() && !(copied.name() == byPerson && was) {
+	if copied.name() != r.name() {
 		return false
 	}
 	m := s.machine[r.name()]
@@ -234,6 +234,7 @@ func newSmallWorld(t testing.TB) *smallWorld {
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24", tableA)
 	w.config("shop", clusterA, gateway).Spec.RouteTableID = string(tableA)
 	w.wrote(clusterA, tableA)
+	w.s.Taken = smallNow
 	return &smallWorld{w, map[string]*inventory.RouteTable{}, *w.s.Cluster(clusterA)}
 }
 
@@ -258,7 +259,11 @@ func (w *smallWorld) table(own bool, rows [2]smallRow) *inventory.RouteTable {
 
 // interfaces are the network interfaces that a read shows.
 func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
-	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
+	n := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
+		Read: smallNow}
+	if swapped {
+		n.Read = smallNow.Add(-apart)
+	}
 	for i, m := range s.machine {
 		if !m.exists() || i == without {
 			continue
@@ -269,7 +274,7 @@ func (s smallState) interfaces(swapped bool, without int) *inventory.NICs {
 		} else if swapped {
 			at = smallAddress[(m.address()+1)%3]
 		}
-		n.Holder[at] = fmt.Sprintf("aks-pool0-1-vmss instance %d", i)
+		n.Holder[at] = smallHolder(i)
 		n.Nodes[at] = smallNode[i]
 	}
 	return n
@@ -293,17 +298,20 @@ func (w *smallWorld) facts(s smallState) Facts {
 		delete(f.Tables, tableA.Key())
 		f.Unread[tableA.Key()] = inventory.Unread{Status: 403}
 	}
-	m := &Remembered{LastTable: tableA, LastProven: true, Settled: map[netip.Prefix]Settled{},
+	m := &Remembered{LastTable: tableA, LastProven: true, hops: map[netip.Addr]ledBy{},
 		Had: map[Pair]bool{}, InSync: map[string]map[netip.Prefix]netip.Addr{gateway.Key(): {}}}
-	m.Nodes.Hops = map[netip.Addr]string{}
+	if s.memory > 0 {
+		m.Nodes.Hops, m.noted = map[netip.Addr]string{}, smallNow
+	}
 	for cidr, r := range s.own {
 		if !r.exists() {
 			continue
 		}
 		hop := smallAddress[r.address()]
 		m.Had[Pair{Prefix: smallCIDR[cidr], Hop: hop}] = true
-		if s.memory&hasSettled > 0 {
-			m.Settled[smallCIDR[cidr]] = Settled{Hop: hop}
+		if s.memory&hasSettled > 0 && r.name() != byPerson {
+			m.hops[hop] = ledBy{prefixes: append(m.hops[hop].prefixes, smallCIDR[cidr]),
+				since: smallNow.Add(-steadyAfter)}
 		}
 		if s.memory&hasInSync > 0 {
 			m.InSync[gateway.Key()][smallCIDR[cidr]] = hop
@@ -324,10 +332,11 @@ func (w *smallWorld) facts(s smallState) Facts {
 	return f
 }
 
-// decide plans, and reads what the plan needs.
-func (w *smallWorld) decide(s smallState, f Facts) Plan {
+// decide decides, and reads what the decision needs.
+func (w *smallWorld) decide(s smallState, f Facts) (Decision, Memory) {
+	taken := TakenBy(w.base.configs)
 	for {
-		p := New(f, w.base.configs).Plan()
+		p, next := Decide(Observation{f.Snapshot, w.base.configs, taken, smallNow}, f.Memory)
 		known := f.Learn(clusterA)
 		if len(p.Need.Writers) > 0 && f.Writers[tableA.Key()].Line == "" {
 			f.Writers[tableA.Key()] = inventory.Writer{Line: "ann", Names: []string{"ann"}}
@@ -337,7 +346,7 @@ func (w *smallWorld) decide(s smallState, f Facts) Plan {
 			continue
 		}
 		if len(p.Need.NICs) == 0 || known.NICs != nil {
-			return p
+			return p, next
 		}
 		switch s.reads {
 		case readRefused:
@@ -377,18 +386,26 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 		case s.reads == readNoTable && !same:
 			rules = append(rules, "delivers: without the cluster's table: "+routeLine(r))
 		case s.delivers(cidr, r.Hop) && !(stays && s.delivers(cidr, now.Hop)) &&
-			!s.rewritten(cidr, known):
+			!s.rewritten(cidr):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case s.target[cidr].name() == byPerson && s.own[cidr] != s.target[cidr] &&
 			!known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}
+	for cidr, r := range s.target {
+		_, there := after[smallCIDR[cidr]]
+		if row := s.own[cidr]; there && r.exists() && r.name() == byPerson &&
+			(!row.exists() || row.name() == byPerson) && s.reads != readNoTable &&
+			!says(p, smallMachine(1+r.address()*2+cidr), r) {
+			rules = append(rules, "said: "+smallRoute(cidr, r)+", which no node's row has")
+		}
+	}
 	if len(p.Changes) > 0 {
 		next := f.Fork()
 		next.Tables[gateway.Key()] = f.Table(gateway).WithRoutes(desired.Routes)
-		if again := w.decide(s, next); len(again.Changes) > 0 {
-			rules = append(rules, "stable: "+changes(p)+"\nthen "+changes(again))
+		if again, _ := w.decide(s, next); len(again.Changes) > 0 {
+			rules = append(rules, "stable: "+changes(p)+"\nthen "+changes(again.Plan))
 		}
 	}
 	if seen := f.Known(clusterA).NICs; s.reads == readWhole && seen != nil && len(p.Findings) == 0 {
@@ -407,7 +424,7 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 			}
 		}
 	}
-	return rules
+	return append(rules, s.wrongClaims(f, p)...)
 }
 
 // TestEveryState plans once in every state. ROUTEKEEPER_STATES=all plans in all of them; otherwise
@@ -426,9 +443,9 @@ func TestEveryState(t *testing.T) {
 				continue
 			}
 			n++
-			f := w.facts(s)
-			p := w.decide(s, f)
-			for _, rule := range w.wrong(s, f, p) {
+			d, _ := w.decide(s, w.facts(s))
+			p := d.Plan
+			for _, rule := range w.wrong(s, d.Facts, p) {
 				kind, _, _ := strings.Cut(rule, ":")
 				if kinds[kind]++; kinds[kind] <= 3 {
 					t.Errorf("%s\n%s\n%s", rule, s, changes(p))
@@ -436,5 +453,10 @@ func TestEveryState(t *testing.T) {
 			}
 		}
 	})
+	for code := range smallClaims {
+		if _, said := smallSaid.Load(code); !said {
+			t.Errorf("no state shows %s", code)
+		}
+	}
 	t.Logf("%d states; broken: %v", n, kinds)
 }

@@ -26,8 +26,11 @@ import (
 // From each state, once nothing else happens and
 // the cloud provider works, three checks must lead to:
 //
+//	right     if the cluster's table is as the cloud provider writes it, each machine has a route in
+//	          the target that delivers, or a person's route has its prefix
 //	heals     each machine has a route that delivers in both tables, or a finding says otherwise.
 //	          The last check reads the interfaces, as the keeper does from time to time
+//	stale     a copy that does not deliver, and is not in the cluster's table, is gone or said
 //	rest      the next check changes nothing
 
 // smallStory is a state between two steps.
@@ -225,16 +228,14 @@ func (s *smallStory) remember(m Remembered) {
 func (s smallStory) check(w *smallWorld, reads int, writes bool) (after smallStory, p Plan,
 	rules []string) {
 	s.reads = reads
-	f := s.facts(w)
-	known := New(f, w.base.configs).Note(clusterA, smallNow)
-	f.Memory[clusterA.Key()] = &known
-	p = w.decide(s.smallState, f)
-	rules = slices.DeleteFunc(w.wrong(s.smallState, f, p), func(rule string) bool {
+	d, next := w.decide(s.smallState, s.facts(w))
+	p = d.Plan
+	rules = slices.DeleteFunc(w.wrong(s.smallState, d.Facts, p), func(rule string) bool {
 		return slices.ContainsFunc(s.ahead(), func(c int) bool {
 			return strings.HasPrefix(rule, "delivers: "+smallCIDR[c].String())
 		})
 	})
-	s.remember(New(f, w.base.configs).Remember(clusterA, p))
+	s.remember(next.Of(clusterA))
 	if desired := p.Desired.Table(gateway); writes && desired != nil {
 		s.target = [2]smallRow{}
 		for _, r := range desired.Routes {
@@ -294,12 +295,27 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 		rules = append(rules, broken...)
 	}
 	s.looks = true
-	if _, p, _ = s.check(w, readWhole, true); len(p.Changes) > 0 {
+	var broken []string
+	if _, p, broken = s.check(w, readWhole, true); len(p.Changes) > 0 {
 		rules = append(rules, "rest: "+changes(p))
+	}
+	rules = append(rules, broken...)
+	for c, r := range s.target {
+		same := s.own[c].exists() && s.own[c].address() == r.address()
+		if r.exists() && r.name() != byPerson && !same &&
+			!s.delivers(c, smallAddress[r.address()]) &&
+			!says(p, smallMachine(1+r.address()*2+c), r) {
+			rules = append(rules, "stale: "+smallRoute(c, r)+" stays, and nothing says so")
+		}
 	}
 	for _, m := range s.machine {
 		if !m.exists() {
 			continue
+		}
+		row, copied := s.own[m.cidr()], s.target[m.cidr()]
+		if s.provided() && copied.address() != m.address() &&
+			(!copied.exists() || copied.name() != byPerson) {
+			rules = append(rules, "right: the target lacks "+smallRoute(m.cidr(), row))
 		}
 		for _, r := range []smallRow{s.own[m.cidr()], s.target[m.cidr()]} {
 			if (!r.exists() || r.address() != m.address()) && !says(p, m, r) {
@@ -309,6 +325,18 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 		}
 	}
 	return rules
+}
+
+// provided reports whether the cluster's table is as the cloud provider writes it, and it was the
+// last to write it.
+func (s smallStory) provided() bool {
+	var own [2]smallRow
+	for i, m := range s.machine {
+		if m.exists() {
+			own[m.cidr()] = smallRow(1 + i*3 + m.address())
+		}
+	}
+	return s.own == own && !s.byOther
 }
 
 // says reports whether a finding names the pod CIDR of a machine, its address, or where its route

@@ -117,8 +117,8 @@ func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	case !slices.ContainsFunc(last.Names, func(name string) bool {
 		return slices.Contains(s.cluster.Principals, name)
 	}), last.At.Before(row.After) && last.Asked.Before(row.After.Add(logLate)):
-		p.lacks = fmt.Sprintf("the cluster did not write %s in %s: %s", prefix, s.whence(),
-			last.Line)
+		p.lacks = fmt.Sprintf("the activity log does not show that the cluster was the last to "+
+			"write %s in %s: %s", prefix, s.whence(), last.Line)
 	default:
 		return proven("%s", last.Line)
 	}

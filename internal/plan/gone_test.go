@@ -199,8 +199,9 @@ func TestNodeWithAnotherPodCIDR(t *testing.T) {
 	const kept = "deletes-withheld info"
 	w.lastWriter(tableA, "ann@example.com")
 	p = w.expect(add, kept)
-	if line := p.Findings[0].Evidence[0]; !strings.HasSuffix(line, "the cluster did not write "+
-		"10.244.7.0/24 in the route table of cluster shop: last written by ann@example.com") {
+	if line := p.Findings[0].Evidence[0]; !strings.HasSuffix(line, "that the cluster was the "+
+		"last to write 10.244.7.0/24 in the route table of cluster shop: last written by "+
+		"ann@example.com") {
 		t.Error(line)
 	}
 	w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
@@ -233,7 +234,7 @@ func TestUpdateNeedsANIC(t *testing.T) {
 	}
 	w.nics(clusterA, "10.240.0.4", "10.240.0.99", "10.240.0.6")
 	if p := w.expect("", "updates-withheld"); withheld(t, p) != "10.244.1.0/24 to 10.240.0.99 "+
-		"(n1), to 10.240.0.5: no network interface of the cluster's nodes has 10.240.0.5" {
+		"(n1), to 10.240.0.5: no network interface that was seen has 10.240.0.5" {
 		t.Error(withheld(t, p))
 	}
 	w.s.Learn(clusterA).NICs = &inventory.NICs{Failed: "AuthorizationFailed"}

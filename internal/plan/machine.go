@@ -37,7 +37,7 @@ import (
 //
 // A copy that another writer changed in the target, and that the cluster's table has led to the
 // same next hop ever since, needs only that the next hop is its machine's; unless the changed copy
-// may lead to the machine that it names, and so be a correction.
+// leads to a machine, and so may be a correction.
 
 // nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
 func (v *clusterState) nodeOf(r inventory.Route) string {
@@ -91,7 +91,7 @@ func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, ag
 	node, named := nics.Nodes[want.Hop], s.nodeOf(want)
 	switch {
 	case !held:
-		return lacking("no network interface of the cluster's nodes has %s", want.Hop), false
+		return lacking("no network interface that was seen has %s", want.Hop), false
 	case nics.asked != nil && !w.shows:
 		return w.readNICs(s), false
 	case node == "" && named != "":
@@ -159,7 +159,7 @@ func (w *planning) reportCrossed(v *clusterState) {
 		resource = v.cluster.ID
 	}
 	f := finding.New(finding.WrongHop, v.name, string(resource),
-		"%s in %s: packets for the pods of one node go to another",
+		"%s in %s: packets for the pods of one node go to another, or a name is wrong",
 		number(len(lines), "pod route leads to another node than it names",
 			"pod routes lead to other nodes than they name"), v.whence()).With(lines...)
 	if stay := w.stays[v]; len(stay) > 0 {

@@ -114,7 +114,7 @@ func (w *planning) nodes(v *clusterState) {
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))
-	var reported []unrouted
+	var reported, lacking []unrouted
 	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
 		len(before.Lacks) > 0 || before.Crossed || w.s.Memory.Of(v.cluster.ID).LookDue
@@ -127,7 +127,8 @@ func (w *planning) nodes(v *clusterState) {
 		case nics.Failed != "":
 			reported = w.uncertain(v, &now, before, routed, full)
 		default:
-			for _, l := range wide.unrouted(nics, now.Hops, families) {
+			lacking = wide.unrouted(nics, now.Hops, families)
+			for _, l := range lacking {
 				if w.judge(v, table, &now, before, l, full) {
 					l.led = ledTo(now.Hops, l)
 					reported = append(reported, l)
@@ -147,7 +148,7 @@ func (w *planning) nodes(v *clusterState) {
 		}
 		w.add(f)
 	case len(reported) > 0:
-		w.reportUnrouted(v, table, now, reported, routed)
+		w.reportUnrouted(v, table, now, reported, lacking, routed)
 	}
 }
 
@@ -260,9 +261,10 @@ func still(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
 	return reported
 }
 
-// reportUnrouted reports nodes without a route.
+// reportUnrouted reports nodes without a route. Lacking are all of them, if the interfaces show
+// them, and routed counts the next hops of the pod routes. Some may be no node's.
 func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, now NodeRoutes,
-	reported []unrouted, routed int) {
+	reported, lacking []unrouted, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
 		half      bool
@@ -275,15 +277,11 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 	} {
 		severity, young := finding.Warning, false
 		var of []unrouted
-		led := routed
 		for _, l := range reported {
 			if l.half != kind.half {
 				continue
 			}
 			of = append(of, l)
-			if l.led.IsValid() {
-				led--
-			}
 			lack := now.Lacks[strings.ToLower(l.machine)]
 			old := lack.Lost || w.s.Taken.Sub(lack.Since) >= joining
 			if young = young || !old; old && l.machine != "" && !busy(v.cluster) {
@@ -293,15 +291,23 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 		if len(of) == 0 {
 			continue
 		}
-		nodes, without := v.cluster.Nodes(), len(of)
+		nodes, without, least := v.cluster.Nodes(), len(of), ""
+		most := nodes - without
 		if of[0].machine == "" {
-			without = nodes - routed
+			without, most, least = nodes-routed, routed, "at least "
+		}
+		for _, l := range lacking {
+			if (!l.half || kind.half) && !slices.ContainsFunc(of, func(r unrouted) bool {
+				return r.machine == l.machine
+			}) {
+				most--
+			}
 		}
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
-			"%s in its route table %s: %d nodes, but pod routes to only %d",
+			"%s%s in its route table %s: %s, but pod routes to at most %d", least,
 			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
-			table.ID.Short(), nodes, led).
+			table.ID.Short(), number(nodes, "node", "nodes"), max(most, 0)).
 			With(lines(of)...).
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
 				"-o table",

@@ -120,7 +120,7 @@ func TestNodeLosesItsRoute(t *testing.T) {
 	w.sees("")
 	f := w.sees("node-without-route")
 	const message = "1 node of cluster shop has no route in its route table shop-rt: " +
-		"3 nodes, but pod routes to only 2"
+		"3 nodes, but pod routes to at most 2"
 	if f.Message != message || len(f.Evidence) != 1 ||
 		f.Evidence[0] != machine(2)+" (10.240.0.6): IPv4" || f.Resource != string(tableA) {
 		t.Errorf("%+v", f)
@@ -389,7 +389,7 @@ func TestUnreadNICs(t *testing.T) {
 			continue
 		}
 		f := p.Findings[0]
-		if !strings.HasPrefix(f.Message, "2 nodes of cluster shop have no route") ||
+		if !strings.HasPrefix(f.Message, "at least 2 nodes of cluster shop have no route") ||
 			!strings.Contains(strings.Join(f.Evidence, "\n"), "AuthorizationFailed") {
 			t.Errorf("%+v", f)
 		}

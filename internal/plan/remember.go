@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: what a check remembers. Note adds what was read, and is called before the plan,
-// which uses it. Remember adds what the plan says. Both make a new value from the facts of the
+// How it works: what a check remembers. Decide (decide.go) notes what was read before the plan,
+// which uses it, and remembers what the plan says. Both make a new value from the facts of the
 // planner, so a plan and the next memory depend on nothing else.
 
 // ledBy says which prefixes lead to a next hop in a cluster's route table, and since when. After is
@@ -26,8 +26,8 @@ type ledBy struct {
 // two minutes and writes in batches of 30 seconds (docs/azure.md).
 const steadyAfter = 5 * time.Minute
 
-// Note returns what is remembered of a cluster once its route table was read.
-func (p *Planner) Note(cluster arm.ID, now time.Time) Remembered {
+// note returns what is remembered of a cluster once its route table was read.
+func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
 	if _, routes := p.Source(cluster); routes != nil {
 		r.noteRows(routes, now)
@@ -74,9 +74,9 @@ func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 	return routes
 }
 
-// Remember returns what the next check must know of a cluster after a plan: its table, all node
+// remember returns what the next check must know of a cluster after a plan: its table, all node
 // subnets it ever had, its nodes, and which routes are correct.
-func (p *Planner) Remember(cluster arm.ID, made Plan) Remembered {
+func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	r := p.s.Memory.Of(cluster)
 	r.InSync = p.inSync(cluster, made)
 	if nodes, checked := made.Nodes[cluster.Key()]; checked {

@@ -39,9 +39,13 @@ func (t *target) finding(code finding.Code, s *targetCluster, format string,
 // reportWithheld reports the deletes and updates that lack a proof.
 func (t *target) reportWithheld(s *targetCluster) {
 	if n := len(s.undeleted); n > 0 {
+		lacks := "lacks them"
+		if s.strange {
+			lacks += ", or has them with names that its cloud provider does not give"
+		}
 		f := t.finding(finding.DeletesWithheld, s,
-			"%s in %s: %s lacks them, but nothing proves that their nodes are gone",
-			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence()).
+			"%s in %s: %s %s, but nothing proves that their nodes are gone",
+			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence(), lacks).
 			With(s.undeleted...).
 			WithFix("%s", s.showSource())
 		switch {

@@ -58,6 +58,7 @@ type targetCluster struct {
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // it is unknown for one of them whether its node exists
 	unwritten  int      // how many of them lack only a write of the cluster's
+	strange    bool     // a stranger's row in the cluster's table has the addresses of one of them
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
 	former     []string // look like routes of a former pod CIDR, and stay
@@ -147,9 +148,6 @@ func (t *target) settled() bool {
 		r := &t.now.Routes()[i]
 		wanted, near := 0, false
 		for n, s := range t.clusters {
-			if s.wanted == nil {
-				return false
-			}
 			if next[n] < len(s.wanted) && s.wanted[next[n]].Prefix == r.Prefix {
 				if !s.wanted[next[n]].SameHop(*r) {
 					return false
@@ -285,9 +283,8 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 	p, against := t.w.leadsHome(s.clusterState, want)
 	undone := t.undone(s, r.Prefix, want.Hop)
 	replaced := s.nodeOf(r) != s.nodeOf(want)
-	if replaced && undone { // it may be a correction, unless it cannot lead to the node it names
-		_, misled := t.w.leadsHome(s.clusterState, r)
-		replaced = s.nodeOf(r) != "" && !misled && t.noNIC(s, r.Hop).lacks != ""
+	if replaced && undone { // it may be a correction, unless it leads to no machine
+		replaced = t.noNIC(s, r.Hop).lacks != ""
 	}
 	if p.lacks == "" && replaced {
 		p = t.replaceable(s, r)
@@ -336,6 +333,9 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 		}
 		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
 		s.blindly = s.blindly || !p.there
+		s.strange = s.strange || slices.ContainsFunc(s.stranger, func(row inventory.Route) bool {
+			return row.Prefix == r.Prefix && row.SameHop(r)
+		})
 		if p.unwritten {
 			s.unwritten++
 		}

@@ -1,0 +1,107 @@
+package keeper
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/apply"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestWriteGates: each gate of a resource and of its write, closed alone, stops a change that passes
+// while all are open. TestGates does the same for the gates that stop changes one by one.
+func TestWriteGates(t *testing.T) {
+	type gated struct {
+		w      *world
+		k      *Keeper
+		c      *check
+		seen   *inventory.Snapshot
+		change plan.Change
+	}
+	ctx := context.Background()
+	drops := func(g *gated) bool { // from the plan for a table
+		p := plan.Plan{Changes: []plan.Change{g.change}}
+		p.Desired.Tables = []plan.Table{{ID: g.change.Resource, Changes: p.Changes}}
+		table := &inventory.RouteTable{}
+		table.ID = g.change.Resource
+		return len(g.c.resource(g.seen, g.change.Resource, apply.Replan{}).Allow(ctx, p,
+			table).Changes) == 0
+	}
+	starts := func(g *gated) bool { // no write of it
+		all := func(plan.Change) bool { return true }
+		g.c.write(ctx, plan.Plan{Changes: []plan.Change{g.change}}, all, g.c.s, &plan.Planner{})
+		started := g.c.open > 0
+		for g.c.open > 0 {
+			<-g.c.w.wake
+			g.c.w.work()
+		}
+		return !started
+	}
+	refuses := func(g *gated) bool {
+		g.change = plan.Change{Verb: plan.Associate, Cluster: "shop", Resource: g.w.demo.NodeSubnet,
+			New: &plan.Value{RouteTable: g.w.demo.ClusterTable}}
+		subnet := &inventory.Subnet{}
+		subnet.ID = g.change.Resource
+		return g.c.resource(g.seen, subnet.ID, apply.Replan{}).Refuse(ctx, g.change, subnet) != nil
+	}
+	for name, gate := range map[string]struct {
+		closed func(g *gated)
+		stops  func(g *gated) bool
+	}{
+		"under way": {func(g *gated) { g.k.writes.begin(g.change.Resource.Key()) }, starts},
+		"limit": {func(g *gated) {
+			g.k.limit = newLimiter(1)
+			g.k.limit.draw(g.w.demo.ClusterTable, 1, time.Now())
+		}, starts},
+		"refusal": {func(g *gated) {
+			g.c.mem.refused[g.change.Resource.Key()] = &refusal{until: time.Now().Add(time.Hour),
+				outcomes: []plan.Outcome{{Change: g.change, State: plan.Failed}}}
+		}, starts},
+		"pause": {func(g *gated) { g.k.opts.Paused = func() string { return "a day" } },
+			func(g *gated) bool {
+				x := &write{check: g.c}
+				x.Planned = []plan.Change{g.change}
+				return x.paused()
+			}},
+		"alive, the cluster": {func(g *gated) { g.w.remove(g.w.demo.Cluster) }, refuses},
+		"alive, the table": {func(g *gated) {
+			g.w.strip(g.w.demo.NodeSubnet)
+			time.Sleep(2 * time.Minute) // Azure is done with it
+			g.w.remove(g.w.demo.ClusterTable)
+		}, refuses},
+		"gone": {func(g *gated) {
+			key := g.w.demo.Cluster.Key()
+			g.seen.Unread[key] = inventory.Unread{ID: g.w.demo.Cluster, Absent: true}
+			g.change.Verb, g.change.Old, g.change.New = plan.Delete, g.change.New, nil
+		}, drops},
+		"configured": {func(g *gated) { g.k.configs = nil }, drops},
+		"permission": {func(g *gated) {
+			g.k.opts.ClusterPaused = func(string) string { return "a day" }
+		}, drops},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, closed := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, slow)
+					k := w.keep(w.demoConfig())
+					g := &gated{w: w, k: k, c: k.wholeGroup().newCheck(Cause{}, time.Time{}),
+						seen: inventory.NewSnapshot(), change: plan.Change{Verb: plan.Create,
+							Cluster: "shop", Resource: w.demo.GatewayTable, Route: "a",
+							New: &plan.Value{AddressPrefix: "10.244.9.0/24",
+								NextHopType:      "VirtualAppliance",
+								NextHopIPAddress: "10.240.0.9"}}}
+					g.c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
+					if closed {
+						gate.closed(g)
+					}
+					if stops := gate.stops(g); stops != closed {
+						t.Errorf("closed %t, stops %t", closed, stops)
+					}
+				})
+			}
+		})
+	}
+}
