@@ -246,7 +246,7 @@ func (a *app) show(e iac.Edit, write bool) error {
 	if err != nil {
 		return err
 	}
-	f, err := replaceOut(path)
+	f, err := replace(path, true)
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", name, reason(err))
 	}
