@@ -43,8 +43,9 @@ the reason.
 
 Exit code 0: everything is correct; 1: an error, or changes to make and neither
 a terminal nor --yes; 2: a blocking finding needs your attention, or there are
-changes to make (--dry-run, the answer no), or changes are left for the next
-sync (--max-changes-per-minute).`,
+changes to make (--dry-run, the answer no), also those that the config only
+observes (--dry-run), or changes are left for the next sync
+(--max-changes-per-minute).`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
   routekeeper sync -f clusters/ --yes -o json`,
@@ -103,6 +104,9 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 		}
 		if o.dryRun {
 			sayObserved(a.err, planned, format)
+			if len(planned.OnlyObserved) > 0 { // a pipeline sees these, too
+				return attention
+			}
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
