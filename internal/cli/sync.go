@@ -43,8 +43,8 @@ the reason.
 
 Exit code 0: everything is correct; 1: an error, or changes to make and neither
 a terminal nor --yes; 2: a blocking finding needs your attention, or there are
-changes to make (--dry-run, the answer no), also those that the config only
-observes (--dry-run), or changes are left for the next sync
+changes to make (--dry-run, the answer no), or with --dry-run changes that the
+config only observes, or changes are left for the next sync
 (--max-changes-per-minute).`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
