@@ -252,6 +252,5 @@ func (a *app) show(e iac.Edit, write bool) error {
 	}
 	f.mode = info.Mode().Perm()
 	_, err = f.Write(e.After)
-	a.outPath, a.outFile = path, f
-	return errors.Join(err, a.closeOutput(err != nil))
+	return errors.Join(err, f.finish(err != nil))
 }

@@ -84,7 +84,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := surveyOne(ctx, client, scope, one)
+	s, err := surveyOf(ctx, client, scope, only(one))
 	if err != nil {
 		return err
 	}

@@ -190,6 +190,17 @@ func mayWrite(path string, overwrite bool) error {
 // replace opens a temporary file next to the one that it will replace. It writes in place if the
 // destination is a pipe or a device, or if its folder does not allow new files.
 func replace(path string, overwrite bool) (*outFile, error) {
+	f, err := wholly(path, overwrite)
+	if errors.Is(err, fs.ErrPermission) {
+		if there, no := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0); no == nil {
+			return &outFile{File: there}, nil
+		}
+	}
+	return f, err
+}
+
+// wholly is replace for a file that must be replaced as a whole.
+func wholly(path string, overwrite bool) (*outFile, error) {
 	if err := mayWrite(path, overwrite); err != nil {
 		return nil, err
 	}
@@ -210,10 +221,6 @@ func replace(path string, overwrite bool) (*outFile, error) {
 		probe.Close()
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), ".routekeeper-*")
-	if errors.Is(err, fs.ErrPermission) && info != nil {
-		f, err := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0)
-		return &outFile{File: f}, err
-	}
 	return &outFile{File: f, place: path, mode: mode, overwrite: overwrite}, err
 }
 
@@ -257,14 +264,22 @@ func reason(err error) error {
 	return err
 }
 
-// closeOutput moves a finished --out file to its place. The old file stays if the command failed
-// before it wrote anything, or if a write failed.
+// closeOutput finishes the --out file.
 func (a *app) closeOutput(failed bool) error {
 	f := a.outFile
 	if f == nil {
 		return nil
 	}
 	a.outFile = nil
+	if err := f.finish(failed); err != nil {
+		return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
+	}
+	return nil
+}
+
+// finish moves a finished file to its place. The old file stays if the command failed before it
+// wrote anything, or if a write failed.
+func (f *outFile) finish(failed bool) error {
 	err := f.Close()
 	if f.place == "" {
 		return err
@@ -280,9 +295,8 @@ func (a *app) closeOutput(failed bool) error {
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
 	}
-	return nil
+	return err
 }
 
 // terminal reports whether a stream is a terminal.

@@ -127,15 +127,12 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
 	o.rightless, o.egress = true, o.firewall
-	if !strings.HasPrefix(o.cluster, "/") { // a name will do, as for a diagnosis
-		o.name, o.cluster = o.cluster, ""
-	}
 	e, err := a.examine(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err
 	}
 	progress.stop()
-	if (o.name != "" || o.cluster != "") && len(e.Clusters) == 1 {
+	if o.cluster != "" && len(e.Clusters) == 1 {
 		options.Cluster = e.Clusters[0]
 	}
 	if o.firewall {
