@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -203,7 +204,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	case o.learned == "":
 		return out, nil
 	}
-	raw, err := a.readFile(o.learned)
+	raw, err := a.readFile(o.learned, input.Text)
 	if err != nil {
 		return out, fmt.Errorf("--learned: %w", err)
 	}
