@@ -21,9 +21,10 @@ type ClusterRoutes struct {
 	Spec       Spec     `json:"spec"`
 }
 
-// Metadata names the object.
+// Metadata names the object. Commands select by labels, such as ring=1.
 type Metadata struct {
-	Name string `json:"name"`
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // Spec is the desired state.

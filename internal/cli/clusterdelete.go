@@ -20,20 +20,20 @@ type deleteOptions struct {
 	source      clusterSource
 	configs     []string
 	clusterOnly bool
-	yes         string
-	dryRun      bool
+	yes, dryRun bool
 }
 
 func (a *app) newClusterDelete() *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
-		Use:   "delete {NAME | -f FILE} [--yes NAME]",
+		Use:   "delete {NAME | -f FILE} [--yes]",
 		Short: "Delete a cluster and everything that create made for it",
 		Long: `Deletes a cluster that cluster create has built: the cluster with everything
 that AKS made for it, gateway, address, role assignments, role, identity,
 network, route tables, and the resource group if nothing else is in it. It shows
-what it deletes and what stays, and asks for the cluster's name. Resources
-without the cluster's owner tag, and adopted ones, stay.
+what it deletes and what stays, and asks for the cluster's name. With --yes it
+does not ask, and expects NAME also with -f. Resources without the cluster's
+owner tag, and adopted ones, stay.
 
 It also deletes copies of the cluster's pod routes, from the targets of the
 config that --config names and from the gateway's table. It proves each of these
@@ -49,7 +49,7 @@ rules and copied routes.
 Exit code 0: deleted, and nothing is left; 1: an error; 2: something is left, or
 with --dry-run there is something to delete, or you typed another name.`,
 		Example: `  routekeeper cluster delete shop --dry-run
-  routekeeper cluster delete shop --yes shop
+  routekeeper cluster delete shop --yes
   routekeeper cluster delete shop --cluster-only --config routes.yaml
   routekeeper cluster delete shop --subscription <id>
   routekeeper cluster delete -f cluster.yaml`,
@@ -71,13 +71,17 @@ with --dry-run there is something to delete, or you typed another name.`,
 	a.timeoutFlag(cmd)
 	f.BoolVar(&o.clusterOnly, "cluster-only", false,
 		"delete only the cluster; keep network, identity and gateway")
-	f.StringVar(&o.yes, "yes", "", "do not ask; repeat the cluster's `NAME`")
+	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be deleted, and delete nothing")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
 func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
+	named := o.source.described.Metadata.Name != ""
+	if o.yes && !named {
+		return errors.New("--yes: expected the NAME of the cluster, too")
+	}
 	again, err := a.locate(ctx, &o.source)
 	if err != nil {
 		return err
@@ -85,9 +89,6 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	c, err := a.readSource(&o.source, build.Named)
 	if err != nil {
 		return err
-	}
-	if o.yes != "" && o.yes != c.Name {
-		return fmt.Errorf("--yes: %q is not %q, the name of the cluster", o.yes, c.Name)
 	}
 	w, format, style, err := a.output()
 	if err != nil {
@@ -126,8 +127,8 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 		say(a.err, "nothing was deleted\n")
 		return attention
 	}
-	if o.yes == "" {
-		if err := a.confirmName(c.Name); err != nil {
+	if !o.yes {
+		if err := a.confirmName(c.Name, named); err != nil {
 			return err
 		}
 	}
@@ -212,11 +213,16 @@ func (a *app) tellLeft(told report.Building) error {
 	return nil
 }
 
-// confirmName asks for the name of the cluster before it is deleted.
-func (a *app) confirmName(name string) error {
+// confirmName asks for the name of the cluster before it is deleted. named says that the command
+// line has the name.
+func (a *app) confirmName(name string, named bool) error {
 	if !terminal(a.in) {
+		confirm := []string{name, "--yes"}
+		if named {
+			confirm = confirm[1:]
+		}
 		return fmt.Errorf("nothing was deleted: standard input is not a terminal; to confirm: %s",
-			a.repeated("--yes", name))
+			a.repeated(confirm...))
 	}
 	say(a.err, "Type the cluster's name to delete this: ")
 	answer, err := bufio.NewReader(a.in).ReadString('\n')

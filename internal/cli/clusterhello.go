@@ -61,7 +61,7 @@ are lost, or pods are not ready in time.`,
 			return fmt.Errorf("expected the name or ID of one cluster, found %s",
 				report.Count(len(args), "argument"))
 		}
-		o.name = args[0]
+		o.names = args
 		return nil
 	}
 	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)

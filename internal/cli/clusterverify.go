@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -17,7 +14,7 @@ import (
 func (a *app) newClusterVerify() *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
-		Use:   "verify [NAME]",
+		Use:   "verify [NAME…]",
 		Short: "Check everything that must be right about a cluster, with counts",
 		Long: `Checks what must be right about a cluster, and prints a table: the addresses of
 nodes and pods, and how many are free; the route of every node in the cluster's
@@ -30,7 +27,8 @@ it. A row that was not checked says which permission or file is missing. Below
 the table, findings of routekeeper doctor explain what is wrong. verify writes
 nothing.
 
-NAME is the cluster's name or ID, or with -f its metadata.name. Nodes and pods
+NAME is the cluster's name or ID, or with -f its metadata.name; several, --all
+and --selector are possible. Nodes and pods
 come from the Kubernetes API (--kubeconfig), or from saved kubectl output.
 
 Exit code 0: everything is right; 1: an error; 2: something is wrong or was not
@@ -44,19 +42,7 @@ checked.`,
 		},
 	}
 	a.examineFlags(cmd, &o, true)
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 1:
-			return fmt.Errorf("expected one cluster at most, found %d arguments", len(args))
-		case len(args) == 1 && o.cluster != "":
-			return errors.New("expected the cluster as an argument or with --cluster, not both")
-		case len(args) == 1 && len(o.paths) > 0:
-			o.only = args[0]
-		case len(args) == 1:
-			o.name = args[0]
-		}
-		return nil
-	}
+	o.choice.flags(cmd)
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
 		"how many routes a route table can hold")
 	a.outputFlags(cmd, report.Text, report.JSON, report.Markdown)
@@ -90,27 +76,5 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	if !v.AllRight() {
 		return attention
 	}
-	return nil
-}
-
-// keepOnly limits the examination to one cluster of the config, by its metadata.name, its Azure
-// name or its ID.
-func (e *examination) keepOnly(meant string) error {
-	names := e.names()
-	var kept []arm.ID
-	for i, id := range e.Clusters {
-		named := strings.EqualFold(names[i], meant) || strings.EqualFold(id.Name(), meant)
-		if named || id.Equal(arm.ID(meant)) {
-			kept = append(kept, id)
-		}
-	}
-	switch {
-	case len(kept) == 0:
-		return fmt.Errorf("-f: no cluster %s in the config%s", meant, instead(meant, names))
-	case len(kept) > 1:
-		return fmt.Errorf("-f: several clusters of the config are named %s: name one by its ID",
-			meant)
-	}
-	e.Clusters = kept
 	return nil
 }

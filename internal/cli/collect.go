@@ -14,7 +14,7 @@ import (
 func (a *app) newCollect() *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
-		Use:   "collect [CLUSTER] --out bundle.tgz",
+		Use:   "collect [CLUSTER…] --out bundle.tgz",
 		Short: "Save everything that doctor reads, to diagnose it elsewhere",
 		Long: `Reads everything that doctor and trace read and saves it in one file, with the
 Azure Firewalls to which default routes lead. Use the file with doctor
@@ -30,6 +30,7 @@ addresses and IDs are not anonymized.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runCollect(cmd.Context(), o) },
 	}
 	a.examineFlags(cmd, &o, false)
+	o.choice.flags(cmd)
 	a.outFlag(cmd)
 	return cmd
 }

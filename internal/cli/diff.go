@@ -179,7 +179,7 @@ func checkDiff(o diffOptions) error {
 
 // readTable reads a saved route table.
 func (a *app) readTable(flag, path string) (*inventory.RouteTable, error) {
-	data, err := a.readFile(path)
+	data, err := a.readFile(path, input.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
@@ -193,12 +193,12 @@ func (a *app) readTable(flag, path string) (*inventory.RouteTable, error) {
 	return table, nil
 }
 
-// readFile reads a file, or standard input for "-".
-func (a *app) readFile(path string) ([]byte, error) {
+// readFile reads a file up to a limit, or standard input for "-".
+func (a *app) readFile(path string, most int64) ([]byte, error) {
 	if path == "-" {
 		return a.standardInput()
 	}
-	data, err := input.ReadFile(path, input.Text)
+	data, err := input.ReadFile(path, most)
 	if err != nil {
 		return nil, unread(path, err)
 	}

@@ -25,7 +25,7 @@ type doctorOptions struct {
 func (a *app) newDoctor() *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
-		Use:   "doctor [CLUSTER]",
+		Use:   "doctor [CLUSTER…]",
 		Short: "Find out what breaks pod traffic, who changed it, and how to repair it",
 		Long: `Checks clusters, networks, route tables, security groups, gateways, the nodes'
 network interfaces and permissions. It reports what breaks pod traffic or soon
@@ -34,8 +34,8 @@ to do. It writes nothing without --fix. With --fix it shows the repairs that the
 config allows, asks, and makes them as sync does.
 
 CLUSTER is a name or a resource ID. With -f, doctor checks the clusters of the
-config; with --subscription, all clusters there. Without a config it assumes the
-one that init would propose.
+config, or those of them that you name or select; with --subscription, all
+clusters there. Without a config it assumes the one that init would propose.
 
 It writes what several clusters have in common once. --severity error leaves out
 the rest, which still counts for --fail-on.
@@ -47,11 +47,14 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  routekeeper doctor shop
   routekeeper doctor --subscription 11111111-1111-1111-1111-111111111111
   routekeeper doctor -f routes.yaml --severity warning --fail-on error
+  routekeeper doctor -f routes.yaml shop -o short
+  routekeeper doctor -f routes.yaml --selector ring=1
   routekeeper doctor -f routes.yaml --fix
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
 	}
 	a.examineFlags(cmd, &o.examineOptions, true)
+	o.choice.flags(cmd)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(),
 		"exit with 2 for findings of this severity and above: info, warning or error")
 	cmd.Flags().StringVar(&o.severity, "severity", finding.Info.String(),
@@ -144,12 +147,13 @@ func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d 
 			return d, err
 		}
 	}
-	made, err := a.fix(ctx, e.client, o.paths, e.Configs, o.yes, func(r report.Result) error {
+	show := func(r report.Result) error {
 		if whole {
 			return nil
 		}
 		return r.WriteBelow(w, format, style)
-	})
+	}
+	made, err := a.fix(ctx, e.client, o.paths, e.Configs, e.chosen(), o.yes, show)
 	if err != nil {
 		return d, err
 	}

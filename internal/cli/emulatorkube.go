@@ -80,8 +80,7 @@ func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet) (
 	}
 	e := &examination{client: client}
 	e.Clusters = []arm.ID{cluster}
-	if e.Snapshot, err = surveyOne(ctx, client, arm.ID("/subscriptions/"+cluster.Subscription()),
-		cluster); err != nil {
+	if e.Snapshot, err = surveyOf(ctx, client, "", e.Clusters); err != nil {
 		return nil, err
 	}
 	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +24,10 @@ import (
 // examineOptions say what to read, and from where.
 type examineOptions struct {
 	initOptions
-	name   string // name or ID of a cluster
+	choice
 	paths  []string
 	bundle string
 	kubernetesOptions
-	// only limits a config to one cluster, by its name or ID; "": all.
-	only string
 	// maxRoutes is how many routes a route table can hold; 0: the default.
 	maxRoutes int
 	// rightless leaves out role assignments: reading them takes several calls for each resource.
@@ -54,10 +51,9 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 		"folder, or - (repeatable)")
 	markConfig(cmd)
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
-	cmd.MarkFlagsMutuallyExclusive("cluster", "file")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "file")
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
-	cmd.ValidArgsFunction = a.complete(a.clusterNames, 1)
+	cmd.ValidArgsFunction = a.complete(a.clusterNames, manyArguments)
 	a.timeoutFlag(cmd)
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
@@ -67,17 +63,12 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")
 	}
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		if len(args) > 1 {
-			return fmt.Errorf("expected one cluster at most, found %d arguments", len(args))
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && o.cluster != "" {
+			return fmt.Errorf("unexpected argument %q: --cluster already names the cluster",
+				args[0])
 		}
-		if len(args) == 1 {
-			o.name = args[0]
-		}
-		if o.name != "" && (o.cluster != "" || len(o.paths) > 0) {
-			return fmt.Errorf("unexpected argument %q: a flag already names the cluster", o.name)
-		}
-		return nil
+		return o.given(cmd, args)
 	}
 }
 
@@ -86,6 +77,8 @@ type examination struct {
 	diagnose.Case
 	client *azure.Client // nil for a bundle
 	bundle string        // the bundle's file
+	// some says that Clusters leaves out clusters of the config.
+	some bool
 }
 
 // argument is how a command line names a cluster: by its name, or by its ID where names repeat.
@@ -118,14 +111,34 @@ func (e *examination) verifying() map[string]finding.CommandLine {
 
 // diagnosis returns the findings, with the last writers according to the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
-	found := diagnose.Check(e.Case)
+	found := e.check()
 	if changed := diagnose.Changed(found); e.client != nil && len(changed) > 0 {
 		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
 			return nil, err
 		}
-		found = diagnose.Check(e.Case) // the writer distinguishes the causes: a policy or a person
+		found = e.check() // the writer distinguishes the causes: a policy or a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
+}
+
+// check returns the findings about the clusters.
+func (e *examination) check() []finding.Finding {
+	found := diagnose.Check(e.Case)
+	if !e.some {
+		return found
+	}
+	names := e.names()
+	return slices.DeleteFunc(found, func(f finding.Finding) bool {
+		return f.Cluster != "" && !slices.Contains(names, f.Cluster)
+	})
+}
+
+// chosen are the names of the clusters, nil if they are all of the config.
+func (e *examination) chosen() []string {
+	if !e.some {
+		return nil
+	}
+	return e.names()
 }
 
 // names returns the names of the clusters.
@@ -150,9 +163,6 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 		return nil, errors.New("--resolve: expected --egress, too")
 	}
 	e, err := a.examineAzure(ctx, o, progress)
-	if err == nil && o.only != "" {
-		err = e.keepOnly(o.only)
-	}
 	if err == nil && o.resolve {
 		resolve(ctx, e.Snapshot, e.Clusters, net.DefaultResolver.LookupNetIP)
 	}
@@ -168,15 +178,23 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if o.bundle != "" {
 		return a.openBundle(ctx, o)
 	}
-	var configs []v1alpha1.ClusterRoutes
+	if o.cluster != "" {
+		o.names, o.cluster = []string{o.cluster}, ""
+	}
+	var configs, picked []v1alpha1.ClusterRoutes
 	var err error
 	if len(o.paths) > 0 {
 		if configs, err = a.readConfig(o.paths); err != nil {
 			return nil, err
 		}
+		if picked, err = o.pick(configs); err != nil {
+			return nil, fmt.Errorf("-f: %w", err)
+		}
 	}
-	if strings.Contains(o.name, "/") {
-		o.cluster, o.name = o.name, ""
+	for _, name := range o.names {
+		if err := (initOptions{subscription: o.subscription, cluster: name}).check(); err != nil {
+			return nil, err
+		}
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -185,14 +203,14 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if err != nil {
 		return nil, err
 	}
-	e := &examination{client: client}
+	e := &examination{client: client, some: len(picked) < len(configs)}
 	e.Configs, e.Proposed = configs, len(configs) == 0
 	for i, path := range o.paths {
 		if e.File = finding.Command("%s -f %s", e.File, path); i == 0 {
 			e.File = finding.Command("%s", path)
 		}
 	}
-	for _, c := range configs {
+	for _, c := range picked {
 		e.Clusters = append(e.Clusters, arm.ID(c.Spec.ClusterID))
 	}
 	if e.Proposed {
@@ -240,17 +258,14 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 
 // propose finds the clusters, and uses the configs that init would propose.
 func (e *examination) propose(ctx context.Context, o examineOptions) error {
-	if o.name != "" {
-		o.cluster = o.name
-	}
-	scope, one, err := o.find(ctx, e.client)
+	scope, ones, err := o.findAll(ctx, e.client)
 	if err != nil {
 		return err
 	}
-	if e.Snapshot, err = surveyOne(ctx, e.client, scope, one); err != nil {
+	if e.Snapshot, err = surveyOf(ctx, e.client, scope, ones); err != nil {
 		return err
 	}
-	proposed, err := proposals(ctx, e.client, e.Snapshot, only(one))
+	proposed, err := proposals(ctx, e.client, e.Snapshot, ones)
 	if err != nil {
 		return err
 	}
@@ -284,21 +299,44 @@ func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, e
 	}
 	e := &examination{bundle: o.bundle}
 	e.Snapshot, e.Clusters, e.Configs, e.Proposed = b.Snapshot, b.Clusters, b.Configs, b.Proposed
-	if meant := cmp.Or(o.name, o.cluster); meant != "" {
-		var names []string
-		for _, id := range b.Clusters {
-			names = append(names, id.Name())
+	names := o.names
+	if o.cluster != "" {
+		names = []string{o.cluster}
+	}
+	if err := e.keepNamed(names); err != nil {
+		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
+	}
+	e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
+		return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
+	})
+	return e, nil
+}
+
+// keepNamed limits the examination to the named clusters; no names: all.
+func (e *examination) keepNamed(meant []string) error {
+	if len(meant) == 0 {
+		return nil
+	}
+	names := e.names()
+	var kept []arm.ID
+	for _, name := range meant {
+		n := 0
+		for i, id := range e.Clusters {
+			if strings.EqualFold(names[i], name) || strings.EqualFold(id.Name(), name) ||
+				id.Equal(arm.ID(name)) {
+				n++
+				if !slices.ContainsFunc(kept, id.Equal) {
+					kept = append(kept, id)
+				}
+			}
 		}
-		e.Clusters = slices.DeleteFunc(e.Clusters, func(id arm.ID) bool {
-			return !strings.EqualFold(id.Name(), meant) && !id.Equal(arm.ID(meant))
-		})
-		e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
-			return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
-		})
-		if len(e.Clusters) == 0 {
-			return nil, fmt.Errorf("--from-bundle: %s: no cluster %s in it%s",
-				o.bundle, meant, instead(meant, names))
+		switch {
+		case n == 0:
+			return fmt.Errorf("no cluster %s in it%s", name, instead(name, names))
+		case n > 1:
+			return fmt.Errorf("several clusters are named %s: name one by its ID", name)
 		}
 	}
-	return e, nil
+	e.Clusters = kept
+	return nil
 }

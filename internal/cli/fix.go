@@ -12,15 +12,16 @@ import (
 )
 
 // fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
-// nothing to change, or if the answer was no.
+// nothing to change, or if the answer was no. It changes only what the named clusters require.
 func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
-	configs []v1alpha1.ClusterRoutes, yes bool, show func(report.Result) error) (
+	configs []v1alpha1.ClusterRoutes, names []string, yes bool, show func(report.Result) error) (
 	*report.Result, error) {
 	planned, err := keeper.New(client, configs,
 		usualHistory.preview(paths, keeper.Options{})).Reconcile(ctx)
 	if err != nil {
 		return nil, err
 	}
+	planned = ofClusters(planned, names)
 	planned.OnlyObserved = nil // doctor shows what it fixes
 	preview := reportOf(planned, len(configs))
 	preview.Findings = nil // they were just printed
@@ -42,6 +43,7 @@ func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
 	if err != nil && len(result.Changes) == 0 {
 		return nil, err
 	}
+	result = ofClusters(result, names)
 	result.OnlyObserved = nil
 	made := reportOf(result, len(configs))
 	return &made, errors.Join(err, show(made))

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,7 +25,6 @@ type generateOptions struct {
 	provider int
 	paths    []string // --from-config
 	folder   string
-	force    bool
 }
 
 // newGenerate is iac generate.
@@ -162,7 +160,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 	f.StringVar(&o.host, "host", "", "also write code that runs the keeper on `HOST`: "+
 		strings.Join(hosts, " or "))
 	f.StringVar(&o.folder, "out", "", "write files into this folder (`DIR`)")
-	f.BoolVar(&o.force, "force", false, "overwrite files that exist")
+	f.BoolVar(&a.force, "force", false, "with --out: overwrite files that exist")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.RegisterFlagCompletionFunc("host",
 		cobra.FixedCompletions(hosts, cobra.ShellCompDirectiveNoFileComp))
@@ -286,10 +284,8 @@ func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next str
 	var names []string
 	for _, f := range files {
 		path := filepath.Join(o.folder, filepath.FromSlash(f.Name))
-		if _, err := os.Stat(path); err == nil && !o.force {
-			return fmt.Errorf("--out: %s exists; --force overwrites it", path)
-		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("--out: %s: %w", path, reason(err))
+		if err := mayWrite(path, a.force); err != nil {
+			return fmt.Errorf("--out: %w", err)
 		}
 		names = append(names, f.Name)
 	}

@@ -70,7 +70,7 @@ func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := surveyOne(ctx, client, scope, one)
+	s, err := surveyOf(ctx, client, scope, only(one))
 	if err != nil {
 		return nil, nil, err
 	}

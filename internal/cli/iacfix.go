@@ -246,12 +246,11 @@ func (a *app) show(e iac.Edit, write bool) error {
 	if err != nil {
 		return err
 	}
-	f, err := replaceOut(path)
+	f, err := replace(path, true)
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", name, reason(err))
 	}
 	f.mode = info.Mode().Perm()
 	_, err = f.Write(e.After)
-	a.outPath, a.outFile = path, f
-	return errors.Join(err, a.closeOutput(err != nil))
+	return errors.Join(err, f.finish(err != nil))
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,7 +20,6 @@ import (
 
 type initOptions struct {
 	subscription, cluster string
-	force                 bool
 	gatewayTable, yes     bool
 }
 
@@ -55,7 +53,6 @@ run with a promoted config, and what to assign.`,
 		"read all clusters of this subscription (`ID`), or look for --cluster there")
 	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (`NAME` or resource ID)")
 	a.outFlag(cmd)
-	f.BoolVar(&o.force, "force", false, "overwrite the file if it exists")
 	f.BoolVar(&o.gatewayTable, "gateway-table", false,
 		"create a route table for each Application Gateway subnet without one")
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
@@ -67,11 +64,6 @@ run with a promoted config, and what to assign.`,
 
 func (a *app) runInit(ctx context.Context, o initOptions) error {
 	toFile := a.outPath != "" && a.outPath != "-"
-	if toFile && !o.force {
-		if info, err := os.Stat(a.outPath); err == nil && info.Mode().IsRegular() {
-			return fmt.Errorf("--out: %s exists; --force overwrites it", a.outPath)
-		}
-	}
 	if o.yes && !o.gatewayTable {
 		return errors.New("--yes: there is nothing to confirm, expected --gateway-table with it")
 	}
@@ -92,7 +84,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := surveyOne(ctx, client, scope, one)
+	s, err := surveyOf(ctx, client, scope, only(one))
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (a *app) makeGatewayTables(
 func proposeAgain(
 	ctx context.Context, client *azure.Client, scope, one arm.ID,
 ) (*inventory.Snapshot, []plan.Proposal, error) {
-	s, err := surveyOne(ctx, client, scope, one)
+	s, err := surveyOf(ctx, client, scope, only(one))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/kube"
 )
@@ -129,7 +130,7 @@ func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
 // saved reads a file and decodes it.
 func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T,
 	error) {
-	data, err := a.readFile(path)
+	data, err := a.readFile(path, input.Large) // pods of a large cluster are many
 	if err != nil {
 		return nil, err
 	}

@@ -69,16 +69,15 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 	return s, nil
 }
 
-// surveyOne is survey, and an error if a certain cluster does not exist.
-func surveyOne(ctx context.Context, client *azure.Client, scope, one arm.ID) (*inventory.Snapshot,
-	error) {
-	if one == "" {
-		return survey(ctx, client, scope, nil)
-	}
-	s, err := survey(ctx, client, scope, []arm.ID{one})
-	if err == nil && s.Cluster(one) == nil {
-		u := s.Unread[one.Key()]
-		err = fmt.Errorf("cluster %s: %s", one, u.Reason())
+// surveyOf is survey, and an error if one of certain clusters does not exist.
+func surveyOf(ctx context.Context, client *azure.Client, scope arm.ID, ones []arm.ID) (
+	*inventory.Snapshot, error) {
+	s, err := survey(ctx, client, scope, ones)
+	for _, one := range ones {
+		if err == nil && s.Cluster(one) == nil {
+			u := s.Unread[one.Key()]
+			err = fmt.Errorf("cluster %s: %s", one, u.Reason())
+		}
 	}
 	return s, err
 }

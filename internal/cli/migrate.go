@@ -2,13 +2,9 @@ package cli
 
 import (
 	"context"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/migrate"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -36,7 +32,6 @@ const mostSteps = 3
 
 func newMigratePlan(a *app) *cobra.Command {
 	var o examineOptions
-	var names []string
 	var check bool
 	cmd := &cobra.Command{
 		Use:   "plan [CLUSTER...]",
@@ -62,30 +57,17 @@ Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
   routekeeper migrate plan -f routes.yaml --check
   routekeeper migrate plan --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runMigratePlan(cmd.Context(), a, o, names, check)
+			return runMigratePlan(cmd.Context(), a, o, check)
 		},
 	}
 	a.examineFlags(cmd, &o, true)
-	cmd.ValidArgsFunction = a.complete(a.clusterNames, 100)
-	cmd.Args = func(_ *cobra.Command, args []string) error {
-		names = args
-		if len(args) > 0 && o.cluster != "" {
-			return fmt.Errorf("unexpected argument %q: --cluster already names the cluster",
-				args[0])
-		}
-		// With one name, only that cluster is read.
-		if len(args) == 1 && len(o.paths) == 0 && o.bundle == "" {
-			o.name, names = args[0], nil
-		}
-		return nil
-	}
+	o.choice.flags(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "exit with 2 if a cluster is blocked")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
-func runMigratePlan(ctx context.Context, a *app, o examineOptions, names []string,
-	check bool) error {
+func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) error {
 	w, format, style, err := a.output()
 	if err != nil {
 		return err
@@ -94,9 +76,6 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, names []strin
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
-		return err
-	}
-	if err := e.keepNamed(names); err != nil {
 		return err
 	}
 	found, err := e.diagnosis(ctx)
@@ -112,34 +91,5 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, names []strin
 	if check && m.Ready() < len(m.Clusters) {
 		return attention
 	}
-	return nil
-}
-
-// keepNamed limits the examination to the named clusters; no names: all.
-func (e *examination) keepNamed(meant []string) error {
-	if len(meant) == 0 {
-		return nil
-	}
-	names := e.names()
-	var kept []arm.ID
-	for _, name := range meant {
-		n := 0
-		for i, id := range e.Clusters {
-			if strings.EqualFold(names[i], name) || strings.EqualFold(id.Name(), name) ||
-				id.Equal(arm.ID(name)) {
-				n++
-				if !slices.ContainsFunc(kept, id.Equal) {
-					kept = append(kept, id)
-				}
-			}
-		}
-		switch {
-		case n == 0:
-			return fmt.Errorf("no cluster %s was seen%s", name, instead(name, names))
-		case n > 1:
-			return fmt.Errorf("several clusters are named %s: name one by its ID", name)
-		}
-	}
-	e.Clusters = kept
 	return nil
 }

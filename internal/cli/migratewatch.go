@@ -48,8 +48,8 @@ ended, but nodes have not moved, or a route is missing.`,
 		if err := args(cmd, given); err != nil {
 			return err
 		}
-		if o.name == "" && o.cluster == "" {
-			return fmt.Errorf("expected the name of a cluster")
+		if o.cluster == "" && len(given) != 1 {
+			return fmt.Errorf("expected the name of one cluster")
 		}
 		return nil
 	}

@@ -108,6 +108,25 @@ func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one
 		"name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
 }
 
+// findAll is find for any number of names and IDs.
+func (o examineOptions) findAll(ctx context.Context, client *azure.Client) (scope arm.ID,
+	ones []arm.ID, err error) {
+	if len(o.names) == 0 {
+		scope, one, err := o.find(ctx, client)
+		return scope, only(one), err
+	}
+	for _, name := range o.names {
+		_, one, err := initOptions{subscription: o.subscription, cluster: name}.find(ctx, client)
+		if err != nil {
+			return "", nil, err
+		}
+		if !slices.ContainsFunc(ones, one.Equal) {
+			ones = append(ones, one)
+		}
+	}
+	return "", ones, nil
+}
+
 // clusterNamed finds the only cluster with a name.
 func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm.ID, name string) (
 	arm.ID, error) {

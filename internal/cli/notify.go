@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/daemon"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/notify"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -84,6 +85,9 @@ func runNotifyTest(ctx context.Context, a *app, paths []string) error {
 	var all []tried
 	failed := 0
 	for _, p := range spec.Spec.Places {
+		if warning := input.Exposed(p.URLFile); warning != "" {
+			say(a.err, "%s\n", warning)
+		}
 		t := tried{Name: p.Name, Type: p.Type, Sent: true}
 		if err := n.Try(ctx, p, spec.Spec.Page); err != nil {
 			t.Sent, t.Error = false, err.Error()

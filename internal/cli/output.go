@@ -39,6 +39,7 @@ type app struct {
 
 	format  string
 	outPath string
+	force   bool // --force: an existing --out file is overwritten
 	outFile *outFile
 }
 
@@ -68,22 +69,22 @@ func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 		cobra.ShellCompDirectiveNoFileComp))
 }
 
-// outFlag adds --out.
+// outFlag adds --out and --force.
 func (a *app) outFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.outPath, "out", "", "write to `FILE` instead of standard output (-)")
+	cmd.Flags().BoolVar(&a.force, "force", false, "with --out: overwrite the file if it exists")
 }
 
 // output opens the destination of the report. Commands call it first, so that they do nothing if
 // they cannot report it. A regular file is replaced only when the new one is complete. The writer
 // escapes control characters.
-func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.safe(replaceOut) }
+func (a *app) output() (io.Writer, report.Format, report.Style, error) { return a.safe(replace) }
 
 // stream opens the destination of a command that keeps running and writes lines. It appends to a
 // file.
 func (a *app) stream() (io.Writer, report.Format, report.Style, error) { return a.safe(appendOut) }
 
-func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.Format, report.Style,
-	error) {
+func (a *app) safe(how opener) (io.Writer, report.Format, report.Style, error) {
 	w, err := a.open(how)
 	if err != nil {
 		return nil, "", report.Style{}, err
@@ -93,14 +94,15 @@ func (a *app) safe(how func(path string) (*outFile, error)) (io.Writer, report.F
 }
 
 // raw opens the destination of output that is not a report. Its bytes are written unchanged.
-func (a *app) raw() (io.Writer, error) { return a.open(replaceOut) }
+func (a *app) raw() (io.Writer, error) { return a.open(replace) }
 
-// replacePrivate is replaceOut for a file that only its owner should read.
-func replacePrivate(path string) (*outFile, error) {
-	_, err := os.Stat(path)
-	isNew := errors.Is(err, fs.ErrNotExist)
-	f, err := replaceOut(path)
-	if err == nil && isNew && f.place != "" {
+// opener opens the file of --out.
+type opener func(path string, overwrite bool) (*outFile, error)
+
+// replacePrivate is replace for a file that only its owner should read.
+func replacePrivate(path string, overwrite bool) (*outFile, error) {
+	f, err := replace(path, overwrite)
+	if err == nil && f.place != "" {
 		f.mode = 0o600
 	}
 	return f, err
@@ -122,11 +124,14 @@ func say(w io.Writer, format string, args ...any) {
 	fmt.Fprint(w, report.SafeText(fmt.Sprintf(format, args...), report.Style{}))
 }
 
-func (a *app) open(how func(path string) (*outFile, error)) (io.Writer, error) {
+func (a *app) open(how opener) (io.Writer, error) {
 	if a.outPath == "" || a.outPath == "-" {
 		return a.out, nil
 	}
-	f, err := how(a.outPath)
+	f, err := how(a.outPath, a.force)
+	if errors.As(err, new(occupied)) {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
 	if err != nil {
 		if _, unseen := os.Stat(filepath.Dir(a.outPath)); errors.Is(unseen, fs.ErrNotExist) {
 			return nil, fmt.Errorf("--out: the folder %s does not exist", filepath.Dir(a.outPath))
@@ -144,6 +149,8 @@ type outFile struct {
 	mode    fs.FileMode // the final mode
 	written int
 	failed  bool
+	// overwrite says that the file may replace one that was written in the meantime.
+	overwrite bool
 }
 
 func (f *outFile) Write(p []byte) (int, error) {
@@ -153,38 +160,75 @@ func (f *outFile) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// replaceOut opens a temporary file next to the one that it will replace. It writes in place if the
-// destination is a pipe or a device, or if its folder does not allow new files.
-func replaceOut(path string) (*outFile, error) {
-	place, mode := path, fs.FileMode(0o644)
-	if resolved, err := filepath.EvalSymlinks(path); err == nil { // keep a link, replace its target
-		place = resolved
+// occupied is the error of a path that may not be written.
+type occupied string
+
+func (e occupied) Error() string { return string(e) }
+
+// mayWrite is the rule for files that a flag names: no existing file is overwritten without
+// --force, and nothing is written through a link. Links to pipes and devices, such as /dev/stdout,
+// are written to. A command that appends overwrites nothing.
+func mayWrite(path string, overwrite bool) error {
+	info, err := os.Lstat(path)
+	if err != nil { // opening it says what is wrong
+		return nil
 	}
-	info, err := os.Stat(place)
+	if at, unseen := os.Stat(path); unseen == nil && !at.Mode().IsRegular() && !at.IsDir() {
+		return nil
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		to, _ := os.Readlink(path)
+		return occupied(fmt.Sprintf("%s is a link: name the file that it leads to (%s)",
+			finding.Show(path), finding.Show(to)))
+	case info.Mode().IsRegular() && !overwrite:
+		return occupied(finding.Show(path) + " exists; --force overwrites it")
+	}
+	return nil
+}
+
+// replace opens a temporary file next to the one that it will replace. It writes in place if the
+// destination is a pipe or a device, or if its folder does not allow new files.
+func replace(path string, overwrite bool) (*outFile, error) {
+	f, err := wholly(path, overwrite)
+	if errors.Is(err, fs.ErrPermission) {
+		if there, no := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0); no == nil {
+			return &outFile{File: there}, nil
+		}
+	}
+	return f, err
+}
+
+// wholly is replace for a file that must be replaced as a whole.
+func wholly(path string, overwrite bool) (*outFile, error) {
+	if err := mayWrite(path, overwrite); err != nil {
+		return nil, err
+	}
+	mode := fs.FileMode(0o644)
+	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.IsDir():
 		return nil, errors.New("it is a folder")
 	case err == nil && !info.Mode().IsRegular():
-		f, err := os.OpenFile(place, os.O_WRONLY, 0)
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		return &outFile{File: f}, err
 	case err == nil:
 		mode = info.Mode().Perm()
-		probe, err := os.OpenFile(place, os.O_WRONLY, 0) // do not replace a read-only file
+		probe, err := os.OpenFile(path, os.O_WRONLY, 0) // do not replace a read-only file
 		if err != nil {
 			return nil, err
 		}
 		probe.Close()
 	}
-	f, err := os.CreateTemp(filepath.Dir(place), ".routekeeper-*")
-	if errors.Is(err, fs.ErrPermission) {
-		f, err := os.OpenFile(place, os.O_WRONLY|os.O_TRUNC, 0)
-		return &outFile{File: f}, err
-	}
-	return &outFile{File: f, place: place, mode: mode}, err
+	f, err := os.CreateTemp(filepath.Dir(path), ".routekeeper-*")
+	return &outFile{File: f, place: path, mode: mode, overwrite: overwrite}, err
 }
 
 // appendOut opens a file to append to.
-func appendOut(path string) (*outFile, error) {
+func appendOut(path string, _ bool) (*outFile, error) {
+	if err := mayWrite(path, true); err != nil {
+		return nil, err
+	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
 	return &outFile{File: f}, err
 }
@@ -220,14 +264,22 @@ func reason(err error) error {
 	return err
 }
 
-// closeOutput moves a finished --out file to its place. The old file stays if the command failed
-// before it wrote anything, or if a write failed.
+// closeOutput finishes the --out file.
 func (a *app) closeOutput(failed bool) error {
 	f := a.outFile
 	if f == nil {
 		return nil
 	}
 	a.outFile = nil
+	if err := f.finish(failed); err != nil {
+		return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
+	}
+	return nil
+}
+
+// finish moves a finished file to its place. The old file stays if the command failed before it
+// wrote anything, or if a write failed.
+func (f *outFile) finish(failed bool) error {
 	err := f.Close()
 	if f.place == "" {
 		return err
@@ -236,16 +288,15 @@ func (a *app) closeOutput(failed bool) error {
 		return os.Remove(f.Name())
 	}
 	if err == nil {
-		err = os.Chmod(f.Name(), f.mode)
+		err = errors.Join(mayWrite(f.place, f.overwrite), os.Chmod(f.Name(), f.mode))
 	}
 	if err == nil {
 		err = os.Rename(f.Name(), f.place)
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
 	}
-	return nil
+	return err
 }
 
 // terminal reports whether a stream is a terminal.

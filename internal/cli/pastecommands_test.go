@@ -53,7 +53,7 @@ func TestPastedCommands(t *testing.T) {
 		defer server.Close()
 		cluster, config := string(a.demo.Cluster), in("routes.yaml")
 		run(0, "; next: ", "init", "--cluster", cluster, "--out", config)
-		run(0, "; next: ", "sync", "-f", config, "--dry-run")
+		run(2, "; next: ", "sync", "-f", config, "--dry-run")
 		run(0, "", "promote", cluster, "-f", config, "--yes")
 		run(1, "to confirm: ", "sync", "-f", config)
 		run(0, "; next: ", "collect", "-f", config, "--out", in("bundle.tgz"))

@@ -22,8 +22,9 @@ func (a *app) newPause() *cobra.Command {
 	var paths []string
 	var length time.Duration
 	var o silenceOptions
+	var who choice
 	cmd := &cobra.Command{
-		Use:   "pause [CLUSTER…]",
+		Use:   "pause [CLUSTER… | --all | --selector LABELS]",
 		Short: "Stop a running keeper from making changes for a while",
 		Long: `During a pause, the keeper that runs with this config checks and reports, but
 makes no changes. Afterwards it makes the changes that are still needed. A write
@@ -39,17 +40,22 @@ paused while one of them is paused. A keeper with a folder is paused by the name
 of the folder. Without -f, pause uses the config of the only history in the
 current folder.
 
-With names of clusters, only these are paused, for the given reason. The keeper
-reads this from a file next to its history (routes.silences), and the history
+With names of clusters, --all or --selector, only these are paused, one by one,
+for the given reason. The keeper reads this from a file next to its history (routes.silences), and the history
 records it.`,
 		Example: `  routekeeper pause --for 2h
   routekeeper pause shop -f routes.yaml --for 1d --reason "firewall work"
-  routekeeper pause -f routes.yaml --for 2h
+  routekeeper pause -f routes.yaml --selector ring=1 --for 2h
   routekeeper resume -f routes.yaml`,
-		RunE: func(_ *cobra.Command, clusters []string) error {
+		Args: who.given,
+		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
 					length)
+			}
+			clusters, err := who.inConfig(a, paths)
+			if err != nil {
+				return err
 			}
 			if o.configs = paths; len(clusters) > 0 {
 				return pauseClusters(a, o, clusters, length)
@@ -74,6 +80,7 @@ records it.`,
 		},
 	}
 	optionalConfigFlag(cmd, &paths)
+	who.flags(cmd)
 	durationFlag(cmd.Flags(), &length, "for", time.Hour, "how long")
 	o.flags(cmd)
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for others to read (with CLUSTER)")
@@ -83,15 +90,24 @@ records it.`,
 func (a *app) newResume() *cobra.Command {
 	var paths []string
 	var o silenceOptions
+	var who choice
 	cmd := &cobra.Command{
-		Use:   "resume [CLUSTER…]",
+		Use:   "resume [CLUSTER… | --all | --selector LABELS]",
 		Short: "End a pause",
 		Long: `Ends a pause of the keeper, or of the named clusters. The keeper makes changes
 again from its next check on.`,
 		Example: "  routekeeper resume -f routes.yaml\n  routekeeper resume shop -f routes.yaml",
-		RunE: func(_ *cobra.Command, clusters []string) error {
+		Args:    who.given,
+		RunE: func(*cobra.Command, []string) error {
+			clusters := who.names // they may have left the config
+			if len(clusters) == 0 {
+				var err error
+				if clusters, err = who.inConfig(a, paths); err != nil {
+					return err
+				}
+			}
 			if o.configs = paths; len(clusters) > 0 {
-				return resumeClusters(a, o, clusters)
+				return resumeClusters(a, o, clusters, len(who.names) > 0)
 			}
 			paths, files, err := pauseFiles(paths)
 			if err != nil {
@@ -112,6 +128,7 @@ again from its next check on.`,
 		},
 	}
 	optionalConfigFlag(cmd, &paths)
+	who.flags(cmd)
 	o.flags(cmd)
 	return cmd
 }

@@ -18,11 +18,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/keeper"
-	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
 type promoteOptions struct {
+	choice
 	paths       []string
 	guardOnly   bool
 	targets     []string
@@ -32,38 +32,41 @@ type promoteOptions struct {
 func (a *app) newPromote() *cobra.Command {
 	var o promoteOptions
 	cmd := &cobra.Command{
-		Use:   "promote CLUSTER -f FILE [--yes]",
-		Short: "Switch a config from Observe to Enforce and Sync, after a preview",
-		Long: `Switches a cluster's config from observing to enforcing. It checks Azure once,
-shows what a keeper would change now with the new config, and asks. Then it
-edits the config file in place: where they say Observe, guard.mode becomes
-Enforce and the targets' policy becomes Sync. Everything else in the file stays,
-byte for byte.
+		Use:   "promote {CLUSTER… | --all | --selector LABELS} -f FILE [--yes]",
+		Short: "Switch clusters from Observe to Enforce and Sync, after a preview",
+		Long: `Switches the config of clusters from observing to enforcing. It checks Azure
+once, shows what a keeper would change now with the new config, counts its
+writes, and asks once for all clusters. Then it edits the config files in place:
+where they say Observe, guard.mode becomes Enforce and the targets' policy
+becomes Sync. Everything else in the files stays, byte for byte. It stops at the
+first file that it cannot write, and says which files are written.
 
 promote changes nothing in Azure. A keeper that runs with the file reads it
 without a restart, and makes the changes. routekeeper sync makes them once.
 
-CLUSTER is metadata.name, or the ID of the cluster. Use --guard-only or --target
-to go step by step. promote cannot edit a symbolic link or standard input.
+CLUSTER is metadata.name, or the name or ID of the cluster. To go step by step,
+select by metadata.labels, such as ring: "1", or use --guard-only or --target.
+promote cannot edit a symbolic link or standard input.
 
 Exit code 0: promoted, or nothing says Observe; 1: an error; 2: with --dry-run
 there is something to promote, or you answered no.`,
 		Example: `  routekeeper promote shop -f routes.yaml --dry-run
   routekeeper promote shop -f routes.yaml
   routekeeper promote shop -f routes.yaml --guard-only --yes
-  routekeeper promote shop -f clusters/ --target appgw-rt`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
-				return errors.New("expected the name of one cluster of the config")
+  routekeeper promote shop web -f clusters/ --target appgw-rt
+  routekeeper promote --selector ring=1 -f clusters/
+  routekeeper promote --all -f clusters/`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 && !o.all && o.selector == "" {
+				return errors.New("expected names of clusters of the config, --all or --selector")
 			}
-			return nil
+			return o.given(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runPromote(cmd.Context(), args[0], o)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPromote(cmd.Context(), o) },
 	}
-	cmd.ValidArgsFunction = a.complete(a.configNames, 1)
+	cmd.ValidArgsFunction = a.complete(a.configNames, manyArguments)
 	configFlag(cmd, &o.paths)
+	o.choice.flags(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
 	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, "+
@@ -77,8 +80,8 @@ there is something to promote, or you answered no.`,
 	return cmd
 }
 
-func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) error {
-	p, err := a.readPromotion(cluster, o)
+func (a *app) runPromote(ctx context.Context, o promoteOptions) error {
+	p, err := a.readPromotion(o)
 	if err != nil {
 		return err
 	}
@@ -86,7 +89,7 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	if err != nil {
 		return err
 	}
-	told := report.Promotion{Cluster: p.config.Metadata.Name, Edits: p.edits, AsItIs: p.asItIs(o)}
+	told := report.Promotion{Clusters: p.names, Edits: p.edits, AsItIs: p.asItIs}
 	if len(p.edits) == 0 {
 		return told.Write(w, format, style)
 	}
@@ -102,46 +105,59 @@ func (a *app) runPromote(ctx context.Context, cluster string, o promoteOptions) 
 	if err != nil {
 		return err
 	}
-	told.Plan = reportOf(ofCluster(result, told.Cluster), 1)
+	told.Plan = reportOf(ofClusters(result, p.names), len(p.names))
 	if format == report.Text {
 		if err := told.Write(w, format, style); err != nil {
 			return err
 		}
 	}
+	var files []string
+	for _, e := range p.written {
+		files = append(files, finding.Show(e.file.Name))
+	}
 	yes, err := o.yes, error(nil)
 	if !o.dryRun && !yes {
-		yes, err = a.confirm("Write this to " + finding.Show(p.file.Name) + "?")
+		yes, err = a.confirm("Write this to " + strings.Join(files, ", ") + "?")
 	}
+	done := 0
 	if yes && !o.dryRun {
-		err = p.write()
+		done, err = p.write()
 		told.Written = err == nil
 	}
 	if format == report.JSON {
 		err = errors.Join(told.Write(w, format, style), err)
 	}
 	switch {
+	case err != nil && done > 0:
+		return fmt.Errorf("only %s was written: %w", strings.Join(files[:done], ", "), err)
 	case err != nil:
 		return fmt.Errorf("nothing was written: %w", err)
 	case !told.Written:
 		say(a.err, "nothing was written\n")
 		return attention
 	}
-	say(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
-		p.file.Name, finding.Command("routekeeper sync -f %s", p.file.Name))
+	fmt.Fprintf(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
+		strings.Join(files, ", "), finding.Command("routekeeper sync%s", finding.Config()))
 	return nil
 }
 
 // promotion is what promote will write.
 type promotion struct {
-	config  v1alpha1.ClusterRoutes   // as it was
-	configs []v1alpha1.ClusterRoutes // all configs, after the edit
-	file    config.File              // as it was
-	text    []byte                   // as it will be
+	names   []string
+	configs []v1alpha1.ClusterRoutes // all configs, after the edits
 	edits   []config.Edit
+	written []editedFile
+	asItIs  []string // why there is nothing to promote
 }
 
-// readPromotion reads the config, and makes the new text of the file that has the cluster.
-func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error) {
+// editedFile is a file as it was, and its text as it will be.
+type editedFile struct {
+	file config.File
+	text []byte
+}
+
+// readPromotion reads the config, and makes the new text of the files that have the clusters.
+func (a *app) readPromotion(o promoteOptions) (*promotion, error) {
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
 	}
@@ -153,39 +169,36 @@ func (a *app) readPromotion(cluster string, o promoteOptions) (*promotion, error
 	if err != nil {
 		return nil, err
 	}
-	p := &promotion{}
-	at := slices.IndexFunc(before, func(c v1alpha1.ClusterRoutes) bool {
-		return c.Metadata.Name == cluster || arm.ID(c.Spec.ClusterID).Equal(arm.ID(cluster))
-	})
-	if at < 0 {
-		var names []string
-		for _, c := range before {
-			names = append(names, c.Metadata.Name)
-		}
-		return nil, fmt.Errorf("no cluster %s in the config%s", finding.Show(cluster),
-			instead(cluster, names))
-	}
-	p.config = before[at]
-	parts, err := o.parts(p.config)
+	picked, err := o.pick(before)
 	if err != nil {
 		return nil, err
 	}
+	p := &promotion{}
+	parts := map[string]config.Parts{}
+	for _, c := range picked {
+		p.names = append(p.names, c.Metadata.Name)
+		p.asItIs = append(p.asItIs, o.asItIs(c)...)
+		if parts[c.Metadata.Name], err = o.parts(c); err != nil {
+			return nil, err
+		}
+	}
+	after := slices.Clone(files)
 	for i, f := range files {
-		text, edits, err := config.Promote(f, p.config.Metadata.Name, parts)
+		text, edits, err := config.Promote(f, parts)
 		if err != nil {
 			return nil, err
 		}
-		if text != nil {
-			p.file, p.text, p.edits = f, text, edits
-			files[i].Data = text
+		if len(edits) == 0 {
+			continue
 		}
-	}
-	if len(p.edits) > 0 {
-		if err := editable(p.file.Name); err != nil {
+		if err := editable(f.Name); err != nil {
 			return nil, err
 		}
+		after[i].Data = text
+		p.edits = append(p.edits, edits...)
+		p.written = append(p.written, editedFile{f, text})
 	}
-	p.configs, err = config.Read(files...)
+	p.configs, err = config.Read(after...)
 	return p, err
 }
 
@@ -218,31 +231,18 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 }
 
 // asItIs describes a config that has nothing to promote.
-func (p *promotion) asItIs(o promoteOptions) (says []string) {
+func (o promoteOptions) asItIs(c v1alpha1.ClusterRoutes) (says []string) {
 	if len(o.targets) == 0 {
-		c := p.config
 		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name,
 			c.Spec.Guard.Mode))
 	}
 	if !o.guardOnly {
-		for _, t := range p.config.Spec.Targets {
+		for _, t := range c.Spec.Targets {
 			table := arm.ID(t.RouteTableID).Name()
 			says = append(says, fmt.Sprintf("the policy of %s is %s", table, t.Policy))
 		}
 	}
 	return says
-}
-
-// ofCluster is the part of a check that concerns one cluster, or no cluster in particular.
-func ofCluster(r keeper.Result, name string) keeper.Result {
-	other := func(cluster string) bool { return cluster != name && cluster != "" }
-	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
-	r.Changes = slices.DeleteFunc(r.Changes, outcome)
-	r.OnlyObserved = slices.DeleteFunc(r.OnlyObserved, outcome)
-	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
-		return other(f.Cluster)
-	})
-	return r
 }
 
 // editable says why a file cannot be edited in place.
@@ -260,36 +260,33 @@ func editable(name string) error {
 	return nil
 }
 
+// write replaces the files with their new text. It stops at the first one that cannot be written,
+// and returns how many are.
+func (p *promotion) write() (done int, err error) {
+	for _, e := range p.written {
+		if err := e.write(); err != nil {
+			return done, err
+		}
+		done++
+	}
+	return done, nil
+}
+
 // write replaces the file with the new text, as a whole. It refuses if another program has changed
 // the file since it was read.
-func (p *promotion) write() error {
-	if now, err := input.ReadFile(p.file.Name, input.Text); err != nil {
+func (e editedFile) write() error {
+	if now, err := input.ReadFile(e.file.Name, input.Text); err != nil {
 		return err
-	} else if !bytes.Equal(now, p.file.Data) {
-		return fmt.Errorf("%s was changed in the meantime: promote again", p.file.Name)
+	} else if !bytes.Equal(now, e.file.Data) {
+		return fmt.Errorf("%s was changed in the meantime: promote again", e.file.Name)
 	}
-	if err := editable(p.file.Name); err != nil {
+	if err := editable(e.file.Name); err != nil {
 		return err
 	}
-	info, err := os.Stat(p.file.Name)
+	f, err := wholly(e.file.Name, true)
 	if err != nil {
 		return err
 	}
-	probe, err := os.OpenFile(p.file.Name, os.O_WRONLY, 0) // a read-only file must stay as it is
-	if err != nil {
-		return err
-	}
-	probe.Close()
-	f, err := os.CreateTemp(filepath.Dir(p.file.Name), ".routekeeper-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(p.text)
-	if err = errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), p.file.Name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
+	_, err = f.Write(e.text)
+	return errors.Join(err, f.Sync(), f.finish(err != nil))
 }

@@ -13,7 +13,7 @@ import (
 // meanwhile, or has become a link, stays, and no temporary file is left.
 func TestPromoteWrites(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "routes.yaml")
-	p := &promotion{file: config.File{Name: name, Data: []byte("before")}, text: []byte("after")}
+	e := editedFile{config.File{Name: name, Data: []byte("before")}, []byte("after")}
 	elsewhere := filepath.Join(t.TempDir(), "real.yaml")
 	for what, test := range map[string]struct {
 		make func() error
@@ -35,7 +35,7 @@ func TestPromoteWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		before, _ := os.ReadFile(name)
-		err := p.write()
+		err := e.write()
 		after, _ := os.ReadFile(name)
 		switch {
 		case test.want == "" && (err != nil || string(after) != "after"):
@@ -50,6 +50,28 @@ func TestPromoteWrites(t *testing.T) {
 		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(name), ".routekeeper-*")); len(
 			left) > 0 {
 			t.Errorf("%s: %v is left", what, left)
+		}
+	}
+}
+
+// TestPromoteStops: of several files, none is written after the first that cannot be.
+func TestPromoteStops(t *testing.T) {
+	dir, p := t.TempDir(), &promotion{}
+	for _, name := range []string{"a.yaml", "b.yaml", "c.yaml"} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p.written = append(p.written, editedFile{config.File{Name: path, Data: []byte("before")},
+			[]byte("after")})
+	}
+	p.written[1].file.Data = []byte("something else")
+	if done, err := p.write(); done != 1 || err == nil {
+		t.Errorf("%d files written, %v", done, err)
+	}
+	for i, want := range []string{"after", "before", "before"} {
+		if now, _ := os.ReadFile(p.written[i].file.Name); string(now) != want {
+			t.Errorf("%s: %s, want %s", p.written[i].file.Name, now, want)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 		// there may be no cluster any more, so do not look for one
 		s, err = client.Survey(ctx, scope)
 	} else {
-		s, err = surveyOne(ctx, client, scope, one)
+		s, err = surveyOf(ctx, client, scope, only(one))
 	}
 	if err != nil {
 		return nil, nil, err

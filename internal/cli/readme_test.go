@@ -40,7 +40,7 @@ func TestReadme(t *testing.T) {
 	text := strings.ReplaceAll(script.String(), "\\\n", " ")
 	for _, answer := range []struct{ question, yes string }{
 		{`(?m)^routekeeper (promote|doctor .*--fix|cluster create).*$`, "$0 --yes"},
-		{`(?m)^routekeeper cluster delete web.*$`, "$0 --yes web"},
+		{`(?m)^routekeeper cluster delete web.*$`, "$0 --yes"},
 		{`(?m)^sleep 15$`, "sleep 15; until routekeeper status --url http://127.0.0.1:8080 > " +
 			"/dev/null; do sleep 1; done"},
 		// A person reads what the keeper says before the next command: its first check has ended.

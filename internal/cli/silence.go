@@ -251,22 +251,6 @@ func pauseClusters(a *app, o silenceOptions, clusters []string, length time.Dura
 	if err != nil {
 		return err
 	}
-	if configs := o.configs; len(configs) > 0 {
-		docs, err := a.readConfig(configs)
-		if err != nil {
-			return err
-		}
-		for _, name := range clusters {
-			known := false
-			for _, d := range docs {
-				known = known || d.Metadata.Name == name
-			}
-			if !known {
-				return fmt.Errorf("there is no cluster named %s in the config",
-					strconv.Quote(name))
-			}
-		}
-	}
 	var entries []silence.Entry
 	for _, name := range clusters {
 		entries = append(entries, o.signed(silence.Entry{Kind: silence.Pause, Cluster: name},
@@ -282,7 +266,8 @@ func pauseClusters(a *app, o silenceOptions, clusters []string, length time.Dura
 	return nil
 }
 
-func resumeClusters(a *app, o silenceOptions, clusters []string) error {
+// resumeClusters ends the pauses of clusters. named says that a person named each of them.
+func resumeClusters(a *app, o silenceOptions, clusters []string, named bool) error {
 	_, store, err := o.find()
 	if err != nil {
 		return err
@@ -297,9 +282,12 @@ func resumeClusters(a *app, o silenceOptions, clusters []string) error {
 	for _, name := range clusters {
 		if slices.ContainsFunc(ended, func(e silence.Entry) bool { return e.Cluster == name }) {
 			fmt.Fprintf(a.out, "Resumed %s: the keeper makes changes for it again.\n", name)
-		} else {
+		} else if named {
 			err = cmp.Or(err, errors.New(report.Plain(name)+" is not paused"))
 		}
+	}
+	if len(ended) == 0 && err == nil {
+		err = errors.New("none of these clusters is paused")
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 )
 
 type syncOptions struct {
+	choice
 	paths       []string
 	yes, dryRun bool
 	perMinute   int
@@ -26,11 +27,11 @@ type syncOptions struct {
 func (a *app) newSync() *cobra.Command {
 	var o syncOptions
 	cmd := &cobra.Command{
-		Use:   "sync -f FILE [--yes]",
+		Use:   "sync -f FILE [CLUSTER…] [--yes]",
 		Short: "Bring all configured routes and associations in sync, once",
-		Long: `Checks every ClusterRoutes document in the config once. It puts lost route tables
-back on their subnets, and updates the targets to match the clusters' route
-tables. It shows the plan and asks before it writes. --yes does not ask;
+		Long: `Checks every ClusterRoutes document in the config once, or those of the named or
+selected clusters. It puts lost route tables back on their subnets, and updates
+the targets to match the clusters' route tables. It shows the plan and asks before it writes. --yes does not ask;
 --dry-run prints the plan and writes nothing. Changes that the config only
 observes are shown, not made: see routekeeper promote.
 
@@ -43,15 +44,19 @@ the reason.
 
 Exit code 0: everything is correct; 1: an error, or changes to make and neither
 a terminal nor --yes; 2: a blocking finding needs your attention, or there are
-changes to make (--dry-run, the answer no), or changes are left for the next
-sync (--max-changes-per-minute).`,
+changes to make (--dry-run, the answer no), or with --dry-run changes that the
+config only observes, or changes are left for the next sync
+(--max-changes-per-minute).`,
 		Example: `  routekeeper sync -f routes.yaml --dry-run
   routekeeper sync -f routes.yaml
-  routekeeper sync -f clusters/ --yes -o json`,
-		Args: noArgs,
+  routekeeper sync -f clusters/ shop --yes
+  routekeeper sync -f clusters/ --selector ring=1 --yes -o json`,
+		Args: o.given,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), o) },
 	}
 	configFlag(cmd, &o.paths)
+	o.choice.flags(cmd)
+	cmd.ValidArgsFunction = a.complete(a.configNames, manyArguments)
 	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print the plan and write nothing")
 	o.nodes.flags(cmd, "kubeconfig")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "do not ask")
@@ -72,6 +77,11 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	if err != nil {
 		return err
 	}
+	picked, err := o.pick(configs)
+	if err != nil {
+		return err
+	}
+	names := o.only(picked)
 	if _, err := o.keep.options(); err != nil {
 		return err
 	}
@@ -91,18 +101,22 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	if o.dryRun || !o.yes {
 		preview := keeper.New(client, configs, o.keep.preview(o.paths, options))
 		planned, err := preview.Reconcile(ctx)
+		planned = ofClusters(planned, names)
 		progress.stop()
 		if err != nil && len(planned.Changes) == 0 {
 			return err
 		}
 		if o.dryRun || len(planned.Changes) > 0 {
-			shown := reportOf(planned, len(configs))
+			shown := reportOf(planned, len(picked))
 			if err := errors.Join(shown.Write(w, format, style), err); err != nil {
 				return err
 			}
 		}
 		if o.dryRun {
-			sayObserved(a.err, planned, format)
+			o.sayObserved(a.err, planned, format)
+			if len(planned.OnlyObserved) > 0 { // a pipeline sees these, too
+				return attention
+			}
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
@@ -119,6 +133,9 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 		progress = a.progress(ctx, "making the changes")
 		defer progress.stop()
 	}
+	if options.Only == nil && names != nil {
+		options.Only = func(c plan.Change) bool { return slices.Contains(names, c.Cluster) }
+	}
 	past, err := o.keep.open(o.paths, progress.logger())
 	if err != nil {
 		return err
@@ -126,24 +143,33 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	defer past.Close()
 	k := keeper.New(client, configs, past.With(options))
 	result, err := k.Reconcile(ctx)
+	result = ofClusters(result, names)
 	if err != nil && len(result.Changes) == 0 {
 		return err
 	}
-	reported := reportOf(result, len(configs))
+	reported := reportOf(result, len(picked))
 	progress.stop()
 	if err := write(reported, w, format, style); err != nil {
 		return err
 	}
-	sayObserved(a.err, result, format)
+	o.sayObserved(a.err, result, format)
 	return syncCode(result, err)
 }
 
 // sayObserved says how to make the changes that a config only observes.
-func sayObserved(w io.Writer, result keeper.Result, format report.Format) {
+func (c choice) sayObserved(w io.Writer, result keeper.Result, format report.Format) {
 	if format == report.Text && len(result.OnlyObserved) > 0 {
+		var names []string
+		for _, o := range result.OnlyObserved {
+			names = append(names, o.Cluster)
+		}
+		slices.Sort(names)
+		if names = slices.Compact(names); len(names) > 1 && !c.some() {
+			names = []string{"--all"}
+		}
+		named := finding.Words(names...)
 		fmt.Fprintf(w, "the config says Observe: these changes were not made; next: %s\n",
-			finding.Command("routekeeper promote %s%s", result.OnlyObserved[0].Cluster,
-				finding.Config()))
+			finding.Command("routekeeper promote %s%s", named, finding.Config()))
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -127,15 +128,12 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
 	o.rightless, o.egress = true, o.firewall
-	if !strings.HasPrefix(o.cluster, "/") { // a name will do, as for a diagnosis
-		o.name, o.cluster = o.cluster, ""
-	}
 	e, err := a.examine(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err
 	}
 	progress.stop()
-	if (o.name != "" || o.cluster != "") && len(e.Clusters) == 1 {
+	if o.cluster != "" && len(e.Clusters) == 1 {
 		options.Cluster = e.Clusters[0]
 	}
 	if o.firewall {
@@ -206,7 +204,7 @@ func (a *app) packets(o traceOptions) (trace.Options, error) {
 	case o.learned == "":
 		return out, nil
 	}
-	raw, err := a.readFile(o.learned)
+	raw, err := a.readFile(o.learned, input.Text)
 	if err != nil {
 		return out, fmt.Errorf("--learned: %w", err)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"reflect"
 	"slices"
@@ -31,52 +32,58 @@ type Parts struct {
 	Target func(table arm.ID) bool
 }
 
-// Promote changes Observe to Enforce and Sync in the named document, and returns the new text of
-// its file with the edits. Everything else stays, byte for byte. The text is nil if the file has no
-// such document. It is an error if the new text would read differently from what was intended.
-func Promote(f File, name string, parts Parts) (text []byte, edits []Edit, err error) {
+// Promote changes Observe to Enforce and Sync in the named documents, and returns the new text of
+// the file with the edits. Everything else stays, byte for byte. The text is nil if the file has
+// none of these documents. It is an error if the new text would read differently from what was
+// intended.
+func Promote(f File, named map[string]Parts) (text []byte, edits []Edit, err error) {
 	docs, _, err := readRoutes(f)
 	if err != nil {
 		return nil, nil, err
 	}
-	at := slices.IndexFunc(docs, func(d *routes) bool { return d.spec.Metadata.Name == name })
-	if at < 0 {
-		return nil, nil, nil
-	}
-	d := docs[at]
-	want := d.spec
-	want.Spec.Targets = slices.Clone(want.Spec.Targets)
-	t := editedText{f: f, text: f.Data}
-	if spec := &want.Spec; parts.Guard && spec.Guard.Mode == v1alpha1.GuardObserve {
-		spec.Guard.Mode = v1alpha1.GuardEnforce
-		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardEnforce))
-	}
-	for i := range want.Spec.Targets {
-		target := &want.Spec.Targets[i]
-		id := arm.ID(target.RouteTableID)
-		if target.Policy == v1alpha1.PolicyObserve && parts.Target(id) {
-			target.Policy = v1alpha1.PolicySync
-			field := fmt.Sprintf("spec.targets[%d].policy", i)
-			t.replace(d, field, string(v1alpha1.PolicySync))
+	t := editedText{f: f, lines: lineStarts(f.Data)}
+	var first *routes
+	for _, d := range docs {
+		if parts, is := named[d.spec.Metadata.Name]; is {
+			t.promote(d, parts)
+			if first == nil {
+				first = d
+			}
 		}
 	}
-	if t.err != nil {
+	if t.err != nil || first == nil {
 		return nil, nil, t.err
 	}
 	text = t.done()
-	docs[at].spec = want
 	read, _, err := readRoutes(File{Name: f.Name, Data: text})
 	same := func(a, b *routes) bool { return reflect.DeepEqual(a.spec, b.spec) }
 	if err != nil || !slices.EqualFunc(read, docs, same) {
-		return nil, nil, d.errorAt(d.body, "", "it cannot be edited: change the values by hand")
+		return nil, nil, first.errorAt(first.body, "",
+			"it cannot be edited: change the values by hand")
 	}
 	return text, t.edits, nil
+}
+
+// promote adds the edits of a document, and changes its spec to what the new text must say.
+func (t *editedText) promote(d *routes, parts Parts) {
+	spec := &d.spec.Spec
+	if parts.Guard && spec.Guard.Mode == v1alpha1.GuardObserve {
+		spec.Guard.Mode = v1alpha1.GuardEnforce
+		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardEnforce))
+	}
+	for i := range spec.Targets {
+		target := &spec.Targets[i]
+		if target.Policy == v1alpha1.PolicyObserve && parts.Target(arm.ID(target.RouteTableID)) {
+			target.Policy = v1alpha1.PolicySync
+			t.replace(d, fmt.Sprintf("spec.targets[%d].policy", i), string(v1alpha1.PolicySync))
+		}
+	}
 }
 
 // editedText is a text with the edits to make.
 type editedText struct {
 	f     File
-	text  []byte
+	lines []int // where each line begins
 	edits []Edit
 	err   error
 }
@@ -102,15 +109,12 @@ func (t *editedText) replace(d *routes, field, to string) {
 // offset is where the value of an edit begins in the text, or -1 if the text has another value
 // there.
 func (t *editedText) offset(e Edit) int {
-	at := 0
-	for n := 1; n < e.Line; n++ {
-		end := strings.IndexByte(string(t.text[at:]), '\n')
-		if end < 0 {
-			return -1
-		}
-		at += end + 1
+	if e.Line > len(t.lines) {
+		return -1
 	}
-	line, _, _ := strings.Cut(string(t.text[at:]), "\n")
+	at := t.lines[e.Line-1]
+	rest, _, _ := bytes.Cut(t.f.Data[at:], []byte("\n"))
+	line := string(rest)
 	if e.Line == 1 && strings.HasPrefix(line, "\ufeff") { // a byte order mark has no column
 		at, line = at+len("\ufeff"), strings.TrimPrefix(line, "\ufeff")
 	}
@@ -130,14 +134,31 @@ func (t *editedText) offset(e Edit) int {
 	return -1
 }
 
-// done applies the edits, from the last to the first.
+// done returns the text with the edits.
 func (t *editedText) done() []byte {
-	edits := slices.Clone(t.edits)
-	slices.SortFunc(edits, func(a, b Edit) int { return t.offset(b) - t.offset(a) })
-	text := t.text
-	for _, e := range edits {
-		at := t.offset(e)
-		text = slices.Concat(text[:at], []byte(e.To), text[at+len(e.From):])
+	type place struct{ at, edit int }
+	var places []place
+	for i, e := range t.edits {
+		places = append(places, place{t.offset(e), i})
 	}
-	return text
+	slices.SortFunc(places, func(a, b place) int { return a.at - b.at })
+	var text []byte
+	from := 0
+	for _, p := range places {
+		e := t.edits[p.edit]
+		text = append(append(text, t.f.Data[from:p.at]...), e.To...)
+		from = p.at + len(e.From)
+	}
+	return append(text, t.f.Data[from:]...)
+}
+
+// lineStarts returns where each line of a text begins.
+func lineStarts(text []byte) []int {
+	starts := []int{0}
+	for i, b := range text {
+		if b == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
 }

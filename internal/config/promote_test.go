@@ -72,7 +72,8 @@ func TestPromote(t *testing.T) {
 		"second target": {second, observing("two", "Observe", "Observe", "Observe"),
 			observing("two", "Observe", "Observe", "Sync"), 1},
 	} {
-		got, edits, err := Promote(File{"routes.yaml", []byte(test.before)}, "two", test.parts)
+		got, edits, err := Promote(File{"routes.yaml", []byte(test.before)},
+			map[string]Parts{"two": test.parts})
 		if err != nil || string(got) != test.want || len(edits) != test.edits {
 			t.Errorf("%s: %v, %d edits:\n%s\nwant\n%s", name, err, len(edits), got, test.want)
 			continue
@@ -85,8 +86,15 @@ func TestPromote(t *testing.T) {
 			}
 		}
 	}
-	if text, _, err := Promote(File{"routes.yaml", []byte(several(""))}, "two",
-		everything); text != nil || err != nil {
+	both := map[string]Parts{"one": everything, "two": everything}
+	text, edits, err := Promote(File{"routes.yaml", []byte(observing("one", "Observe", "Observe") +
+		"---\n" + observing("two", "Observe", "Observe", "Observe"))}, both)
+	if want := observing("one", "Enforce", "Sync") + "---\n" + observing("two", "Enforce",
+		"Sync", "Sync"); err != nil || string(text) != want || len(edits) != 5 {
+		t.Errorf("two documents: %v, %d edits:\n%s\nwant\n%s", err, len(edits), text, want)
+	}
+	if text, _, err := Promote(File{"routes.yaml", []byte(several(""))},
+		map[string]Parts{"two": everything}); text != nil || err != nil {
 		t.Errorf("a name that is not there: %q, %v", text, err)
 	}
 }
@@ -98,8 +106,8 @@ func TestPromoteRefuses(t *testing.T) {
 		"block": "|-\n      Observe", "folded": ">-\n      Observe", "escaped": `"Obs\u0065rve"`,
 		"tagged": "!!str Observe",
 	} {
-		_, _, err := Promote(File{"routes.yaml", []byte(observing("two", mode, "Sync"))}, "two",
-			everything)
+		_, _, err := Promote(File{"routes.yaml", []byte(observing("two", mode, "Sync"))},
+			map[string]Parts{"two": everything})
 		if err == nil || !strings.HasPrefix(err.Error(), "routes.yaml:") {
 			t.Errorf("%s: %v", name, err)
 		}

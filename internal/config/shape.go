@@ -72,7 +72,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		}
 		return nil // a key without a value is a missing field
 	case *ast.MappingNode:
-		if t.Kind() != reflect.Struct {
+		if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 			return wrong()
 		}
 		for _, value := range n.Values {
@@ -82,7 +82,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		}
 		return nil
 	case *ast.MappingValueNode:
-		if t.Kind() != reflect.Struct {
+		if t.Kind() != reflect.Struct && t.Kind() != reflect.Map {
 			return wrong()
 		}
 		return d.shapeOfField(n, field, t)
@@ -129,6 +129,9 @@ func (d *document) shapeOfField(value *ast.MappingValueNode, field string, t ref
 	if _, ok := value.Key.(*ast.StringNode); ok {
 		key = value.Key.GetToken().Value
 	}
+	if t.Kind() == reflect.Map { // any key
+		return d.shape(value.Value, join(field, key), t.Elem())
+	}
 	names := make([]string, 0, t.NumField())
 	for i := range t.NumField() {
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
@@ -159,7 +162,7 @@ func join(field, key string) string {
 
 func describeType(t reflect.Type) string {
 	switch t.Kind() {
-	case reflect.Struct:
+	case reflect.Struct, reflect.Map:
 		return "a mapping"
 	case reflect.Slice:
 		return "a list"

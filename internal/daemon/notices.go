@@ -54,6 +54,11 @@ func (n *notices) configure(o Options) error {
 	if config == nil {
 		config = &v1alpha1.Notify{}
 	}
+	for _, p := range config.Spec.Places {
+		if warning := input.Exposed(p.URLFile); warning != "" {
+			o.Log.Warn(warning)
+		}
+	}
 	n.to.Configure(config.Spec)
 	return nil
 }

@@ -92,6 +92,15 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
+// Exposed warns about a file with a secret that every user of this machine can read; "" if none
+// can, or if there is no such file.
+func Exposed(path string) string {
+	if info, err := os.Stat(path); path == "" || err != nil || info.Mode().Perm()&0o004 == 0 {
+		return ""
+	}
+	return fmt.Sprintf("every user of this machine can read %s: chmod o-r it", path)
+}
+
 // CheckFiles returns the first error that opening files would give. Files that do not exist are
 // fine. It is for files that a library reads.
 func CheckFiles(most int64, paths ...string) error {

@@ -171,7 +171,7 @@ func (o *observation) noteClusters(ctx context.Context, documents *inventory.Sna
 	for _, m := range o.mem.clusters {
 		known = known || m.cluster != nil
 	}
-	if u, silent := allSilent(documents, due); silent && !known && !o.k.hasWorked() {
+	if u, silent := allSilent(documents, due); silent && !known && !o.k.runs() {
 		return fmt.Errorf("reading cluster %s: %s", u.ID.Short(), u.Reason())
 	}
 	var ownSubnets []arm.ID

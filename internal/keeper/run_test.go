@@ -11,6 +11,8 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -88,6 +90,36 @@ func TestRunOutlivesTrouble(t *testing.T) {
 		if want := []string{"3 done create appgw-rt",
 			"1 done associate shop-vnet/nodes"}; err != nil || !slices.Equal(changes, want) {
 			t.Errorf("%v, %q, want %q", err, changes, want)
+		}
+	})
+}
+
+// TestRunOutlivesSilence: Azure does not answer the first checks. The keeper says so, continues, and
+// repairs what is wrong once Azure answers. A single check fails.
+func TestRunOutlivesSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		w.strip(w.demo.NodeSubnet)
+		answer := w.inject(emulator.Fault{Cut: "before", Count: -1})
+		k := New(w.keep().azure, []v1alpha1.ClusterRoutes{w.demoConfig()}, Options{})
+		if r, err := k.Reconcile(t.Context()); err == nil {
+			t.Errorf("a single check of a silent Azure: %+v", r)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+		defer cancel()
+		time.AfterFunc(time.Minute, answer)
+		var said, changes []string
+		err := k.Run(ctx, 10*time.Second, func(r Result) {
+			for _, f := range r.Findings {
+				said = append(said, string(f.Code))
+			}
+			if len(r.Changes) > 0 {
+				changes = append(changes, did(r))
+			}
+		})
+		if err != nil || !slices.Contains(said, string(finding.AzureUnreachable)) ||
+			!slices.Contains(changes, "1 done associate shop-vnet/nodes\n3 done create appgw-rt") {
+			t.Errorf("%v, %q, %q", err, said, changes)
 		}
 	})
 }

@@ -390,11 +390,12 @@ func (k *Keeper) failedCheck(w *worker, err error) {
 	}
 }
 
-// hasWorked reports whether any check has succeeded yet.
-func (k *Keeper) hasWorked() bool {
+// runs reports whether Run is in progress. It outlives an Azure that does not answer, from its first
+// check on: a single check has nothing to report then, and fails.
+func (k *Keeper) runs() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.worked
+	return k.ctx != nil
 }
 
 // findings returns the current findings of the group: of the last plan, of writes and of conflicts.

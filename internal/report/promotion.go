@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/config"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Promotion is what promote shows: what enforcing would do now, and what promote writes into the
 // config.
 type Promotion struct {
-	Cluster string `json:"cluster"`
+	Clusters []string `json:"clusters"`
 	// Plan is what a keeper with the promoted config would do now.
 	Plan Result `json:"plan"`
 	// Edits are the values that are replaced in the config.
@@ -38,6 +39,13 @@ func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	if err := p.Plan.Write(w, format, style); err != nil {
 		return err
 	}
+	if len(p.Clusters) > 1 {
+		text := fmt.Sprintf("\nA keeper with the new config would write %s of %s.\n",
+			Count(p.writes(), "resource"), Count(len(p.Clusters), "cluster"))
+		if _, err := io.WriteString(w, text); err != nil {
+			return err
+		}
+	}
 	var rows [][]string
 	for _, e := range p.Edits {
 		place := fmt.Sprintf("%s:%d", plain(e.File), e.Line)
@@ -46,4 +54,15 @@ func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	lines := strings.Join(Columns(rows), "\n  ")
 	_, err := fmt.Fprintf(w, "\n%s\n  %s\n", style.Bold("The config"), lines)
 	return err
+}
+
+// writes is how many resources the plan would change: Azure takes a PUT for each.
+func (p Promotion) writes() int {
+	resources := map[string]bool{}
+	for _, c := range p.Plan.Changes {
+		if c.State == plan.Planned {
+			resources[c.Resource.Key()] = true
+		}
+	}
+	return len(resources)
 }

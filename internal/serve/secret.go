@@ -89,9 +89,8 @@ func ReadSecret(file string) (string, error) {
 // warnings are what a listener can be started with, but should not be.
 func warnings(o Options, loopback bool) (all []string) {
 	for _, file := range []string{o.Auth.SecretFile, o.Auth.UsersFile, o.KeyFile} {
-		if info, err := os.Stat(file); file != "" && err == nil && info.Mode().Perm()&0o004 != 0 {
-			all = append(all, fmt.Sprintf("every user of this machine can read %s: chmod o-r it",
-				file))
+		if warning := input.Exposed(file); warning != "" {
+			all = append(all, warning)
 		}
 	}
 	if !o.Auth.none() && !loopback && o.CertFile == "" {

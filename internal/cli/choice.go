@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// choice says which clusters a command is about: some by name or ID, those of a config whose labels
+// match a selector, or all.
+type choice struct {
+	names    []string
+	selector string
+	all      bool
+}
+
+// flags adds --all and --selector.
+func (c *choice) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.BoolVar(&c.all, "all", false, "all clusters of the config")
+	f.StringVarP(&c.selector, "selector", "l", "", "the clusters of the config whose "+
+		"metadata.labels match, such as `ring=1` or ring!=1,canary")
+}
+
+// given takes the arguments of the command line.
+func (c *choice) given(cmd *cobra.Command, names []string) error {
+	c.names = names
+	for _, name := range names {
+		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+			return fmt.Errorf("unexpected argument %q: did you mean -f %s?", name,
+				finding.Show(name))
+		}
+	}
+	if f := cmd.Flags().Lookup("file"); !f.Changed && (c.all || c.selector != "") &&
+		cmd.Name() != "pause" && cmd.Name() != "resume" {
+		return errors.New("--all and --selector: expected -f, too: they are about a config")
+	}
+	if len(names) > 0 && (c.all || c.selector != "") || c.all && c.selector != "" {
+		return errors.New("expected names of clusters, --all or --selector, only one of them")
+	}
+	return nil
+}
+
+// some reports whether the choice leaves out clusters.
+func (c choice) some() bool { return len(c.names) > 0 || c.selector != "" }
+
+// pick returns the chosen clusters of a config. A name is metadata.name or the cluster's name or ID
+// in Azure.
+func (c choice) pick(configs []v1alpha1.ClusterRoutes) ([]v1alpha1.ClusterRoutes, error) {
+	chosen := map[int]bool{}
+	for _, name := range c.names {
+		found, err := document(configs, name)
+		if err != nil {
+			return nil, err
+		}
+		chosen[found] = true
+	}
+	for i, config := range configs {
+		fits, err := matches(c.selector, config.Metadata.Labels)
+		if err != nil {
+			return nil, err
+		}
+		if !c.some() || c.selector != "" && fits {
+			chosen[i] = true
+		}
+	}
+	if len(chosen) == 0 {
+		return nil, fmt.Errorf("--selector: no cluster of the config has labels that match %s",
+			finding.Show(c.selector))
+	}
+	var picked []v1alpha1.ClusterRoutes
+	for _, i := range slices.Sorted(maps.Keys(chosen)) {
+		picked = append(picked, configs[i])
+	}
+	return picked, nil
+}
+
+// inConfig returns the metadata.name of the chosen clusters, nil if none is. Without paths it reads
+// the only config of this folder, unless names say enough.
+func (c choice) inConfig(a *app, paths []string) ([]string, error) {
+	if !c.all && !c.some() || len(c.names) > 0 && len(paths) == 0 {
+		return c.names, nil
+	}
+	if len(paths) == 0 {
+		path, err := configHere()
+		if err != nil {
+			return nil, err
+		}
+		paths = []string{path}
+	}
+	configs, err := a.readConfig(paths)
+	if err != nil {
+		return nil, err
+	}
+	picked, err := c.pick(configs)
+	return namesOf(picked), err
+}
+
+// namesOf are the names of documents.
+func namesOf(configs []v1alpha1.ClusterRoutes) (names []string) {
+	for _, config := range configs {
+		names = append(names, config.Metadata.Name)
+	}
+	return names
+}
+
+// document finds the only document with a name or ID.
+func document(configs []v1alpha1.ClusterRoutes, name string) (int, error) {
+	var names []string
+	var found []int
+	for i, config := range configs {
+		id := arm.ID(config.Spec.ClusterID)
+		if config.Metadata.Name == name { // unique
+			return i, nil
+		}
+		if strings.EqualFold(id.Name(), name) || id.Equal(arm.ID(name)) {
+			found = append(found, i)
+		}
+		names = append(names, config.Metadata.Name)
+	}
+	switch len(found) {
+	case 0:
+		return 0, fmt.Errorf("no cluster %s in the config%s", finding.Show(name),
+			instead(name, names))
+	case 1:
+		return found[0], nil
+	}
+	return 0, fmt.Errorf("several clusters of the config are named %s: name one by its ID",
+		finding.Show(name))
+}
+
+// matches reports whether labels match a selector of Kubernetes, based on equality.
+func matches(selector string, labels map[string]string) (bool, error) {
+	if selector == "" {
+		return true, nil
+	}
+	fits := true
+	for part := range strings.SplitSeq(selector, ",") {
+		key, want, equals := strings.Cut(part, "=")
+		key, differs := strings.CutSuffix(key, "!")
+		want = strings.TrimPrefix(want, "=")
+		key, absent := strings.CutPrefix(strings.TrimSpace(key), "!")
+		if key == "" || strings.ContainsAny(key+want, "! ()=") || differs && !equals ||
+			absent && equals {
+			return false, fmt.Errorf("--selector: %q is not a condition, expected KEY=VALUE, "+
+				"KEY!=VALUE, KEY or !KEY", part)
+		}
+		value, has := labels[key]
+		switch {
+		case differs:
+			fits = fits && value != want
+		case equals:
+			fits = fits && has && value == want
+		default:
+			fits = fits && has != absent
+		}
+	}
+	return fits, nil
+}
+
+// only returns the names of the documents that were picked, nil if the choice leaves out none.
+func (c choice) only(configs []v1alpha1.ClusterRoutes) (names []string) {
+	if !c.some() {
+		return nil
+	}
+	return namesOf(configs)
+}
+
+// ofClusters is the part of a check that concerns some clusters, or no cluster in particular. No
+// names: all of it.
+func ofClusters(r keeper.Result, names []string) keeper.Result {
+	if names == nil {
+		return r
+	}
+	other := func(cluster string) bool { return cluster != "" && !slices.Contains(names, cluster) }
+	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
+	r.Changes = slices.DeleteFunc(r.Changes, outcome)
+	r.OnlyObserved = slices.DeleteFunc(r.OnlyObserved, outcome)
+	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
+		return other(f.Cluster)
+	})
+	return r
+}
