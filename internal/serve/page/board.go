@@ -235,6 +235,8 @@ type Overview struct {
 	State    string    `json:"state"`
 	Notice   string    `json:"notice,omitempty"`
 	Checked  time.Time `json:"checked,omitzero"`
+	// Since is the age of the worst cluster's state; absent if all is well.
+	Since time.Time `json:"since,omitzero"`
 	// Routes counts the pod routes in all tables. Associations are not counted, but no route of a
 	// table counts as correct without its association.
 	Routes   picture.Counted   `json:"podRoutes"`
@@ -304,6 +306,10 @@ func (b *Board) overview() Overview {
 		o.State = worse(o.State, Unseen)
 	}
 	o.Sentence = o.sentence()
+	if first := worstFirst(o.Clusters); len(first) > 0 && first[0].State == o.State &&
+		o.State != Good {
+		o.Since = first[0].Since
+	}
 	return o
 }
 

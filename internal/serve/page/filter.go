@@ -16,11 +16,15 @@ import (
 // onePage is how many clusters a page of the list shows.
 const onePage = 40
 
+// foldFrom is how many clusters with which all is well are one line.
+const foldFrom = 5
+
 // list is what the first page shows of many clusters: the ones that a person asked for, the worst
 // first.
 type list struct {
 	Shown []Cluster
 	Found int // how many match, on all pages
+	Fine  int // how many of these are one line, because all is well with them
 	All   int
 	Query listQuery
 
@@ -178,6 +182,12 @@ func selected(clusters []Cluster, q listQuery) list {
 		fit = worstFirst(fit)
 	}
 	l.Found, l.found = len(fit), fit
+	if !q.Narrow() && q.Sort == sortHarm {
+		wrong := slices.IndexFunc(fit, func(c Cluster) bool { return c.State == Good })
+		if wrong >= 0 && len(fit)-wrong >= foldFrom {
+			l.Fine, fit = len(fit)-wrong, fit[:wrong]
+		}
+	}
 	l.pages = max(1, (len(fit)+onePage-1)/onePage)
 	first := (min(q.Page, l.pages) - 1) * onePage
 	l.Query.Page = min(q.Page, l.pages)

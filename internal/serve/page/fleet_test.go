@@ -199,7 +199,7 @@ func testManyClusters(t *testing.T, w world) {
 	if got := rows(body); len(got) != 40 || !strings.Contains(body, "page 1 of") {
 		t.Errorf("%d rows", len(got))
 	}
-	if next := w.get("/?page=25").body; len(rows(next)) != 40 ||
+	if next := w.get("/?sort=name&page=25").body; len(rows(next)) != 40 ||
 		strings.Contains(next, `rel="next"`) {
 		t.Errorf("the last page has %d rows", len(rows(next)))
 	}
