@@ -43,7 +43,7 @@ func (d Diagnosis) Sentence() string {
 	breaking, more := 0, 0
 	for _, f := range d.Findings {
 		switch {
-		case f.Severity == finding.Error && finding.BreaksTraffic(f.Code) && d.breaks(f.Cluster):
+		case d.breaks(f):
 			breaking++
 		case f.Severity > finding.Info:
 			more++
@@ -72,12 +72,15 @@ func (d Diagnosis) Sentence() string {
 		verb(breaking, "breaks", "break"), where, more)
 }
 
-// breaks reports whether packets of a cluster may be dropped: that is so unless its verdict says
-// otherwise.
-func (d Diagnosis) breaks(cluster string) bool {
-	return !slices.ContainsFunc(d.Verdicts, func(v verdict.Verdict) bool {
-		return v.Cluster == cluster && v.State != verdict.Broken
-	})
+// breaks reports whether a finding is why packets are dropped: its cluster must be broken, if there
+// is a verdict.
+func (d Diagnosis) breaks(f finding.Finding) bool {
+	for _, v := range d.Verdicts {
+		if v.Cluster == f.Cluster {
+			return v.State == verdict.Broken && verdict.Explains(f)
+		}
+	}
+	return f.Severity == finding.Error && finding.BreaksTraffic(f.Code)
 }
 
 // states returns a line for each cluster that is not fine, the worst first.

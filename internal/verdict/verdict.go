@@ -200,7 +200,7 @@ var unread = []finding.Code{finding.ReadFailed, finding.AzureUnreachable}
 func (j *judgement) state() (State, *finding.Finding) {
 	c := j.Picture
 	worst := j.worst(j.loud, func(f finding.Finding) bool {
-		return !slices.Contains(unread, f.Code)
+		return finding.Threatens(f.Code) && !slices.Contains(unread, f.Code)
 	})
 	switch {
 	case c.Unread != "" || c.Plugin == "":
@@ -209,11 +209,11 @@ func (j *judgement) state() (State, *finding.Finding) {
 		return Stopped, nil
 	}
 	if j.dropping() {
-		cause := j.worst(j.loud, explains)
+		cause := j.worst(j.loud, Explains)
 		if cause == nil && len(j.silenced) == 0 {
 			cause = worst
 		}
-		switch muted := j.worst(j.silenced, explains); {
+		switch muted := j.worst(j.silenced, Explains); {
 		case c.Stopped:
 			return AtRisk, cause
 		case cause == nil && muted != nil: // a person knows it, and no page or alert repeats it
@@ -223,7 +223,7 @@ func (j *judgement) state() (State, *finding.Finding) {
 	}
 	switch {
 	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
-		return Bypassed, j.worst(j.loud, explains)
+		return Bypassed, j.worst(j.loud, Explains)
 	case worst != nil:
 		return AtRisk, worst
 	case j.pending():
@@ -238,8 +238,8 @@ func (j *judgement) state() (State, *finding.Finding) {
 
 func anyFinding(finding.Finding) bool { return true }
 
-// explains reports whether a finding can be the reason why packets are lost.
-func explains(f finding.Finding) bool {
+// Explains reports whether a finding can be the reason why packets are lost.
+func Explains(f finding.Finding) bool {
 	return f.Severity > finding.Info && (finding.BreaksTraffic(f.Code) || slices.Contains(dropping,
 		f.Code))
 }
