@@ -38,11 +38,11 @@ other pools keep their size, and whether the autoscaler's maximum fits.
 
 Exit code 0: it fits with at least one of the plugins, or every autoscaler's
 maximum fits; 1: an error; 2: it does not fit.`,
-		Example: `  routekeeper capacity --subnet 10.0.0.0/24
-  routekeeper capacity --subnet /22 --plugin overlay \
+		Example: `  routekeeper cluster capacity --subnet 10.0.0.0/24
+  routekeeper cluster capacity --subnet /22 --plugin overlay \
     --pod-cidr 10.244.0.0/16 --show-formulas
-  routekeeper capacity --need-nodes 50 --need-pods 1500 -o markdown
-  routekeeper capacity --cluster shop`,
+  routekeeper cluster capacity --need-nodes 50 --need-pods 1500 -o markdown
+  routekeeper cluster capacity --cluster shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster != "" || o.bundle != "" {

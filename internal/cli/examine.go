@@ -58,7 +58,7 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "",
-			"read this `FILE` of routekeeper collect instead of Azure")
+			"read this `FILE` of routekeeper doctor collect instead of Azure")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")

@@ -50,8 +50,8 @@ take its route table off the subnet first.
 Exit code 0: nothing to remove, or removed; 1: an error, or routes to remove and
 neither a terminal nor --yes; 2: with --dry-run, or the answer no, there are
 routes to remove; or some could not be removed.`,
-		Example: `  routekeeper prune-orphans --subscription <id> --dry-run
-  routekeeper prune-orphans --cluster shop \
+		Example: `  routekeeper sync prune --subscription <id> --dry-run
+  routekeeper sync prune --cluster shop \
     --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
