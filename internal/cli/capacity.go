@@ -72,7 +72,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow "+
 		"(`NAME` or resource ID)")
 	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
-		"collect")
+		"doctor collect")
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")

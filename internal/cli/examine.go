@@ -282,7 +282,7 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
-			"collect", o.bundle)
+			"doctor collect", o.bundle)
 	}
 	f, err := input.Open(o.bundle, input.Large)
 	if err != nil {

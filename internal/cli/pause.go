@@ -51,7 +51,7 @@ records it.`,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
-					length)
+					(*duration)(&length))
 			}
 			clusters, err := who.inConfig(a, paths)
 			if err != nil {

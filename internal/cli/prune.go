@@ -29,7 +29,7 @@ type pruneOptions struct {
 func (a *app) newPruneOrphans() *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune-orphans {--subscription ID | --cluster NAME} [--table ID...] [--yes]",
+		Use:   "prune-orphans [--subscription ID | --cluster NAME] [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node
@@ -58,7 +58,7 @@ routes to remove; or some could not be removed.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
-		"check all route tables of this subscription (`ID`)")
+		"check all route tables of this subscription (`ID`; default the only visible one)")
 	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (`NAME` "+
 		"or resource ID)")
 	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, "+
@@ -72,7 +72,6 @@ routes to remove; or some could not be removed.`,
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	completeFlag(cmd, "table", a.complete(a.tableIDs, 1))
 	a.timeoutFlag(cmd)
-	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
