@@ -185,7 +185,7 @@ func Read(r io.Reader) (Bundle, error) {
 	compressed, err := gzip.NewReader(r)
 	if err != nil {
 		return Bundle{}, fmt.Errorf("it is not a .tgz file: expected a file that routekeeper " +
-			"collect wrote")
+			"doctor collect wrote")
 	}
 	archive := tar.NewReader(compressed)
 	b := Bundle{Snapshot: inventory.NewSnapshot()}
@@ -223,7 +223,7 @@ func Read(r io.Reader) (Bundle, error) {
 	}
 	if !found {
 		return Bundle{}, errors.New("it has no manifest.json: expected a file that routekeeper " +
-			"collect wrote")
+			"doctor collect wrote")
 	}
 	return b, nil
 }

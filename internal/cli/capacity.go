@@ -38,11 +38,11 @@ other pools keep their size, and whether the autoscaler's maximum fits.
 
 Exit code 0: it fits with at least one of the plugins, or every autoscaler's
 maximum fits; 1: an error; 2: it does not fit.`,
-		Example: `  routekeeper capacity --subnet 10.0.0.0/24
-  routekeeper capacity --subnet /22 --plugin overlay \
+		Example: `  routekeeper cluster capacity --subnet 10.0.0.0/24
+  routekeeper cluster capacity --subnet /22 --plugin overlay \
     --pod-cidr 10.244.0.0/16 --show-formulas
-  routekeeper capacity --need-nodes 50 --need-pods 1500 -o markdown
-  routekeeper capacity --cluster shop`,
+  routekeeper cluster capacity --need-nodes 50 --need-pods 1500 -o markdown
+  routekeeper cluster capacity --cluster shop`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster != "" || o.bundle != "" {
@@ -72,7 +72,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	f.StringVar(&o.cluster, "cluster", "", "calculate how far the pools of this cluster can grow "+
 		"(`NAME` or resource ID)")
 	f.StringVar(&o.bundle, "from-bundle", "", "read the cluster from this `FILE` of routekeeper "+
-		"collect")
+		"doctor collect")
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 	f.BoolVar(&o.formulas, "show-formulas", false, "show how each limit was calculated")

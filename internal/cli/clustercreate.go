@@ -64,7 +64,7 @@ Blueprints:
   pod-subnet-static  the same, in blocks of 16 for each node
 
 With -f, a document of kind Cluster describes the cluster instead of NAME and
-flags (routekeeper schema --kind Cluster).
+flags (routekeeper init schema --kind Cluster).
 
 Exit code 0: the cluster exists as described; 1: an error; 2: with --dry-run
 there are changes to make, or you answered no.`,

@@ -24,8 +24,8 @@ a colleague's machine, or later.
 The file is a .tar.gz of JSON documents that you can read. It holds no secrets,
 tokens or tags; of nodes and pods it holds only names and addresses. Names,
 addresses and IDs are not anonymized.`,
-		Example: `  routekeeper collect shop --out shop.tgz
-  routekeeper collect -f routes.yaml --out before.tgz
+		Example: `  routekeeper doctor collect shop --out shop.tgz
+  routekeeper doctor collect -f routes.yaml --out before.tgz
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runCollect(cmd.Context(), o) },
 	}

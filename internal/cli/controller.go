@@ -89,7 +89,7 @@ namespace has any: IDs of subscriptions, resource groups or resources, or "*".
     - /subscriptions/22222222-2222-2222-2222-222222222222/resourceGroups/shop
 
 Exit code 0: interrupted; 1: an error.`,
-		Example: `  routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -
+		Example: `  routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f -
   routekeeper-controller --kubeconfig management.kubeconfig
   routekeeper-controller --scopes scopes.yaml --listen 127.0.0.1:8080`,
 		Args: noArgs,

@@ -49,7 +49,7 @@ nodes are those in the source.
 Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`,
 		Example: `  az network route-table show --ids <cluster's table> > a.json
   az network route-table show --ids <gateway's table> > b.json
-  routekeeper diff --source a.json --target b.json --pod-cidr 10.244.0.0/16`,
+  routekeeper sync diff --source a.json --target b.json --pod-cidr 10.244.0.0/16`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error { return a.runDiff(o) },
 	}

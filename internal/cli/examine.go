@@ -58,7 +58,7 @@ func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle boo
 	kubernetesFlags(cmd, &o.kubernetesOptions)
 	if fromBundle {
 		f.StringVar(&o.bundle, "from-bundle", "",
-			"read this `FILE` of routekeeper collect instead of Azure")
+			"read this `FILE` of routekeeper doctor collect instead of Azure")
 		_ = cmd.MarkFlagFilename("from-bundle", "tgz")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "subscription")
 		cmd.MarkFlagsMutuallyExclusive("from-bundle", "file")
@@ -282,7 +282,7 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
-			"collect", o.bundle)
+			"doctor collect", o.bundle)
 	}
 	f, err := input.Open(o.bundle, input.Large)
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -48,25 +49,37 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 		fmt.Fprintf(w, "\nExamples:\n%s\n", inProgram(c, c.Example))
 	}
 	if long := strings.TrimSpace(inProgram(c, c.Long)); long != "" {
-		fmt.Fprintln(w)
-		for line := range strings.SplitSeq(long, "\n") {
-			fmt.Fprintln(w, wrapped(line, indentOf(line)))
+		for paragraph := range strings.SplitSeq(long, "\n\n") {
+			fmt.Fprintln(w)
+			if !strings.Contains(paragraph, "\n ") { // no list: its lines are of the source code
+				paragraph = strings.ReplaceAll(paragraph, "\n", " ")
+			}
+			for line := range strings.SplitSeq(paragraph, "\n") {
+				fmt.Fprintln(w, wrapped(line, indentOf(line)))
+			}
 		}
 	}
-	if subs := available(c); len(subs) > 0 {
-		fmt.Fprintln(w, "\nCommands:")
-		width := 0
-		for _, sub := range subs {
-			width = max(width, len(sub.Name()))
-		}
-		for _, sub := range subs {
-			line := fmt.Sprintf("  %-*s  %s", width, sub.Name(), sub.Short)
-			fmt.Fprintln(w, wrapped(line, width+4))
-		}
-	}
+	writeCommands(w, c)
 	writeFlags(w, c)
 	if c.HasAvailableSubCommands() {
 		fmt.Fprintf(w, "\nMore about a command: %s COMMAND --help\n", c.CommandPath())
+	}
+}
+
+// writeCommands lists the commands below a command, group by group.
+func writeCommands(w io.Writer, c *cobra.Command) {
+	subs, width := available(c), 0
+	for _, sub := range subs {
+		width = max(width, len(sub.Name()))
+	}
+	group := "" // commands without one come under this title
+	for i, sub := range subs {
+		if i == 0 || sub.GroupID != group {
+			group = sub.GroupID
+			fmt.Fprintf(w, "\n%s:\n", cmp.Or(group, "Commands"))
+		}
+		line := fmt.Sprintf("  %-*s  %s", width, sub.Name(), sub.Short)
+		fmt.Fprintln(w, wrapped(line, width+4))
 	}
 }
 

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -30,6 +31,9 @@ func helpOf(t *testing.T, c *cobra.Command) string {
 	return out.String()
 }
 
+// aloneInLine is a short word alone on a line, between long lines of a paragraph.
+var aloneInLine = regexp.MustCompile(`\n\w.{59,}\n\w{1,12}[.:,]?\n\w.{59,}\n`)
+
 // TestHelpFits: no line of any help text is wider than a terminal of 80 columns, and no line ends
 // with a space.
 func TestHelpFits(t *testing.T) {
@@ -37,7 +41,11 @@ func TestHelpFits(t *testing.T) {
 	root.InitDefaultCompletionCmd()
 	for _, c := range commands(root) {
 		c.InitDefaultHelpFlag()
-		for line := range strings.SplitSeq(helpOf(t, c), "\n") {
+		text := helpOf(t, c)
+		if alone := aloneInLine.FindString(text); alone != "" {
+			t.Errorf("%s --help: wrapped twice: %q", c.CommandPath(), alone)
+		}
+		for line := range strings.SplitSeq(text, "\n") {
 			if n := utf8.RuneCountInString(line); n > 80 {
 				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
 			}

@@ -26,7 +26,7 @@ type initOptions struct {
 func (a *app) newInit() *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
-		Use:   "init {--subscription ID | --cluster NAME [--subscription ID]} [--out routes.yaml]",
+		Use:   "init [--subscription ID] [--cluster NAME] [--out routes.yaml]",
 		Short: "Write a config for the clusters of a subscription, or for one cluster",
 		Long: `Reads a subscription, or one cluster and the network around it, and writes a
 commented config. The config names every kubenet cluster with its route table.
@@ -50,7 +50,8 @@ run with a promoted config, and what to assign.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
-		"read all clusters of this subscription (`ID`), or look for --cluster there")
+		"read all clusters of this subscription (`ID`; default the only visible one), or look "+
+			"for --cluster there")
 	f.StringVar(&o.cluster, "cluster", "", "read only this cluster (`NAME` or resource ID)")
 	a.outFlag(cmd)
 	f.BoolVar(&o.gatewayTable, "gateway-table", false,
@@ -58,7 +59,6 @@ run with a promoted config, and what to assign.`,
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	a.timeoutFlag(cmd)
-	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	return cmd
 }
 

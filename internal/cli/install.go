@@ -9,7 +9,7 @@ func (a *app) newInstall() *cobra.Command {
 		Short: "Set up Azure to notify a keeper of changes",
 		Long: `Sets up the resources in Azure that notify a keeper with --listen, after a
 plan and a confirmation.`,
-		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+		Example: `  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
     --url https://keeper.example.com/events --event-secret-file secret`,
 		Args: noArgs,
 		RunE: needsCommand,

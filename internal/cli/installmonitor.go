@@ -56,15 +56,15 @@ permission to write. The address is a parameter of the code.
 Exit code 0: nothing to do, or done; 1: an error, or something to do and neither
 a terminal nor --yes; 2: with --dry-run, or the answer no, there is something to
 do.`,
-		Example: `  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+		Example: `  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
     --url https://keeper.example.com/events --event-secret-file secret
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
     --url https://keeper.example.com/events --yes \
     --auth-audience api://routekeeper \
     --auth-object-id 22222222-2222-2222-2222-222222222222
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
     --print terraform --out monitor.tf
-  routekeeper install monitor -f routes.yaml --resource-group ops-rg \
+  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
     --remove --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

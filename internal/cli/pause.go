@@ -46,12 +46,12 @@ records it.`,
 		Example: `  routekeeper pause --for 2h
   routekeeper pause shop -f routes.yaml --for 1d --reason "firewall work"
   routekeeper pause -f routes.yaml --selector ring=1 --for 2h
-  routekeeper resume -f routes.yaml`,
+  routekeeper pause end -f routes.yaml`,
 		Args: who.given,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
-					length)
+					(*duration)(&length))
 			}
 			clusters, err := who.inConfig(a, paths)
 			if err != nil {
@@ -96,7 +96,7 @@ func (a *app) newResume() *cobra.Command {
 		Short: "End a pause",
 		Long: `Ends a pause of the keeper, or of the named clusters. The keeper makes changes
 again from its next check on.`,
-		Example: "  routekeeper resume -f routes.yaml\n  routekeeper resume shop -f routes.yaml",
+		Example: "  routekeeper pause end -f routes.yaml\n  routekeeper pause end shop -f routes.yaml",
 		Args:    who.given,
 		RunE: func(*cobra.Command, []string) error {
 			clusters := who.names // they may have left the config

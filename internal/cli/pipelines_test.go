@@ -71,9 +71,9 @@ func accepts(t *testing.T, where, line string) {
 
 // TestCommandLines tests the two functions above with valid and invalid lines.
 func TestCommandLines(t *testing.T) {
-	script := "set -e\nroutekeeper version || [ $? -eq 2 ]\n  az x | routekeeper schema > " +
+	script := "set -e\nroutekeeper version || [ $? -eq 2 ]\n  az x | routekeeper init schema > " +
 		"file\nroutekeeper \\\n  diff --source a\nexport routekeeper\n"
-	if got, want := commandLines(script), []string{"routekeeper version", "routekeeper schema",
+	if got, want := commandLines(script), []string{"routekeeper version", "routekeeper init schema",
 		"routekeeper    diff --source a"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

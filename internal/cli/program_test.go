@@ -19,7 +19,7 @@ func TestPlugin(t *testing.T) {
 	for _, c := range []struct{ args, want, never string }{
 		{"run --help", "\n  kubectl routekeeper run -f FILE", "\n  routekeeper"},
 		{"status --help", "\n  kubectl routekeeper status --url", "\n  routekeeper"},
-		{"schema --help", "\n  kubectl routekeeper schema --kind CustomResourceDefinition | " +
+		{"init schema --help", "\n  kubectl routekeeper init schema --kind CustomResourceDefinition | " +
 			"kubectl apply -f -", "kubectl kubectl"},
 		{"--help", "\n  kubectl routekeeper COMMAND", "kubectl routekeeper does"},
 		{"sync --dryrun", "kubectl routekeeper: unknown flag --dryrun: did you mean --dry-run? " +

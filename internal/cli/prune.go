@@ -29,7 +29,7 @@ type pruneOptions struct {
 func (a *app) newPruneOrphans() *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune-orphans {--subscription ID | --cluster NAME} [--table ID...] [--yes]",
+		Use:   "prune-orphans [--subscription ID | --cluster NAME] [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node
@@ -50,15 +50,15 @@ take its route table off the subnet first.
 Exit code 0: nothing to remove, or removed; 1: an error, or routes to remove and
 neither a terminal nor --yes; 2: with --dry-run, or the answer no, there are
 routes to remove; or some could not be removed.`,
-		Example: `  routekeeper prune-orphans --subscription <id> --dry-run
-  routekeeper prune-orphans --cluster shop \
+		Example: `  routekeeper sync prune --subscription <id> --dry-run
+  routekeeper sync prune --cluster shop \
     --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
-		"check all route tables of this subscription (`ID`)")
+		"check all route tables of this subscription (`ID`; default the only visible one)")
 	f.StringVar(&o.cluster, "cluster", "", "check the route tables around this cluster (`NAME` "+
 		"or resource ID)")
 	f.StringArrayVar(&o.tables, "table", nil, "check only this route table (resource `ID`, "+
@@ -72,7 +72,6 @@ routes to remove; or some could not be removed.`,
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	completeFlag(cmd, "table", a.complete(a.tableIDs, 1))
 	a.timeoutFlag(cmd)
-	cmd.MarkFlagsOneRequired("subscription", "cluster")
 	cmd.MarkFlagsMutuallyExclusive("subscription", "cluster")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd

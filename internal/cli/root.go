@@ -163,17 +163,57 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: plugin}
 	}
 	configureRoot(a, root)
-	root.AddCommand(
-		a.newCapacity(), a.newCluster(), a.newCollect(), newMoved(), a.newDemo(),
-		a.newDiff(), a.newDoctor(),
-		a.newEmulator(), a.newExplain(), a.newHello(), a.newHistory(), a.newIaC(), a.newInit(),
-		a.newInstall(), a.newMan(), newMigrate(a), newNotify(a), a.newPause(), a.newPromote(),
-		a.newProve(),
-		a.newPruneOrphans(),
-		a.newResume(), a.newRun(), a.newSchema(), newSilence(a), a.newStatus(), a.newSync(),
-		a.newTrace(),
-		a.newVersion(), newLicenses(a))
+	commandsOf(a, root)
 	return root
+}
+
+// The groups of commands in the help, in their order. What a person types first comes first.
+const (
+	groupStart    = "Start"
+	groupKeep     = "Keep clusters correct"
+	groupDiagnose = "Diagnose"
+	groupBuild    = "Plan and build"
+	groupSetUp    = "Set up and try"
+)
+
+// commandsOf adds the commands, in groups. Others are below them, and keep the names that they had
+// as hidden ones.
+func commandsOf(a *app, root *cobra.Command) {
+	cobra.EnableCommandSorting = false // they are in the order of use
+	group := func(title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: title, Title: title + ":"})
+		for _, c := range commands {
+			c.GroupID = title
+		}
+		root.AddCommand(commands...)
+	}
+	under := func(parent *cobra.Command, name string, make func() *cobra.Command) {
+		c, old := make(), make()
+		_, usage, _ := strings.Cut(c.Use, " ")
+		c.Use, old.Hidden = strings.TrimSpace(name+" "+usage), true
+		parent.AddCommand(c)
+		root.AddCommand(old)
+	}
+	start, sync, pause := a.newInit(), a.newSync(), a.newPause()
+	doctor, cluster, about := a.newDoctor(), a.newCluster(), a.newVersion()
+	group(groupStart, a.newDemo(), start, a.newPromote())
+	group(groupKeep, a.newRun(), sync, a.newStatus(), a.newHistory(), pause, newSilence(a))
+	group(groupDiagnose, doctor, a.newTrace(), a.newExplain())
+	group(groupBuild, cluster, a.newIaC(), newMigrate(a))
+	group(groupSetUp, newNotify(a), a.newEmulator(), a.newProve(), about)
+	under(start, "schema", a.newSchema)
+	start.AddCommand(a.newInstallMonitor())
+	under(sync, "prune", a.newPruneOrphans)
+	under(sync, "diff", a.newDiff)
+	under(pause, "end", a.newResume)
+	under(doctor, "collect", a.newCollect)
+	under(cluster, "capacity", a.newCapacity)
+	under(about, "licenses", func() *cobra.Command { return newLicenses(a) })
+	install := a.newInstall()
+	install.Hidden = true
+	root.AddCommand(install, newMoved(), a.newHello(), a.newMan())
+	root.SetHelpCommandGroupID(groupSetUp)
+	root.SetCompletionCommandGroupID(groupSetUp)
 }
 
 // configureRoot sets what the root commands of all programs share: version, help, the flags about

@@ -19,12 +19,12 @@ func (a *app) newSchema() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the JSON Schema of the config, for editors",
-		Example: `  routekeeper schema > clusterroutes.schema.json
+		Example: `  routekeeper init schema > clusterroutes.schema.json
   # first line of routes.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=clusterroutes.schema.json
-  routekeeper schema --kind Cluster > cluster.schema.json
+  routekeeper init schema --kind Cluster > cluster.schema.json
   # ClusterRoutes as objects of a Kubernetes API server:
-  routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -`,
+  routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f -`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if !slices.Contains(kinds, kind) {

@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/silence"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // silenceOptions say which keeper's silences are meant.
@@ -224,8 +225,7 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 		entries = append(entries, o.signed(silence.Of(f), o.length))
 	}
 	if len(entries) == 0 {
-		return fmt.Errorf("no current finding of %s is %s with these flags: routekeeper status "+
-			"-o json shows what can be silenced", past, report.Plain(string(code)))
+		return notFound(past, code)
 	}
 	if err := store.Add(entries...); err != nil {
 		return silenceError(err)
@@ -233,6 +233,21 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 	fmt.Fprintf(a.out, "Silenced %s until %s.\n", report.Count(len(entries), "finding"),
 		entries[0].Until.Format(time.RFC3339))
 	return nil
+}
+
+// notFound says why there is nothing to silence.
+func notFound(past string, code finding.Code) error {
+	var codes []string
+	for _, d := range finding.All() {
+		codes = append(codes, string(d.Code))
+	}
+	if !slices.Contains(codes, string(code)) {
+		return fmt.Errorf("%s is not the code of a finding%s", report.Plain(string(code)),
+			trace.Near(string(code), codes))
+	}
+	return fmt.Errorf("no current finding of %s is %s with these flags; only what run or sync has "+
+		"found can be silenced, not what doctor finds: routekeeper status -o json shows it",
+		past, code)
 }
 
 // silenceError names the flag that an error is about.

@@ -128,8 +128,14 @@ func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value 
 	}
 }
 
-func (d *duration) String() string { return time.Duration(*d).String() }
-func (d *duration) Type() string   { return "duration" }
+func (d *duration) Type() string { return "duration" }
+
+func (d *duration) String() string {
+	if length := time.Duration(*d); length >= 24*time.Hour && length%(24*time.Hour) == 0 {
+		return fmt.Sprintf("%dd", length/(24*time.Hour))
+	}
+	return time.Duration(*d).String()
+}
 
 func (d *duration) Set(text string) error {
 	parsed, err := parseDuration(text)

@@ -154,7 +154,8 @@ func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 	informer, err := m.GetCache().GetInformer(ctx, &ClusterRoutes{})
 	if err != nil {
 		return fmt.Errorf("the API server does not serve ClusterRoutes: %w; "+
-			"routekeeper schema --kind CustomResourceDefinition | kubectl apply -f - adds them",
+			"routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f - "+
+			"adds them",
 			err)
 	}
 	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

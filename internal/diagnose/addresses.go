@@ -43,7 +43,7 @@ func addresses(p *clusterCase) []finding.Finding {
 			g.LimitedBy, g.Most, pool.Name, p.cluster.ID.Short(), pools[i].Setup.Surge, meant).
 			About(pool.Name).
 			With(fmt.Sprintf("nodes now: %d", g.Nodes)).
-			WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
+			WithFix("routekeeper cluster capacity --cluster %s", p.cluster.ID))
 	}
 	return found
 }
@@ -71,7 +71,7 @@ func (p *clusterCase) subnetsRunOut() (found []finding.Finding, full map[string]
 		found = append(found,
 			p.found(code, id, "%s addresses of subnet %s are in use, where cluster %s has nodes "+
 				"or pods: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
-				WithFix("routekeeper capacity --cluster %s", p.cluster.ID))
+				WithFix("routekeeper cluster capacity --cluster %s", p.cluster.ID))
 	}
 	return found, full
 }

@@ -236,7 +236,7 @@ func TestAddressesShort(t *testing.T) {
 	if f.Subject != "nodepool1" ||
 		!strings.Contains(f.Message, "node subnet 10.42.1.0/24 has room for 7 nodes of pool "+
 			"nodepool1") || !strings.Contains(f.Message, "its autoscaler may add nodes up to 8") ||
-		f.Fix != "routekeeper capacity --cluster "+string(shop) {
+		f.Fix != "routekeeper cluster capacity --cluster "+string(shop) {
 		t.Errorf("%s fix %s", f.Message, f.Fix)
 	}
 	// Without an autoscaler, an upgrade alone can need too much.

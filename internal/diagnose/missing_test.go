@@ -139,7 +139,7 @@ func TestSurgeShort(t *testing.T) {
 	f := lone(t).use(nodes, 251).finds(finding.SurgeShort)
 	is(t, f, finding.Warning)
 	says(t, f, "shop-vnet/nodes has 0 free addresses", "pool nodepool1 needs 1",
-		"routekeeper capacity --cluster "+string(shop))
+		"routekeeper cluster capacity --cluster "+string(shop))
 	lone(t).use(nodes, 250).finds()
 }
 

@@ -150,7 +150,7 @@ func orphansToCome(p *clusterCase) []finding.Finding {
 		"the migration to overlay will leave pod routes of cluster %s behind in %s",
 		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).
 		WithAdvice("run this after the migration").
-		WithFix("routekeeper prune-orphans --subscription %s", p.cluster.ID.Subscription())}
+		WithFix("routekeeper sync prune --subscription %s", p.cluster.ID.Subscription())}
 }
 
 // podCIDRForOverlay checks the pod CIDR. With overlay each node takes a /24 of it, and it must not

@@ -88,7 +88,7 @@ func TestRoutesOrphaned(t *testing.T) {
 	}
 	proven(left(oldRoute(oldName)), "appgw-rt has leftover routes to pods of nodes that are gone",
 		"1 of its 4 routes", "no subnet of shop-vnet contains 10.42.4.7 any more",
-		"routekeeper prune-orphans --subscription "+sub+" --table "+string(gwTable))
+		"routekeeper sync prune --subscription "+sub+" --table "+string(gwTable))
 	// an older cluster's
 	proven(left(oldRoute("aks-old-87654321-3")), "10.245.3.0/24 to 10.42.4.7 (aks-old-87654321-3)")
 	proven(left(oldRoute("aksnpwin000001____102453024")), "aksnpwin000001")

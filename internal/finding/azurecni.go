@@ -37,16 +37,16 @@ var azureCNI = []Description{
 	{AddressesExhausted, Error, "A subnet has no free address",
 		"New nodes do not start, and new pods that need an address of the subnet stay in " +
 			"ContainerCreating. Running nodes and pods continue to work.",
-		"Free addresses, or create a pool in a larger subnet. routekeeper capacity says " +
+		"Free addresses, or create a pool in a larger subnet. routekeeper cluster capacity says " +
 			"how large."},
 	{AddressesNearly, Warning, "A subnet has few free addresses",
 		"More than nine tenths of the addresses are in use. Upgrades need addresses for " +
 			"surge nodes and may already fail.",
-		"Free addresses, or create a pool in a larger subnet. routekeeper capacity says " +
+		"Free addresses, or create a pool in a larger subnet. routekeeper cluster capacity says " +
 			"how large."},
 	{AddressesShort, Warning, "A pool cannot grow to its configured maximum",
 		"The subnet has too few addresses for the autoscaler's maximum of this pool, with " +
 			"all other pools at their maximum and the surge of an upgrade.",
 		"Lower the autoscaler's maximum or the surge, or create a pool in a larger subnet. " +
-			"routekeeper capacity says how large."},
+			"routekeeper cluster capacity says how large."},
 }

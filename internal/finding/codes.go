@@ -75,7 +75,7 @@ var keeping = []Description{
 			"finding says how many. With spec.onRemoval: Prune, each route is deleted once it " +
 			"is proven that no machine uses its next hop.",
 		"Correct spec.clusterID. If the cluster is gone for good, set spec.onRemoval: " +
-			"Prune, or run routekeeper prune-orphans to see what it would remove. Then remove " +
+			"Prune, or run routekeeper sync prune to see what it would remove. Then remove " +
 			"the document."},
 	{ClusterNotKubenet, Error, "The cluster does not use kubenet",
 		"Only kubenet stores pod routes in a route table. With any other network plugin " +
@@ -137,7 +137,7 @@ var keeping = []Description{
 			"each needs an address. The node subnet has too few free addresses: the upgrade " +
 			"will fail.",
 		"Free addresses, lower the pool's maxSurge, or move the pool to a larger subnet. " +
-			"routekeeper capacity says how large."},
+			"routekeeper cluster capacity says how large."},
 	{DeletesWithheld, Error, "Deletes are withheld",
 		"The cluster's table lacks routes that a target has, and nothing proves that their " +
 			"nodes are gone: a network interface holds the next hop, or not all network " +
@@ -243,8 +243,8 @@ var keeping = []Description{
 	{Paused, Info, "The keeper or a cluster is paused",
 		"A person has paused the keeper, or one cluster: no changes are made. Checks continue, " +
 			"but what is lost stays lost until the pause ends.",
-		"To end the pause, run routekeeper resume, with the name of the cluster if only one is " +
-			"paused."},
+		"To end the pause, run routekeeper pause end, with the name of the cluster if only one " +
+			"is paused."},
 	{ChangesWithheld, Error, "The controller must not make a change",
 		"The change is needed, but the controller must not make it: a resource lies outside the " +
 			"scopes that the namespace of the ClusterRoutes object may use, or the controller " +

@@ -21,7 +21,7 @@ var notifying = []Description{
 	{PauseForgotten, Warning, "A pause has lasted for more than a day",
 		"Nothing is repaired during a pause. A pause that a person forgot leaves the clusters " +
 			"without protection.",
-		"End the pause with routekeeper resume, or find out who still needs it."},
+		"End the pause with routekeeper pause end, or find out who still needs it."},
 	{Silenced, Info, "A person silenced a finding",
 		"The silenced finding stays visible, but nothing calls for attention: no message, no " +
 			"count on the page, no red. Repairs go on. The silence ends at its time, when the " +

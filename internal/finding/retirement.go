@@ -40,7 +40,7 @@ var retirement = []Description{
 		"AKS removes the pod routes from the cluster's route table, or deletes the table. Copies " +
 			"in other tables stay and take up room. Microsoft documents that machines outside " +
 			"the cluster cannot reach overlay pods, so do not rely on the copies.",
-		"After the migration, run routekeeper prune-orphans."},
+		"After the migration, run routekeeper sync prune."},
 	{MigrationPodCIDR, Warning, "The pod CIDR does not fit the migration",
 		"Azure CNI Overlay gives each node a /24 of the pod CIDR, as kubenet does. It " +
 			"refuses a pod CIDR that overlaps the nodes' virtual network or the service CIDR. " +

@@ -14,7 +14,7 @@ var targets = []Description{
 			"take room in the table, hide default routes from the addresses they cover, and " +
 			"send traffic to the next machine that gets the address. If it is not proven that " +
 			"no node has the address, this is info, with the missing proof.",
-		"Run routekeeper prune-orphans: it shows what it would remove, and asks."},
+		"Run routekeeper sync prune: it shows what it would remove, and asks."},
 	{RoutesUnkept, Warning, "Copies of pod routes that no config manages",
 		"The cluster's pod routes were copied into a table that no config names as a target. The " +
 			"copies drift as nodes come and go, and traffic from the table's subnets to missing " +

@@ -57,7 +57,7 @@ func TestClusterPaused(t *testing.T) {
 			}
 			if f.Code == finding.AssociationLost && strings.Contains(f.Message,
 				"it is not repaired while the cluster is paused") &&
-				strings.HasPrefix(f.Fix, "routekeeper resume shop") {
+				strings.HasPrefix(f.Fix, "routekeeper pause end shop") {
 				lost++
 			}
 		}

@@ -120,7 +120,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
-			WithAdvice("this ends the pause").WithFix("routekeeper resume%s", finding.Config()))
+			WithAdvice("this ends the pause").WithFix("routekeeper pause end%s", finding.Config()))
 	}
 	c.mem.planned = slices.Concat(c.mem.planned, c.k.notRepaired(p.Changes),
 		leftLost(c, p.Changes, chosen))
@@ -151,13 +151,13 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 		if change.Verb != plan.Associate {
 			continue
 		}
-		who, fix := "the keeper", finding.Command("routekeeper resume%s", finding.Config())
+		who, fix := "the keeper", finding.Command("routekeeper pause end%s", finding.Config())
 		if !all {
 			if k.clusterPause(change.Cluster) == "" {
 				continue
 			}
 			who = "the cluster"
-			fix = finding.Command("routekeeper resume %s%s", change.Cluster, finding.Config())
+			fix = finding.Command("routekeeper pause end %s%s", change.Cluster, finding.Config())
 		}
 		code := finding.AssociationLost
 		if change.Old != nil && change.Old.RouteTable != "" {

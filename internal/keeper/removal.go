@@ -150,7 +150,7 @@ func (w *worker) remove(ordered bool) error {
 		case left:
 		case w.k.ending():
 			log.Warn("removed from the config: the program ends before its routes are deleted; " +
-				"routekeeper prune-orphans finds them")
+				"routekeeper sync prune finds them")
 			return w.ctx.Err()
 		default:
 			log.Info("it is configured again: its routes stay in the targets")

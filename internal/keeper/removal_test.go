@@ -127,7 +127,7 @@ func TestClusterGone(t *testing.T) {
 				if !strings.HasSuffix(f.Message, "does not exist; routes to its pods remain: 2 "+
 					"in appgw-rt") ||
 					len(f.Evidence) != 2 ||
-					!strings.Contains(f.Fix, "routekeeper prune-orphans --subscription "+
+					!strings.Contains(f.Fix, "routekeeper sync prune --subscription "+
 						play.cluster.Subscription()+" --table ") {
 					t.Errorf("%+v", f)
 				}

@@ -94,8 +94,8 @@ func TestRunOutlivesTrouble(t *testing.T) {
 	})
 }
 
-// TestRunOutlivesSilence: Azure does not answer the first checks. The keeper says so, continues, and
-// repairs what is wrong once Azure answers. A single check fails.
+// TestRunOutlivesSilence: Azure does not answer the first checks. The keeper says so, continues,
+// and repairs what is wrong once Azure answers. A single check fails.
 func TestRunOutlivesSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

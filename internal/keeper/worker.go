@@ -390,8 +390,8 @@ func (k *Keeper) failedCheck(w *worker, err error) {
 	}
 }
 
-// runs reports whether Run is in progress. It outlives an Azure that does not answer, from its first
-// check on: a single check has nothing to report then, and fails.
+// runs reports whether Run is in progress. It outlives an Azure that does not answer, also at its
+// first check. A single check has nothing to report then, and fails.
 func (k *Keeper) runs() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -44,7 +44,8 @@ func (c *Client) ClusterRoutes(ctx context.Context) ([]ClusterRoutes, error) {
 		return all, nil
 	case errors.As(err, &f) && f.status == http.StatusNotFound:
 		return nil, fmt.Errorf("the Kubernetes API server at %s does not serve ClusterRoutes: run "+
-			"routekeeper schema --kind CustomResourceDefinition | kubectl apply -f -", c.server)
+			"routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f -",
+			c.server)
 	case errors.As(err, &f):
 		return nil, fmt.Errorf("the ClusterRoutes objects cannot be read: %s", oneLine(err))
 	}

@@ -63,7 +63,7 @@ func TestObjects(t *testing.T) {
 // TestNoObjects: an API server without the kind says what to type, and a refusal is one line.
 func TestNoObjects(t *testing.T) {
 	for code, want := range map[int]string{
-		http.StatusNotFound:  "does not serve ClusterRoutes: run routekeeper schema",
+		http.StatusNotFound:  "does not serve ClusterRoutes: run routekeeper init schema",
 		http.StatusForbidden: "the ClusterRoutes objects cannot be read: 403 no right",
 	} {
 		server := serve(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

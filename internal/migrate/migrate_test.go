@@ -123,7 +123,7 @@ func TestMake(t *testing.T) {
 	}{
 		{name: "healthy", says: []string{"az aks get-credentials", "masquerade", "iac check",
 			"--network-plugin azure --network-plugin-mode overlay", "migrate watch shop",
-			"onRemoval: Prune", "prune-orphans --cluster shop", "cluster verify shop"}},
+			"onRemoval: Prune", "sync prune --cluster shop", "cluster verify shop"}},
 		{name: "system-assigned identity", change: func(w *world) {
 			w.cluster["identity"] = object{"type": "SystemAssigned", "principalId": "p"}
 		}, blocks: []finding.Code{finding.MigrationIdentity},

@@ -76,7 +76,7 @@ func (c *clusterCase) after() []Step {
 				"the cluster from the config: routekeeper run deletes the copies. Without a " +
 				"config, prune-orphans deletes those of nodes that are gone. Nodes keep their " +
 				"addresses when they move, and their copies stay.",
-			Commands: []string{finding.Command("routekeeper prune-orphans --cluster %s",
+			Commands: []string{finding.Command("routekeeper sync prune --cluster %s",
 				c.argument()).String()}, Source: pageDocs},
 		Step{Title: "Verify the cluster",
 			Why: "Packets must reach pods from other nodes and from each gateway.",

@@ -135,7 +135,7 @@ func (t *target) reportFormer(s *targetCluster) {
 		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About(
 		"former pod CIDR").With(s.former...).
 		WithAdvice("this command shows which proof each route lacks").
-		WithFix("routekeeper prune-orphans --subscription %s --table %s",
+		WithFix("routekeeper sync prune --subscription %s --table %s",
 			t.now.ID.Subscription(), t.now.ID)
 	f.Severity = finding.Info
 	t.w.add(f)

@@ -36,7 +36,7 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 		found = append(found, finding.New(finding.RoutesOrphaned, "", string(table.ID),
 			"%s has leftover routes to pods of nodes that are gone: %d of its %d routes",
 			table.ID.Short(), n, len(table.Routes())).With(proven...).
-			WithFix("routekeeper prune-orphans --subscription %s --table %s",
+			WithFix("routekeeper sync prune --subscription %s --table %s",
 				table.ID.Subscription(), table.ID))
 	}
 	if n := len(unproven); n > 0 {

@@ -120,7 +120,7 @@ func (w *planning) reportVanished() {
 			continue
 		}
 		var lines []string
-		command := finding.Command("routekeeper prune-orphans --subscription %s",
+		command := finding.Command("routekeeper sync prune --subscription %s",
 			left[0].table.Subscription())
 		for i, l := range left {
 			word := ", and "

@@ -114,6 +114,6 @@ func (w *planning) surges() {
 			room.Subnet.Short(), number(room.Free, "free address", "free addresses"),
 			room.pool.Name, room.Surge,
 			capacity.SurgeOf(room.pool.MaxSurge), number(room.pool.Count, "node", "nodes")).
-			WithFix("routekeeper capacity --cluster %s", room.config.Spec.ClusterID))
+			WithFix("routekeeper cluster capacity --cluster %s", room.config.Spec.ClusterID))
 	}
 }

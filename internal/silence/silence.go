@@ -202,7 +202,7 @@ func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 			e.Reason).About(subject).
 			With("from "+e.From, "since "+e.At.UTC().Format(time.RFC3339)).
 			WithAdvice("this ends the pause").
-			WithFix("routekeeper resume %s%s", e.Cluster, finding.Config()))
+			WithFix("routekeeper pause end %s%s", e.Cluster, finding.Config()))
 		if now.Sub(e.At) >= Forgotten {
 			found = append(found, ForgottenPause(e.Cluster, e.At, until))
 		}
@@ -236,7 +236,7 @@ func ForgottenPause(cluster string, since time.Time, until string) finding.Findi
 		"%s has been paused since %s, until %s: nothing is repaired", what,
 		since.UTC().Format(time.RFC3339), until).WithAdvice("this ends the pause")
 	if cluster == "" {
-		return f.WithFix("routekeeper resume%s", finding.Config())
+		return f.WithFix("routekeeper pause end%s", finding.Config())
 	}
-	return f.WithFix("routekeeper resume %s%s", cluster, finding.Config())
+	return f.WithFix("routekeeper pause end %s%s", cluster, finding.Config())
 }

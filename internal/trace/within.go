@@ -117,7 +117,11 @@ func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 		}
 	}
 	slices.Sort(places)
-	if several := slices.Compact(places); len(several) > 1 && t.view == nil {
+	several := slices.Compact(places)
+	if more := len(several) - 3; more > 1 {
+		several = append(several[:3:3], fmt.Sprintf("and %d more", more))
+	}
+	if len(several) > 1 && t.view == nil {
 		return Endpoint{}, fmt.Errorf("%s is ambiguous (%s): choose a cluster with --cluster",
 			a, strings.Join(several, ", "))
 	} else if len(several) > 1 {
