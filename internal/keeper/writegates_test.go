@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/apply"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestWriteGates: each gate of a resource and of its write, closed alone, stops a change that passes
-// while all are open. TestGates does the same for the gates that stop changes one by one.
+// TestWriteGates: each gate of a resource and of its write, closed alone, stops a change that
+// passes while all are open. TestGates does the same for the gates that stop changes one by one.
 func TestWriteGates(t *testing.T) {
 	type gated struct {
 		w      *world
@@ -20,6 +21,7 @@ func TestWriteGates(t *testing.T) {
 		c      *check
 		seen   *inventory.Snapshot
 		change plan.Change
+		ends   func() // what is under way
 	}
 	ctx := context.Background()
 	drops := func(g *gated) bool { // from the plan for a table
@@ -34,6 +36,9 @@ func TestWriteGates(t *testing.T) {
 		all := func(plan.Change) bool { return true }
 		g.c.write(ctx, plan.Plan{Changes: []plan.Change{g.change}}, all, g.c.s, &plan.Planner{})
 		started := g.c.open > 0
+		if g.ends != nil {
+			g.ends()
+		}
 		for g.c.open > 0 {
 			<-g.c.w.wake
 			g.c.w.work()
@@ -51,7 +56,10 @@ func TestWriteGates(t *testing.T) {
 		closed func(g *gated)
 		stops  func(g *gated) bool
 	}{
-		"under way": {func(g *gated) { g.k.writes.begin(g.change.Resource.Key()) }, starts},
+		"under way": {func(g *gated) {
+			g.k.writes.begin(g.change.Resource.Key())
+			g.ends = func() { g.k.writes.end(g.change.Resource.Key()) }
+		}, starts},
 		"limit": {func(g *gated) {
 			g.k.limit = newLimiter(1)
 			g.k.limit.draw(g.w.demo.ClusterTable, 1, time.Now())
@@ -62,9 +70,23 @@ func TestWriteGates(t *testing.T) {
 		}, starts},
 		"pause": {func(g *gated) { g.k.opts.Paused = func() string { return "a day" } },
 			func(g *gated) bool {
-				x := &write{check: g.c}
+				x := &write{check: g.c, Resource: g.c.resource(g.seen, g.change.Resource,
+					g.c.replanned(g.c.s, &plan.Planner{}))}
 				x.Planned = []plan.Change{g.change}
-				return x.paused()
+				x.apply(ctx)
+				return len(x.outcomes) == 1 && x.outcomes[0].State == plan.Planned
+			}},
+		"fresh read": {func(g *gated) { g.seen.Taken = time.Now().Add(-time.Hour) },
+			func(g *gated) (late bool) {
+				again := apply.Replan{Table: (&plan.Planner{}).Again}
+				again.Late = func(context.Context, arm.ID) (apply.Replan, error) {
+					late = true
+					return again, nil
+				}
+				x := &write{check: g.c, Resource: g.c.resource(g.seen, g.change.Resource, again)}
+				x.Planned = []plan.Change{g.change}
+				x.apply(ctx)
+				return late
 			}},
 		"alive, the cluster": {func(g *gated) { g.w.remove(g.w.demo.Cluster) }, refuses},
 		"alive, the table": {func(g *gated) {
@@ -93,6 +115,7 @@ func TestWriteGates(t *testing.T) {
 							New: &plan.Value{AddressPrefix: "10.244.9.0/24",
 								NextHopType:      "VirtualAppliance",
 								NextHopIPAddress: "10.240.0.9"}}}
+					g.seen.Taken = time.Now()
 					g.c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 					if closed {
 						gate.closed(g)

@@ -22,6 +22,8 @@ import (
 //
 //	delivers  no change ends a route that delivers, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
+//	bends     no new route leads to another machine than it names, as far as the
+//	          interfaces were read
 //	stable    the plan for what the plan leads to has no changes
 //	said      a target with a route that can be seen not to deliver has a finding, and so has one
 //	          with a person's route to pods that no node's row has
@@ -399,6 +401,15 @@ func (w *smallWorld) wrong(s smallState, f Facts, p Plan) (rules []string) {
 			(!row.exists() || row.name() == byPerson) && s.reads != readNoTable &&
 			!says(p, smallMachine(1+r.address()*2+cidr), r) {
 			rules = append(rules, "said: "+smallRoute(cidr, r)+", which no node's row has")
+		}
+	}
+	for _, c := range p.Changes {
+		if read := f.Known(clusterA).NICs; c.Verb == Create && read != nil && read.Failed == "" {
+			node, holder := strings.Split(c.Route, "____")[0],
+				read.Nodes[netip.MustParseAddr(c.New.NextHopIPAddress)]
+			if holder != "" && !strings.EqualFold(holder, node) {
+				rules = append(rules, "bends: "+c.Route+" to "+c.New.String())
+			}
 		}
 	}
 	if len(p.Changes) > 0 {
