@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,22 +29,16 @@ import (
 // (hostilecaller_test.go). An oracle that knows nothing about the keeper judges each write before
 // Azure gets it (oracle_test.go), and checks what is broken, and for how long (overdue_test.go).
 //
-// ROUTEKEEPER_DAYS is how many days, ROUTEKEEPER_HOURS how long; ROUTEKEEPER_SEED repeats a day, or
-// is "random" (seeds).
+// The variables: seeds.
 func TestEverything(t *testing.T) {
 	t.Parallel()
-	number := func(name string, otherwise int) int {
-		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
-			return n
-		}
-		return otherwise
-	}
-	first, days := seeds(number("ROUTEKEEPER_DAYS", 1))
-	long := time.Duration(number("ROUTEKEEPER_HOURS", 24)) * time.Hour
+	first, days := seeds(1)
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { newEverything(t, uint64(seed)).play(long) })
+			synctest.Test(t, func(t *testing.T) {
+				newEverything(t, uint64(seed)).play(long(24 * time.Hour))
+			})
 			if t.Failed() {
 				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays "+
 					"it again",

@@ -26,10 +26,10 @@ import (
 // away the route of a node that is there, no route to a node that has long gone is added, another
 // owner's route stays, and a node without a route is reported. In the end the target has the routes
 // of the nodes. In some hours Azure answers at once, so that much happens at the same moment.
-// ROUTEKEEPER_SEED repeats an hour, ROUTEKEEPER_STORMS is the number of hours.
+// The variables: seeds.
 func TestNodesStorm(t *testing.T) {
 	t.Parallel()
-	hours(t, 3, func(t *testing.T, seed uint64) { newNodesStorm(t, seed).play(time.Hour) })
+	hours(t, 3, func(t *testing.T, seed uint64) { newNodesStorm(t, seed).play(long(time.Hour)) })
 }
 
 // nodesStorm is an hour of changing nodes.

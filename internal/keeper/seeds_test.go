@@ -4,12 +4,18 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"testing"
+	"time"
 )
 
 // seeds are the first seed of a test's days or hours, and how many there are. They are the same
 // ones each time, so that a change is judged by what it changes. make days hunts with others:
-// ROUTEKEEPER_SEED is "random" then, or the seed of the one that is repeated.
+// ROUTEKEEPER_SEED is "random" then, or the seed of the one that is repeated, and ROUTEKEEPER_DAYS
+// the number of days or hours.
 func seeds(usual int) (first, number int) {
+	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_DAYS")); err == nil {
+		usual = n
+	}
 	text := os.Getenv("ROUTEKEEPER_SEED")
 	if text == "random" {
 		return int(rand.Uint32()), usual
@@ -18,4 +24,12 @@ func seeds(usual int) (first, number int) {
 		return n, 1
 	}
 	return 1, usual
+}
+
+// long is how long a day or an hour is: a sixth with -short, which is enough for the race detector.
+func long(usual time.Duration) time.Duration {
+	if testing.Short() {
+		return usual / 6
+	}
+	return usual
 }

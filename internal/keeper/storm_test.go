@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,18 +26,16 @@ import (
 // hour of hangs, faults, strips, scale-outs, events, requests, pauses and reloads, and of a hostile
 // caller who floods the keeper with events and requests (hostilecaller_test.go). Clusters that do
 // not depend on broken ones are checked and repaired as usual, no resource has two writers, no
-// cluster is in two checks, and everything is in sync at the end. ROUTEKEEPER_SEED repeats an hour,
-// ROUTEKEEPER_STORMS is the number of hours.
+// cluster is in two checks, and everything is in sync at the end. The variables: seeds.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(time.Hour) })
+	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(long(time.Hour)) })
 }
 
-// hours plays some hours, each in a bubble with a seed of its own (seeds). ROUTEKEEPER_STORMS is
-// how many.
+// hours plays some hours, each in a bubble with a seed of its own (seeds).
 func hours(t *testing.T, storms int, play func(*testing.T, uint64)) {
-	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_STORMS")); err == nil {
-		storms = n
+	if testing.Short() {
+		storms = 1
 	}
 	first, storms := seeds(storms)
 	for seed := first; seed < first+storms; seed++ {

@@ -15,7 +15,7 @@ import (
 // TestTwoKeepersInAStorm: for an hour in which everything fails that can, two keepers have the same
 // configs, the same identity and the same store, and events wake both at the same moment. The
 // oracle judges each write of both. In the end everything is in sync, and at rest neither writes.
-// ROUTEKEEPER_SEED repeats an hour.
+// The variables: seeds.
 func TestTwoKeepersInAStorm(t *testing.T) {
 	t.Parallel()
 	seed, _ := seeds(1)
@@ -27,7 +27,7 @@ func TestTwoKeepersInAStorm(t *testing.T) {
 					d.start()
 				}
 			}
-			for begin := time.Now(); time.Since(begin) < time.Hour && !t.Failed(); {
+			for begin := time.Now(); time.Since(begin) < long(time.Hour) && !t.Failed(); {
 				both()
 				d.happens()
 				d.hostile.storm(d.keeper(), d.interesting)

@@ -33,6 +33,7 @@ import (
 // every kind, pauses, restarts and kills. At the end everything must be in sync, all unmanaged
 // routes unchanged, and every write in the history exactly once. ROUTEKEEPER_SEED repeats a day,
 // or is "random": without it the day is the same each time. ROUTEKEEPER_DAYS is the number of days.
+// With -short, for the race detector, it is four hours.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	number := func(name string, otherwise int) int {
@@ -49,13 +50,17 @@ func TestDay(t *testing.T) {
 	default:
 		days = 1
 	}
+	long := 24 * time.Hour
+	if testing.Short() {
+		long = 4 * time.Hour
+	}
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				d := newDay(t, uint64(seed))
 				d.start()
-				for begin := time.Now(); time.Since(begin) < 24*time.Hour && !t.Failed(); {
+				for begin := time.Now(); time.Since(begin) < long && !t.Failed(); {
 					time.Sleep(time.Second + time.Duration(d.by.Int64N(int64(12*time.Minute))))
 					d.happens()
 					d.hostile.storm()

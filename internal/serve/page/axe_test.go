@@ -82,6 +82,9 @@ func (b *browser) axe(source, name string) {
 // TestAccessible: axe-core finds nothing on any kind of page, in light and in dark, and with print
 // styles.
 func TestAccessible(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it checks finished pages, for most of a minute")
+	}
 	t.Parallel()
 	source, err := os.ReadFile(axeFile(t))
 	if err != nil {

@@ -188,6 +188,9 @@ const badlyDrawn = `(() => {
 // TestDrawings: the drawing of each state has the size that its content needs, and everything in it
 // can be read.
 func TestDrawings(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it checks finished pages, for most of a minute")
+	}
 	t.Parallel()
 	b := open(t)
 	var current atomic.Pointer[http.Handler]

@@ -15,12 +15,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// TestFlood: 300 pages are open, and 10,000 events arrive, or more until the repair. A route table
-// that another writer takes off a subnet meanwhile is back while they arrive, and the pages show
-// it.
+// TestFlood: 300 pages are open, and 10,000 events (with -short, 2,000) arrive, or more until the
+// repair. A route table that another writer takes off a subnet meanwhile is back while they arrive,
+// and the pages show it.
 func TestFlood(t *testing.T) {
 	t.Parallel()
-	const pages, events, senders = 300, 10_000, 8
+	const pages, senders = 300, 8
+	events := int64(10_000)
+	if testing.Short() {
+		events = 2_000
+	}
 	const interval = 2 * time.Second
 	w := newWorld(t, options{interval: interval, keeper: keeper.Options{}})
 	w.settled()
