@@ -293,7 +293,12 @@ var smallReasons = []struct {
 	}},
 	{regexp.MustCompile(`^the activity log does not show that the cluster was the last to write ` +
 		`(\S+) in the route table of cluster \S+: .*$`), func(c smallClaim, m []string) bool {
-		return !slices.Equal(c.f.Writers[tableA.Key()].Names, c.f.Cluster(clusterA).Principals)
+		last := c.f.Writers[tableA.Key()]
+		return last.Line == "earlier" ||
+			!slices.Equal(last.Names, c.f.Cluster(clusterA).Principals)
+	}},
+	{regexp.MustCompile(`^the log could not be read$`), func(c smallClaim, _ []string) bool {
+		return c.f.Writers[tableA.Key()].Failed
 	}},
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -313,7 +314,7 @@ func (w *smallWorld) facts(s smallState) Facts {
 		m.Had[Pair{Prefix: smallCIDR[cidr], Hop: hop}] = true
 		if s.memory&hasSettled > 0 && r.name() != byPerson {
 			m.hops[hop] = ledBy{prefixes: append(m.hops[hop].prefixes, smallCIDR[cidr]),
-				since: smallNow.Add(-steadyAfter)}
+				since: smallNow.Add(-steadyAfter), after: smallNow.Add(-steadyAfter - apart)}
 		}
 		if s.memory&hasInSync > 0 {
 			m.InSync[gateway.Key()][smallCIDR[cidr]] = hop
@@ -341,9 +342,13 @@ func (w *smallWorld) decide(s smallState, f Facts) (Decision, Memory) {
 		p, next := Decide(Observation{f.Snapshot, w.base.configs, taken, smallNow}, f.Memory)
 		known := f.Learn(clusterA)
 		if len(p.Need.Writers) > 0 && f.Writers[tableA.Key()].Line == "" {
-			f.Writers[tableA.Key()] = inventory.Writer{Line: "ann", Names: []string{"ann"}}
+			f.Writers[tableA.Key()] = []inventory.Writer{{Line: "ann", Names: []string{"ann"}},
+				{Line: "the log could not be read", Failed: true},
+				{Line: "earlier", Names: w.cluster.Principals, At: smallNow.Add(-time.Hour),
+					Asked: smallNow}}[s.number()%3]
 			if s.memory&hasWritten > 0 {
-				f.Writers[tableA.Key()] = inventory.Writer{Line: "it", Names: w.cluster.Principals}
+				f.Writers[tableA.Key()] = inventory.Writer{Line: "it", Names: w.cluster.Principals,
+					At: smallNow}
 			}
 			continue
 		}
