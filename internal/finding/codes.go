@@ -304,8 +304,8 @@ var breaking = []Code{
 // BreaksTraffic reports whether an error of this code means that pods lose packets now.
 func BreaksTraffic(code Code) bool { return slices.Contains(breaking, code) }
 
-// Threatens reports whether a finding of this code says something about the delivery of packets, now
-// or soon, and not about plans such as a migration.
+// Threatens reports whether a finding of this code says something about the delivery of packets,
+// now or soon, and not about plans such as a migration.
 func Threatens(code Code) bool {
 	return BreaksTraffic(code) || slices.ContainsFunc(keeping, func(d Description) bool {
 		return d.Code == code
