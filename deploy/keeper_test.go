@@ -151,16 +151,17 @@ func TestKeeperInTrouble(t *testing.T) {
 		"down": {nil, func(w *world) { w.down = true }, 10 * time.Minute,
 			"RoutekeeperDown", 0},
 		"stripped, observed": {func(w *world) { w.config.Spec.Guard.Mode = v1alpha1.GuardObserve },
-			(*world).strip, time.Hour, "RoutekeeperAssociationLost", 0},
+			(*world).strip, time.Hour, "RoutekeeperAssociationLost RoutekeeperClusterBroken", 0},
 		"stripped, paused": {func(w *world) {
 			w.opts.Paused = func() string { return "until tomorrow" }
 		}, (*world).strip, 9 * time.Hour,
-			"RoutekeeperAssociationLost RoutekeeperPaused", 0},
+			"RoutekeeperAssociationLost RoutekeeperClusterBroken RoutekeeperPaused", 0},
 		"not written": {nil, func(w *world) {
 			w.fault(emulator.Fault{Method: http.MethodPut, Path: "subnets/nodes", Count: -1,
 				Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 			w.strip()
-		}, time.Hour, "RoutekeeperAssociationLost RoutekeeperNoSuccess RoutekeeperWriteFailing", 0},
+		}, time.Hour, "RoutekeeperAssociationLost RoutekeeperClusterBroken RoutekeeperNoSuccess " +
+			"RoutekeeperWriteFailing", 0},
 		"not read": {nil, func(w *world) {
 			w.fault(emulator.Fault{Method: http.MethodGet, Path: "routeTables", Count: -1,
 				Status: http.StatusForbidden, Code: "AuthorizationFailed"})
@@ -172,7 +173,8 @@ func TestKeeperInTrouble(t *testing.T) {
 			0},
 		"source emptied": {nil, func(w *world) {
 			w.edit(w.demo.ClusterTable, func(p map[string]any) { p["routes"] = []any{} })
-		}, 2 * time.Hour, "RoutekeeperDeletesWithheld RoutekeeperFinding", 0},
+		}, 2 * time.Hour, "RoutekeeperClusterBroken RoutekeeperDeletesWithheld RoutekeeperFinding",
+			0},
 		"table filling": {func(w *world) { w.config.Spec.Targets[0].MaxRoutes = 4 },
 			func(*world) {}, time.Hour, "RoutekeeperTableNearlyFull", 0},
 		"no place for a history": {func(w *world) {

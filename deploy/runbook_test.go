@@ -22,6 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // anchors are the anchors of a Markdown page, as GitHub makes them.
@@ -87,7 +88,8 @@ func told(t *testing.T) map[string][]string {
 		Configs: []v1alpha1.ClusterRoutes{config}, Seen: plan.Facts{Snapshot: seen},
 		Managed: []string{"shop"}, Findings: []finding.Finding{
 			finding.New(finding.SourceHop, "shop", "x", ""), silenced},
-		Tables: []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
+		Verdicts: []verdict.Verdict{{Cluster: "shop", State: verdict.Broken}},
+		Tables:   []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},
 			State: plan.Failed}},
 	})

@@ -62,8 +62,8 @@ func TestClusterKilled(t *testing.T) {
 					t.Errorf("%s differs in %v, %v", id, differs, err)
 				}
 			}
-			b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
-			b.run("delete", "--yes", "shop")
+			b.kill(m, when, http.MethodDelete, "delete", "--yes")
+			b.run("delete", "--yes")
 			b.gone()
 		})
 	}
@@ -101,11 +101,11 @@ func killedInNetwork(t *testing.T) {
 		!strings.Contains(subnet, "shop-nodes-rt") {
 		t.Errorf("the node subnet is %s", subnet)
 	}
-	b.kill(m, when, http.MethodDelete, "delete", "--yes", "shop")
+	b.kill(m, when, http.MethodDelete, "delete", "--yes")
 	if m < 10 { // the association remains
-		b.kill(1, when, http.MethodPut, "delete", "--yes", "shop")
+		b.kill(1, when, http.MethodPut, "delete", "--yes")
 	}
-	b.run("delete", "--yes", "shop")
+	b.run("delete", "--yes")
 	if after := [2]string{b.plain(nodes), b.plain(hubVNet)}; after != before {
 		t.Errorf("the network was\n%s\nand is\n%s", before, after)
 	}

@@ -81,7 +81,7 @@ func TestCommandLines(t *testing.T) {
 		t.Error(err)
 	}
 	for _, wrong := range []string{"routekeeper synk", "routekeeper sync --dryrun",
-		"routekeeper sync -o sarif", "routekeeper sync more"} {
+		"routekeeper sync -o sarif", "routekeeper status more"} {
 		if refusal(wrong) == nil {
 			t.Errorf("%s is taken", wrong)
 		}

@@ -136,7 +136,7 @@ func (a *app) runPromote(ctx context.Context, o promoteOptions) error {
 		say(a.err, "nothing was written\n")
 		return attention
 	}
-	fmt.Fprintf(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
+	say(a.err, "wrote %s; a running keeper reads it without a restart; otherwise: %s\n",
 		strings.Join(files, ", "), finding.Command("routekeeper sync%s", finding.Config()))
 	return nil
 }

@@ -250,6 +250,7 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 			}
 		}
 		if v, known := now.Verdicts[arm.ID(doc.Spec.ClusterID).Key()]; known {
+			v = v.Quiet(c.Findings)
 			c.Verdict, c.State, c.Sentence = &v, v.State.Color(), v.Sentence
 		}
 		s.Clusters = append(s.Clusters, c)

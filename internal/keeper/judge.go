@@ -1,6 +1,7 @@
 package keeper
 
 import (
+	"maps"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -46,6 +47,22 @@ func recallJudged(l Lasting) judged {
 		j.note(*l.Verdict)
 	}
 	return j
+}
+
+// remembered returns a memory with the route tables that this check identified: a target that it
+// has just filled must not look like another candidate.
+func (c *check) remembered(before plan.Memory) plan.Memory {
+	now := maps.Clone(before)
+	for _, config := range c.configs {
+		key := keyOf(config)
+		if known := now[key]; known != nil {
+			m := *known
+			last := c.mem.clusters[key].Remembered
+			m.LastTable, m.LastProven = last.LastTable, last.LastProven
+			now[key] = &m
+		}
+	}
+	return now
 }
 
 // judge returns the verdicts on the check's clusters, from what was read and the findings.

@@ -320,6 +320,7 @@ func (c *check) end(w *worker) {
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}
+	r.Seen.Memory = c.remembered(r.Seen.Memory)
 	found := w.findings()
 	r.Verdicts = c.judge(r.Seen, found)
 	c.noteVerdicts(r.Verdicts)

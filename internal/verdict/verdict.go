@@ -93,7 +93,6 @@ type Verdict struct {
 	Cause *Cause `json:"cause,omitempty"`
 
 	evidence *Evidence
-	silenced int
 }
 
 // Cause names a finding.
@@ -171,7 +170,6 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 		if f.Silenced == nil {
 			j.loud = append(j.loud, f)
 		} else {
-			v.silenced++
 			j.silenced = append(j.silenced, f)
 		}
 	}
@@ -181,6 +179,23 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 		v.Cause = &Cause{cause.Code, cause.Resource, cause.Message}
 	}
 	v.Sentence = j.sentence(v, cause)
+	return v.Quiet(findings)
+}
+
+// Quiet returns the verdict with the cluster's findings as they are silenced now: broken becomes at
+// risk if a person silenced every finding that can explain it. They know it, and nothing must page
+// them again.
+func (v Verdict) Quiet(findings []finding.Finding) Verdict {
+	silenced := false
+	for _, f := range findings {
+		if Explains(f) && f.Silenced == nil {
+			return v
+		}
+		silenced = silenced || Explains(f)
+	}
+	if silenced && v.State == Broken {
+		v.State = AtRisk
+	}
 	return v
 }
 
@@ -210,14 +225,11 @@ func (j *judgement) state() (State, *finding.Finding) {
 	}
 	if j.dropping() {
 		cause := j.worst(j.loud, Explains)
-		if cause == nil && len(j.silenced) == 0 {
-			cause = worst
+		if cause == nil {
+			cause = j.worst(j.silenced, Explains)
 		}
-		switch muted := j.worst(j.silenced, Explains); {
-		case c.Stopped:
+		if c.Stopped {
 			return AtRisk, cause
-		case cause == nil && muted != nil: // a person knows it, and no page or alert repeats it
-			return AtRisk, muted
 		}
 		return Broken, cause
 	}
