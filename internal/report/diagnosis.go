@@ -86,15 +86,17 @@ func (d Diagnosis) breaks(f finding.Finding) bool {
 // states returns a line for each cluster that is not fine, the worst first.
 func (d Diagnosis) states(style Style) string {
 	var rows [][]string
+	var paint []func(string) string
 	for _, v := range slices.SortedFunc(slices.Values(d.Verdicts), verdict.Compare) {
 		if v.State.Color() != verdict.Good {
 			rows = append(rows, []string{symbols[v.State.Color()], v.Cluster, string(v.State),
 				v.Sentence})
+			paint = append(paint, style.byColor(v.State.Color()))
 		}
 	}
 	out := ""
-	for _, line := range Columns(rows) {
-		out += cell(strings.TrimRight(line, " ")) + "\n"
+	for i, line := range Columns(rows) {
+		out += paint[i](cell(strings.TrimRight(line, " "))) + "\n"
 	}
 	return out
 }

@@ -113,13 +113,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		fmt.Fprintln(&b, style.Bold(cell(upperFirst(s.Sentence))+"."))
 	}
 	for i, line := range Columns(rows) {
-		switch shown[i].State {
-		case "bad":
-			line = style.Red(line)
-		case "unseen":
-			line = style.Yellow(line)
-		}
-		fmt.Fprintln(&b, strings.TrimRight(line, " "))
+		fmt.Fprintln(&b, style.byColor(shown[i].State)(strings.TrimRight(line, " ")))
 	}
 	if folded != "" {
 		fmt.Fprintln(&b, cell(folded))
@@ -129,6 +123,17 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// byColor returns what paints the line of a cluster with a state of that color.
+func (s Style) byColor(color string) func(string) string {
+	switch color {
+	case verdict.Bad:
+		return s.Red
+	case verdict.Unseen:
+		return s.Yellow
+	}
+	return func(line string) string { return line }
 }
 
 // word is the state of the verdict, or the color where there is none.
