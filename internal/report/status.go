@@ -92,11 +92,15 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	if format == Text {
 		shown, folded = s.fold()
 	}
+	judged := slices.ContainsFunc(shown, func(c ClusterStatus) bool { return c.Verdict != nil })
 	var rows [][]string
 	for _, c := range shown {
 		row := []string{c.Name, c.word(), c.since(s.Now), age(s.Now, c.Checked), c.Sentence}
-		if format == Text {
+		switch {
+		case format == Text && judged:
 			row = []string{symbols[c.State], c.Name, c.word(), c.since(s.Now), c.Sentence}
+		case format == Text: // of objects, whose conditions say all
+			row = []string{symbols[c.State], c.Name, c.Sentence}
 		}
 		rows = append(rows, row)
 	}
