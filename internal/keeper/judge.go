@@ -13,20 +13,26 @@ import (
 // age of its state. An outage, during which the state is unknown, does not make it younger, and
 // neither does a restart.
 
-// judged is the last verdict on a cluster.
-type judged struct {
-	last  verdict.Verdict
-	state verdict.State // the last one but Unknown
-	since time.Time     // since when
+// aged is a state with its age.
+type aged struct {
+	state verdict.State
+	since time.Time
 }
 
-// aged returns a verdict with the age of its state, at a time.
-func (j *judged) aged(v verdict.Verdict, now time.Time) verdict.Verdict {
+// judged is what is known of the last verdicts on a cluster.
+type judged struct {
+	last     aged
+	sentence string
+	known    aged // the last state but Unknown
+}
+
+// age returns a verdict with the age of its state, at a time.
+func (j *judged) age(v verdict.Verdict, now time.Time) verdict.Verdict {
 	switch {
-	case v.State == j.last.State && !j.last.Since.IsZero():
-		v.Since = j.last.Since
-	case v.State == j.state && j.last.State == verdict.Unknown:
-		v.Since = j.since
+	case v.State == j.last.state && !j.last.since.IsZero():
+		v.Since = j.last.since
+	case v.State == j.known.state && j.last.state == verdict.Unknown:
+		v.Since = j.known.since
 	default:
 		v.Since = now
 	}
@@ -34,9 +40,9 @@ func (j *judged) aged(v verdict.Verdict, now time.Time) verdict.Verdict {
 }
 
 func (j *judged) note(v verdict.Verdict) {
-	j.last = v
+	j.last, j.sentence = aged{v.State, v.Since}, v.Sentence
 	if v.State != verdict.Unknown {
-		j.state, j.since = v.State, v.Since
+		j.known = j.last
 	}
 }
 
@@ -79,7 +85,7 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	verdicts := verdict.Of(s, c.configs, all, c.taken, found)
 	for i := range verdicts {
 		m := c.mem.clusters[keyOf(c.configs[i])]
-		verdicts[i] = m.judged.aged(verdicts[i], time.Now())
+		verdicts[i] = m.judged.age(verdicts[i], time.Now())
 	}
 	return verdicts
 }
@@ -90,7 +96,7 @@ func (c *check) noteVerdicts(verdicts []verdict.Verdict) {
 	for i, v := range verdicts {
 		key := keyOf(c.configs[i])
 		m := c.mem.clusters[key]
-		if v.State != m.judged.last.State || v.Sentence != m.judged.last.Sentence {
+		if v.State != m.judged.last.state || v.Sentence != m.judged.sentence {
 			kept := c.k.lasting()[key]
 			kept.Verdict = &v
 			changed[key] = kept

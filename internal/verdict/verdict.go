@@ -118,8 +118,18 @@ type Evidence struct {
 	observe bool // the config only observes
 }
 
-// mostBreaks is how many breaks a verdict lists.
-const mostBreaks = 5
+// mostBreaks is how many breaks a verdict lists, and mostEnds how many ends on each side of one.
+const mostBreaks, mostEnds = 5, 10
+
+// breaks returns the first breaks, with the first ends of each.
+func (e *Evidence) breaks() []trace.Break {
+	first := slices.Clone(e.packets.Broken[:min(len(e.packets.Broken), mostBreaks)])
+	for i := range first {
+		b := &first[i]
+		b.From, b.To = b.From[:min(len(b.From), mostEnds)], b.To[:min(len(b.To), mostEnds)]
+	}
+	return first
+}
 
 // See gathers the evidence on each of some clusters: configs are theirs, all are those of all
 // managed clusters. The evidence is in the order of configs.
@@ -164,7 +174,7 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	v := Verdict{Cluster: e.Picture.Name, evidence: e, Egress: e.egress,
 		Packets: Packets{Delivered: e.packets.Delivered, Dropped: e.packets.Dropped,
 			Unknown: e.packets.Unknown},
-		Breaks: e.packets.Broken[:min(len(e.packets.Broken), mostBreaks)], CutOff: e.cutOff()}
+		Breaks: e.breaks(), CutOff: e.cutOff()}
 	j := judgement{Evidence: e}
 	for _, f := range findings {
 		if f.Silenced == nil {
