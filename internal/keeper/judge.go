@@ -2,9 +2,13 @@ package keeper
 
 import (
 	"maps"
+	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
@@ -73,7 +77,7 @@ func (c *check) remembered(before plan.Memory) plan.Memory {
 
 // judge returns the verdicts on the check's clusters, from what was read and the findings.
 func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
-	if s.Snapshot == nil {
+	if s.Snapshot == nil || len(c.configs) == 0 {
 		return nil
 	}
 	if c.k.opts.Silenced != nil {
@@ -82,12 +86,50 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	c.k.mu.Lock()
 	all := c.k.configs
 	c.k.mu.Unlock()
-	verdicts := verdict.Of(s, c.configs, all, c.taken, found)
+	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), &c.configs[0], nil}
+	if len(all) > 0 {
+		now.all = &all[0]
+	}
+	if len(s.Unread)+len(s.Kubernetes) > 0 || !now.same(c.mem.basis) {
+		now.clusters, now.subnets, now.tables = maps.Clone(s.Clusters), maps.Clone(s.Subnets),
+			maps.Clone(s.Tables)
+		c.mem.basis, c.mem.seen = now, verdict.See(s, c.configs, all, c.taken)
+	}
+	verdicts := make([]verdict.Verdict, len(c.configs))
 	for i := range verdicts {
+		name := c.configs[i].Metadata.Name
+		of := slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool {
+			return f.Cluster != name
+		})
 		m := c.mem.clusters[keyOf(c.configs[i])]
-		verdicts[i] = m.judged.age(verdicts[i], time.Now())
+		verdicts[i] = m.judged.age(c.mem.seen[i].Judge(of), time.Now())
 	}
 	return verdicts
+}
+
+// basis is what the evidence of a check was gathered from. Documents that did not change are not
+// decoded again, so equal pointers are equal documents, and the evidence stays.
+type basis struct {
+	clusters map[string]*inventory.Cluster
+	subnets  map[string]*inventory.Subnet
+	tables   map[string]*inventory.RouteTable
+	last     []arm.ID // the clusters' tables, as remembered
+	// the first config of the group, and of all clusters: a reload replaces them
+	configs, all *v1alpha1.ClusterRoutes
+}
+
+func (b basis) same(o basis) bool {
+	return b.configs == o.configs && b.all == o.all && maps.Equal(b.clusters, o.clusters) &&
+		maps.Equal(b.subnets, o.subnets) && maps.Equal(b.tables, o.tables) &&
+		slices.Equal(b.last, o.last)
+}
+
+// lastTables are the route tables of the check's clusters, as remembered.
+func (c *check) lastTables() (ids []arm.ID) {
+	for _, config := range c.configs {
+		ids = append(ids, c.mem.clusters[keyOf(config)].LastTable)
+	}
+	return ids
 }
 
 // noteVerdicts remembers the verdicts at the check's end, and stores the ones that changed.

@@ -11,6 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // memory is what a worker remembers of one cluster from earlier checks.
@@ -113,9 +114,11 @@ type groupMemory struct {
 	// unfinished are findings of resources that earlier checks are writing, until the writes end.
 	unfinished []finding.Finding
 	last       *inventory.Snapshot // of the last complete check
-	wrote      time.Time           // when the last write ended: older reads may be outdated
-	trouble    int                 // checks in a row with transient failures
-	again      time.Time           // when to check the group at the latest; zero: no such time
+	basis      basis               // what seen was gathered from
+	seen       []verdict.Evidence
+	wrote      time.Time // when the last write ended: older reads may be outdated
+	trouble    int       // checks in a row with transient failures
+	again      time.Time // when to check the group at the latest; zero: no such time
 }
 
 func newGroupMemory() groupMemory {
