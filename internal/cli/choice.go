@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -66,11 +67,12 @@ func (c choice) pick(configs []v1alpha1.ClusterRoutes) ([]v1alpha1.ClusterRoutes
 		}
 		chosen[found] = true
 	}
+	selector, err := labels.Parse(c.selector)
+	if err != nil {
+		return nil, fmt.Errorf("--selector: %w", err)
+	}
 	for i, config := range configs {
-		fits, err := matches(c.selector, config.Metadata.Labels)
-		if err != nil {
-			return nil, err
-		}
+		fits := selector.Matches(labels.Set(config.Metadata.Labels))
 		if !c.some() || c.selector != "" && fits {
 			chosen[i] = true
 		}
@@ -138,35 +140,6 @@ func document(configs []v1alpha1.ClusterRoutes, name string) (int, error) {
 	}
 	return 0, fmt.Errorf("several clusters of the config are named %s: name one by its ID",
 		finding.Show(name))
-}
-
-// matches reports whether labels match a selector of Kubernetes, based on equality.
-func matches(selector string, labels map[string]string) (bool, error) {
-	if selector == "" {
-		return true, nil
-	}
-	fits := true
-	for part := range strings.SplitSeq(selector, ",") {
-		key, want, equals := strings.Cut(part, "=")
-		key, differs := strings.CutSuffix(key, "!")
-		want = strings.TrimPrefix(want, "=")
-		key, absent := strings.CutPrefix(strings.TrimSpace(key), "!")
-		if key == "" || strings.ContainsAny(key+want, "! ()=") || differs && !equals ||
-			absent && equals {
-			return false, fmt.Errorf("--selector: %q is not a condition, expected KEY=VALUE, "+
-				"KEY!=VALUE, KEY or !KEY", part)
-		}
-		value, has := labels[key]
-		switch {
-		case differs:
-			fits = fits && value != want
-		case equals:
-			fits = fits && has && value == want
-		default:
-			fits = fits && has != absent
-		}
-	}
-	return fits, nil
 }
 
 // only returns the names of the documents that were picked, nil if the choice leaves out none.

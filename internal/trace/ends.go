@@ -35,6 +35,7 @@ type receiver struct {
 
 // place finds the senders and receivers, and lists the nodes whose pods are unknown.
 func (g *grid) place() (unseen []string) {
+	g.reachers = g.targets()
 	flat, narrow := g.podsByNode(), g.narrow()
 	unrouted, doubts := map[bool]netip.Addr{}, map[bool]string{} // by whether it is IPv4
 	var reasons []string
@@ -95,7 +96,7 @@ func (g *grid) place() (unseen []string) {
 			Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet,
 			plain: true})
 	}
-	for _, subnet := range g.targets() {
+	for _, subnet := range g.reachers {
 		a := inventory.FirstUsable(subnet.Prefixes[0])
 		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1,
 			Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
@@ -126,7 +127,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 		taken[other.Pods] = taken[other.Pods] || other.Cluster.Equal(g.cluster.ID)
 	}
 	tables := nodeTables(g.s, g.cluster)
-	for _, subnet := range g.targets() {
+	for _, subnet := range g.reachers {
 		if table := g.s.Table(subnet.RouteTable); table != nil {
 			tables = append(tables, table)
 		}
@@ -159,7 +160,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 // packets to the cluster's pods use.
 func (g *grid) narrow() (prefixes []netip.Prefix) {
 	tables := nodeTables(g.s, g.cluster)
-	for _, subnet := range g.targets() {
+	for _, subnet := range g.reachers {
 		if table := g.s.Table(subnet.RouteTable); table != nil {
 			tables = append(tables, table)
 		}

@@ -91,8 +91,9 @@ type grid struct {
 	from    []sender
 	to      []receiver
 	causes  map[cause]*gathered
-	// also are further subnets that must reach the pods.
-	also []arm.ID
+	// reachers are the subnets that must reach the pods: also, and the ones that targets finds.
+	reachers []*inventory.Subnet
+	also     []arm.ID
 	// classes are the senders whose packets take the same decisions, each class by the indexes of
 	// its members. Nil: each sender is a class of its own.
 	classes [][]int

@@ -134,11 +134,18 @@ func (e *Evidence) breaks() []trace.Break {
 // See gathers the evidence on each of some clusters: configs are theirs, all are those of all
 // managed clusters. The evidence is in the order of configs.
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
-	t := newTracing(s, configs, taken)
+	var whole *tracing
+	if len(s.Interfaces) > 0 { // a diagnosis
+		whole = &tracing{s: s.Snapshot, t: trace.New(s.Snapshot, trace.Options{})}
+	}
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
 		e := &seen[i]
 		e.Picture = picture.Of(s, &configs[i], all, taken)
+		t := whole
+		if t == nil {
+			t = assume(s, &configs[i], plan.Discover(s, &configs[i], taken))
+		}
 		e.packets = t.packets(e.Picture)
 		e.egress = t.egress(e.Picture)
 		e.observe = observes(&configs[i])
@@ -262,13 +269,13 @@ func anyFinding(finding.Finding) bool { return true }
 
 // Explains reports whether a finding can be the reason why packets are lost.
 func Explains(f finding.Finding) bool {
-	return f.Severity > finding.Info && (finding.BreaksTraffic(f.Code) || slices.Contains(dropping,
+	return f.Severity > finding.Info && (finding.BreaksTraffic(f.Code) || slices.Contains(mayDrop,
 		f.Code))
 }
 
-// dropping are findings of the keeper that can mean lost packets, though their code does not say
+// mayDrop are findings of the keeper that can mean lost packets, though their code does not say
 // so.
-var dropping = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.PrefixTaken,
+var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.PrefixTaken,
 	finding.UnmanagedShadow, finding.SourceEmpty, finding.SourceHop, finding.PodCIDRsExclude,
 	finding.WriteRefused, finding.WriteFailed, finding.WriteUndone, finding.Conflict,
 	finding.ChangesWithheld, finding.UpdatesWithheld, finding.DeletesWithheld,

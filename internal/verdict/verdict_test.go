@@ -1,0 +1,196 @@
+package verdict
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+const (
+	group   = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg/providers/"
+	cluster = arm.ID(group + "Microsoft.ContainerService/managedClusters/shop")
+	own     = arm.ID(group + "Microsoft.Network/routeTables/shop-rt")
+	target  = arm.ID(group + "Microsoft.Network/routeTables/hub-rt")
+	vnet    = group + "Microsoft.Network/virtualNetworks/vnet/subnets/"
+	nodes   = arm.ID(vnet + "nodes")
+	jump    = arm.ID(vnet + "jump")
+	hub     = arm.ID(group + "Microsoft.Network/virtualNetworks/hub/subnets/gw")
+)
+
+// world is what a keeper reads of a cluster with two nodes: its table leads egress to a firewall, a
+// target in another network has copies of its routes, and the config guards a further subnet.
+type world struct {
+	*testing.T
+	s      plan.Facts
+	config v1alpha1.ClusterRoutes
+}
+
+const (
+	first   = `{"name":"aks-np-00000000-vmss000000","properties":{"addressPrefix":"10.244.0.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.1.0.4"}}`
+	second  = `{"name":"aks-np-00000000-vmss000001","properties":{"addressPrefix":"10.244.1.0/24","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.1.0.5"}}`
+	egress  = `{"name":"egress","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.1.9.4"}}`
+	nowhere = `{"name":"nowhere","properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"None"}}`
+)
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, s: plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}}
+	w.cluster("Running")
+	w.subnet(nodes, "10.1.0.0/24", own)
+	w.subnet(jump, "10.1.1.0/24", own)
+	w.table(own, []arm.ID{nodes, jump}, first, second, egress)
+	w.table(target, []arm.ID{hub}, first, second)
+	w.s.Memory[cluster.Key()] = &plan.Remembered{LastTable: own, LastProven: true}
+	w.config.Metadata.Name, w.config.Spec.ClusterID = "shop", string(cluster)
+	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
+		{SubnetID: string(jump), RouteTableID: string(own)}}
+	w.config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(target)}}
+	w.config.SetDefaults()
+	return w
+}
+
+func (w *world) add(doc string) {
+	w.Helper()
+	if err := w.s.Add([]byte(doc)); err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) cluster(power string) {
+	w.add(`{"id":"` + string(cluster) + `","properties":{"powerState":{"code":"` + power +
+		`"},"networkProfile":{"networkPlugin":"kubenet","podCidr":"10.244.0.0/16"},` +
+		`"agentPoolProfiles":[{"name":"np","count":2,"vnetSubnetID":"` + string(nodes) + `"}]}}`)
+}
+
+func (w *world) subnet(id arm.ID, prefix string, table arm.ID) {
+	on := ""
+	if table != "" {
+		on = `,"routeTable":{"id":"` + string(table) + `"}`
+	}
+	w.add(`{"id":"` + string(id) + `","properties":{"addressPrefix":"` + prefix + `"` + on + `}}`)
+}
+
+func (w *world) table(id arm.ID, on []arm.ID, routes ...string) {
+	var subnets []string
+	for _, s := range on {
+		subnets = append(subnets, `{"id":"`+string(s)+`"}`)
+	}
+	w.add(`{"id":"` + string(id) + `","properties":{"routes":[` + strings.Join(routes, ",") +
+		`],"subnets":[` + strings.Join(subnets, ",") + `]}}`)
+}
+
+func (w *world) unread(id arm.ID) {
+	delete(w.s.Tables, id.Key())
+	delete(w.s.Subnets, id.Key())
+	delete(w.s.Clusters, id.Key())
+	w.s.Unread[id.Key()] = inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed"}
+}
+
+// TestLadder: each state, and the first of several that hold.
+func TestLadder(t *testing.T) {
+	silenced := finding.New(finding.AssociationLost, "shop", string(nodes), "lost")
+	silenced.Silenced = &finding.Silence{Reason: "known"}
+	surge := finding.New(finding.SurgeShort, "shop", string(nodes), "no room for a surge")
+	for name, test := range map[string]struct {
+		change   func(*world)
+		findings []finding.Finding
+		state    State
+		cut      int
+		sentence string // part of it
+	}{
+		"all is well": {state: InSync, sentence: "all 4 pod routes are correct"},
+		"the config only observes": {change: func(w *world) {
+			w.config.Spec.Guard.Mode = v1alpha1.GuardObserve
+			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
+		}, state: Observed, sentence: "all 4 pod routes are correct"},
+		"stopped": {change: func(w *world) { w.cluster("Stopped") }, state: Stopped},
+		"stopped, and its nodes lost their table": {change: func(w *world) {
+			w.cluster("Stopped")
+			w.subnet(nodes, "10.1.0.0/24", "")
+		}, findings: []finding.Finding{finding.New(finding.AssociationLost, "shop", "", "lost")},
+			state: AtRisk, cut: 2},
+		"the nodes lost their table": {change: func(w *world) {
+			w.subnet(nodes, "10.1.0.0/24", "")
+		}, state: Broken, cut: 2, sentence: "subnet nodes has lost its route table; packets from " +
+			"nodes and pods to pods on 2 nodes are dropped; egress of subnet nodes: bypasses " +
+			"10.1.9.4 by 0.0.0.0/0 to Internet (system route)"},
+		"the same, and a person silenced it": {change: func(w *world) {
+			w.subnet(nodes, "10.1.0.0/24", "")
+		}, findings: []finding.Finding{silenced}, state: AtRisk, cut: 2},
+		"another error explains it, too": {change: func(w *world) {
+			w.subnet(nodes, "10.1.0.0/24", "")
+		}, findings: []finding.Finding{silenced,
+			finding.New(finding.WriteRefused, "shop", string(nodes), "refused")},
+			state: Broken, cut: 2},
+		"a guarded subnet goes around the firewall": {change: func(w *world) {
+			w.table(own, []arm.ID{nodes}, first, second, egress)
+			w.table(target, []arm.ID{hub, jump}, first, second)
+			w.subnet(jump, "10.1.1.0/24", target)
+		}, state: Bypassed, sentence: "subnet jump has the wrong route table; egress of subnet " +
+			"jump: bypasses 10.1.9.4 by 0.0.0.0/0 to Internet (system route)"},
+		"its egress is dropped": {change: func(w *world) {
+			w.table(own, []arm.ID{nodes}, first, second, egress)
+			w.table(target, []arm.ID{hub, jump}, first, second, nowhere)
+			w.subnet(jump, "10.1.1.0/24", target)
+		}, state: Broken, sentence: "egress of subnet jump: dropped, the declared next hop is " +
+			"10.1.9.4"},
+		"a target lacks a route": {change: func(w *world) {
+			w.table(target, []arm.ID{hub}, first)
+		}, state: Broken, cut: 1, sentence: "1 pod route missing; packets from subnet gw to pods " +
+			"on 1 node are dropped"},
+		"a target's route leads to another node": {change: func(w *world) {
+			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.4",
+				1))
+		}, state: AtRisk, sentence: "1 pod route wrong"},
+		"a target's route leads to no node": {change: func(w *world) {
+			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.77",
+				1))
+		}, state: Broken, sentence: "1 pod route wrong"},
+		"no node has a route": {change: func(w *world) {
+			w.table(own, []arm.ID{nodes, jump}, egress)
+		}, state: Broken, cut: 2, sentence: "its route table has no pod routes to its 2 nodes"},
+		"a node lacks its route": {findings: []finding.Finding{
+			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
+			state: Broken, sentence: "a node lacks its route"},
+		"an upgrade will not fit": {findings: []finding.Finding{surge}, state: AtRisk,
+			sentence: "no room for a surge"},
+		"a plan off kubenet is blocked": {findings: []finding.Finding{finding.New(
+			finding.MigrationTable, "shop", string(cluster), "kubenet ends")}, state: InSync},
+		"a table is not read": {change: func(w *world) { w.unread(target) }, state: Unknown,
+			sentence: "route table hub-rt could not be read"},
+		"the cluster is not read": {change: func(w *world) { w.unread(cluster) }, state: Unknown,
+			sentence: "cannot be read: AuthorizationFailed"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			if test.change != nil {
+				test.change(w)
+			}
+			configs := []v1alpha1.ClusterRoutes{w.config}
+			v := Of(w.s, configs, configs, plan.TakenBy(configs), test.findings)[0]
+			if v.State != test.state || v.CutOff != test.cut ||
+				!strings.Contains(v.Sentence, test.sentence) {
+				t.Errorf("%s, %d cut off, want %s, %d: %s\n%+v", v.State, v.CutOff, test.state,
+					test.cut, v.Sentence, v)
+			}
+		})
+	}
+}
+
+// TestRoom: assumed subnets do not overlap.
+func TestRoom(t *testing.T) {
+	seen := map[netip.Prefix]bool{}
+	for i := range 1000 {
+		for _, p := range room(i) {
+			if seen[p] || !p.IsValid() || p != p.Masked() {
+				t.Fatalf("%d: %s", i, p)
+			}
+			seen[p] = true
+		}
+	}
+}
