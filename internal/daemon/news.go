@@ -105,9 +105,11 @@ func (n *news) verdicts(r keeper.Result) (something bool) {
 		}
 		n.log.Log(context.Background(), level, "cluster", attrs...)
 	}
-	maps.DeleteFunc(n.states, func(name string, _ verdict.State) bool {
-		return !slices.Contains(r.Managed, name)
-	})
+	if len(n.states) > len(r.Managed) { // some have left the config
+		maps.DeleteFunc(n.states, func(name string, _ verdict.State) bool {
+			return !slices.Contains(r.Managed, name)
+		})
+	}
 	return something
 }
 

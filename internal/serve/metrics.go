@@ -32,6 +32,7 @@ type Metrics struct {
 	checks        *prometheus.CounterVec // cause
 	last          *prometheus.GaugeVec   // cluster
 	states        *prometheus.GaugeVec   // cluster, state
+	stateOf       map[string]string      // the cluster's state in states
 	routes        *prometheus.GaugeVec   // table
 	limit         *prometheus.GaugeVec   // table
 	free          *prometheus.GaugeVec   // subnet
@@ -55,7 +56,7 @@ var results = []string{"woke", "own", "unknown", "handshake", "unauthorized", "m
 // NewMetrics returns the metrics of one keeper.
 func NewMetrics() *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry(), checked: map[string]time.Time{},
-		remaining: newTokens()}
+		remaining: newTokens(), stateOf: map[string]string{}}
 	gauge := func(name, help string, labels ...string) *prometheus.GaugeVec {
 		g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_" + name, Help: help},
 			labels)
@@ -210,11 +211,15 @@ func (m *Metrics) Record(r keeper.Result) {
 		}
 	}
 	for _, v := range r.Verdicts {
-		if slices.Contains(r.Managed, v.Cluster) {
-			m.states.DeletePartialMatch(prometheus.Labels{"cluster": v.Cluster})
-			m.states.WithLabelValues(v.Cluster, string(v.State)).Set(
-				float64(v.Since.UnixMilli()) / 1000)
+		if !slices.Contains(checked, v.Cluster) { // it has left the config
+			continue
 		}
+		if was := m.stateOf[v.Cluster]; was != string(v.State) {
+			m.states.DeleteLabelValues(v.Cluster, was)
+			m.stateOf[v.Cluster] = string(v.State)
+		}
+		m.states.WithLabelValues(v.Cluster, string(v.State)).Set(
+			float64(v.Since.UnixMilli()) / 1000)
 	}
 	m.fill(r, end)
 }
@@ -240,7 +245,8 @@ func (m *Metrics) keep(names []string) {
 	for _, cluster := range m.managed {
 		if !slices.Contains(names, cluster) {
 			m.last.DeleteLabelValues(cluster)
-			m.states.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
+			m.states.DeleteLabelValues(cluster, m.stateOf[cluster])
+			delete(m.stateOf, cluster)
 			m.changes.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
 			m.observed.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
