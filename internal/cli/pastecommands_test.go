@@ -19,7 +19,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // TestPastedCommands runs commands whose files and emulator have hostile names, so that the next
@@ -118,6 +120,12 @@ func TestPastedExaminations(t *testing.T) {
 		repeated := (&app{args: []string{"sync", "-f", rename("routes.yaml")}}).repeated("--yes")
 		if repeated.String() == "" {
 			t.Error("no command to confirm")
+		}
+		var observed bytes.Buffer
+		choice{}.sayObserved(&observed, keeper.Result{OnlyObserved: []plan.Outcome{
+			{Change: plan.Change{Cluster: rename("shop")}}}}, report.Text)
+		if !strings.Contains(observed.String(), "not made; next: ") {
+			t.Errorf("%q", observed.String())
 		}
 	}
 }
