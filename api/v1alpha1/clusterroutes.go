@@ -13,7 +13,7 @@ const (
 	Kind       = "ClusterRoutes"
 )
 
-// ClusterRoutes keeps the pod routes of one cluster in sync.
+// ClusterRoutes keeps the subnets and the pod routes of one cluster in sync.
 type ClusterRoutes struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -63,38 +63,53 @@ const (
 	SourceNodes      Source = "Nodes"
 )
 
-// Guard says what to do if a node subnet loses the cluster's table.
+// Guard says what to do if a subnet loses what it must have. The node subnets of a kubenet cluster
+// must have its route table.
 type Guard struct {
 	Mode GuardMode `json:"mode,omitempty"`
-	// OnOtherTable says what to do if a subnet has another table than it should have.
+	// OnOtherTable says what to do if a subnet has another table, NAT gateway or network security
+	// group than it should have.
 	OnOtherTable OnOtherTable `json:"onOtherTable,omitempty"`
-	// Subnets are more associations to guard: the same redeploy removes them too.
+	// SecurityGroups says whether a lost network security group is put back, unless Mode says less.
+	// Its rules may have changed meanwhile, so it is Observe until the config says Enforce.
+	SecurityGroups GuardMode `json:"securityGroups,omitempty"`
+	// Subnets are more subnets to guard: the same redeploy strips them too.
 	Subnets []GuardedSubnet `json:"subnets,omitempty"`
+}
+
+// OfGroups is what the guard does about network security groups.
+func (g Guard) OfGroups() GuardMode {
+	if g.Mode == GuardEnforce && g.SecurityGroups != GuardEnforce {
+		return GuardObserve
+	}
+	return g.Mode
 }
 
 // GuardMode is what the guard does.
 type GuardMode string
 
-// Enforce repairs a lost association, Observe reports it, Off does not check.
+// Enforce puts back what is lost, Observe reports it, Off does not check.
 const (
 	GuardEnforce GuardMode = "Enforce"
 	GuardObserve GuardMode = "Observe"
 	GuardOff     GuardMode = "Off"
 )
 
-// OnOtherTable is what the guard does about another table on a subnet.
+// OnOtherTable is what the guard does about another table, NAT gateway or group on a subnet.
 type OnOtherTable string
 
-// Report adds a finding, Replace associates the correct table.
+// Report adds a finding, Replace puts the required one in its place.
 const (
 	OtherTableReport  OnOtherTable = "Report"
 	OtherTableReplace OnOtherTable = "Replace"
 )
 
-// GuardedSubnet is an association to guard.
+// GuardedSubnet is a subnet with what it must have: at least one of the three.
 type GuardedSubnet struct {
-	SubnetID     string `json:"subnetID"`
-	RouteTableID string `json:"routeTableID"`
+	SubnetID               string `json:"subnetID"`
+	RouteTableID           string `json:"routeTableID,omitempty"`
+	NATGatewayID           string `json:"natGatewayID,omitempty"`
+	NetworkSecurityGroupID string `json:"networkSecurityGroupID,omitempty"`
 }
 
 // Target is a route table to copy the pod routes into.
@@ -124,6 +139,7 @@ func (c *ClusterRoutes) SetDefaults() {
 	fill(&s.OnRemoval, RemovalKeep)
 	fill(&s.Guard.Mode, GuardEnforce)
 	fill(&s.Guard.OnOtherTable, OtherTableReport)
+	fill(&s.Guard.SecurityGroups, GuardObserve)
 	for i := range s.Targets {
 		fill(&s.Targets[i].Policy, PolicySync)
 		fill(&s.Targets[i].MaxRoutes, 400)

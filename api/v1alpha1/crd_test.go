@@ -139,7 +139,10 @@ func structural(node any, defs object) any {
 			case "$ref":
 				name := value.(string)[len("#/$defs/"):]
 				maps.Copy(out, structural(defs[name], defs).(object))
-			case "anyOf": // "" or a reference
+			case "anyOf": // "" or a reference; of required fields, see constrain
+				if n["properties"] != nil {
+					continue
+				}
 				table := structural(value.([]any)[1], defs).(object)
 				out["type"], out["pattern"] = "string", "^$|"+table["pattern"].(string)
 			case "enum":
@@ -193,6 +196,11 @@ func constrain(spec object) {
 			}
 		}
 	}
+	field(spec, "guard", "subnets")["items"].(object)["x-kubernetes-validations"] = rules(object{
+		"rule": "has(self.routeTableID) || has(self.natGatewayID) || " +
+			"has(self.networkSecurityGroupID)",
+		"message": "nothing to guard, expected routeTableID, natGatewayID or " +
+			"networkSecurityGroupID"})
 	field(spec, "targets")["items"].(object)["x-kubernetes-validations"] = rules(object{
 		"rule": "!self.routeTableID.matches('(?i)/aks-agentpool-[0-9]{8}-routetable/*$')",
 		"message": "a target must not be a table that AKS keeps for a cluster: routekeeper " +

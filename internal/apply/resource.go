@@ -58,7 +58,7 @@ type Resource struct {
 	Replan  Replan
 	// Seen is when the plan's sources were read.
 	Seen time.Time
-	// Refuse says why a subnet must not be associated, or returns nil.
+	// Refuse says why a change of a subnet must not be made, or returns nil.
 	Refuse func(context.Context, plan.Change, *inventory.Subnet) *finding.Finding
 	// Allow removes from a table's plan what must not be written now.
 	Allow func(context.Context, plan.Plan, *inventory.RouteTable) plan.Plan
@@ -157,12 +157,21 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 	if len(p.Changes) == 0 {
 		return nil, nil
 	}
-	if why := r.Refuse(ctx, p.Changes[0], subnet); why != nil {
-		r.findings = []finding.Finding{*why}
+	refused := map[plan.ChangeKey]bool{}
+	for _, change := range p.Changes {
+		if why := r.Refuse(ctx, change, subnet); why != nil {
+			r.findings = append(r.findings, *why)
+			refused[change.Key()] = true
+		}
+	}
+	if len(refused) > 0 {
+		p = p.Only(func(c plan.Change) bool { return !refused[c.Key()] }, nil)
+	}
+	if len(p.Changes) == 0 {
 		return nil, nil
 	}
 	r.note(p.Changes)
-	body, err := inventory.SetRouteTable(doc.Raw, p.Desired.Association(subnet.ID))
+	body, err := inventory.SetProperties(doc.Raw, p.Desired.Properties(subnet.ID))
 	return r.addDraft(p.Changes, body, err)
 }
 

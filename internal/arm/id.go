@@ -29,6 +29,7 @@ const (
 	TypeRoleAssignment = "Microsoft.Authorization/roleAssignments"
 
 	TypeSecurityGroup     = "Microsoft.Network/networkSecurityGroups"
+	TypeNATGateway        = "Microsoft.Network/natGateways"
 	TypeInterface         = "Microsoft.Network/networkInterfaces"
 	TypeScaleSetInterface = TypeScaleSet + "/virtualMachines/networkInterfaces"
 	TypeVM                = "Microsoft.Compute/virtualMachines"

@@ -16,6 +16,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
 )
 
@@ -239,8 +241,13 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
-			k.Subnets = append(k.Subnets, generate.GuardedSubnet{
-				Subnet: arm.ID(g.SubnetID), Table: arm.ID(g.RouteTableID)})
+			linked := generate.GuardedSubnet{Subnet: arm.ID(g.SubnetID)}
+			for _, property := range inventory.Properties {
+				if id := plan.GuardedValue(g, property); id != "" {
+					linked.Linked = append(linked.Linked, id)
+				}
+			}
+			k.Subnets = append(k.Subnets, linked)
 		}
 	}
 	for _, t := range c.Spec.Targets {

@@ -293,8 +293,10 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 			for _, s := range c.Spec.Guard.Subnets {
 				known.Carriers = append(known.Carriers,
 					iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
-				known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
-					" guards an association with its table"
+				if s.RouteTableID != "" {
+					known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
+						" guards an association with its table"
+				}
 			}
 			for _, t := range c.Spec.Targets {
 				known.Tables[arm.ID(t.RouteTableID).Key()] = "its table is a target of " +

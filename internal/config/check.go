@@ -183,14 +183,17 @@ func (d *routes) checkGuard() error {
 		v1alpha1.OtherTableReport, v1alpha1.OtherTableReplace); err != nil {
 		return err
 	}
+	if err := oneOf(d.document, "spec.guard.securityGroups", g.SecurityGroups,
+		v1alpha1.GuardEnforce, v1alpha1.GuardObserve); err != nil {
+		return err
+	}
 	for i := range g.Subnets {
 		s := &g.Subnets[i]
 		field := fmt.Sprintf("spec.guard.subnets[%d]", i)
 		if err := d.checkID(field+".subnetID", &s.SubnetID, arm.TypeSubnet); err != nil {
 			return err
 		}
-		if err := d.checkID(field+".routeTableID", &s.RouteTableID,
-			arm.TypeRouteTable); err != nil {
+		if err := d.checkProperties(field, s); err != nil {
 			return err
 		}
 		for _, other := range g.Subnets[:i] {
@@ -198,6 +201,55 @@ func (d *routes) checkGuard() error {
 				return d.errorf(field+".subnetID", "listed twice, expected each subnet once")
 			}
 		}
+	}
+	return nil
+}
+
+// field is a property of a guarded subnet in the config.
+type field struct {
+	name  string
+	value *string
+	of    inventory.Property
+}
+
+func fieldsOf(s *v1alpha1.GuardedSubnet) []field {
+	return []field{{"routeTableID", &s.RouteTableID, inventory.PropertyTable},
+		{"natGatewayID", &s.NATGatewayID, inventory.PropertyNAT},
+		{"networkSecurityGroupID", &s.NetworkSecurityGroupID, inventory.PropertyGroup}}
+}
+
+// impossible are the subnets, by their reserved names, that cannot have a property: NAT gateways by
+// nat-overview, groups by Azure/caf-enterprise-scale#38, tables by Enterprise-Scale's policy
+// Deny-Subnet-Without-Udr, which leaves out Bastion, and Azure-Landing-Zones#3972.
+var impossible = map[inventory.Property][]string{
+	inventory.PropertyNAT: {"GatewaySubnet"},
+	inventory.PropertyGroup: {"GatewaySubnet", "AzureFirewallSubnet",
+		"AzureFirewallManagementSubnet"},
+	inventory.PropertyTable: {"AzureBastionSubnet", "RouteServerSubnet"},
+}
+
+// checkProperties checks what a guarded subnet must have.
+func (d *routes) checkProperties(at string, s *v1alpha1.GuardedSubnet) error {
+	some := false
+	for _, f := range fieldsOf(s) {
+		if *f.value == "" {
+			continue
+		}
+		some = true
+		if err := d.checkID(at+"."+f.name, f.value, f.of.Type()); err != nil {
+			return err
+		}
+		subnet := arm.ID(s.SubnetID).Name()
+		for _, name := range impossible[f.of] {
+			if strings.EqualFold(subnet, name) {
+				return d.errorf(at+"."+f.name, "Azure refuses a %s on a subnet called %s, "+
+					"expected none", f.of.Name(), name)
+			}
+		}
+	}
+	if !some {
+		return d.errorf(at, "nothing to guard, expected routeTableID, natGatewayID or "+
+			"networkSecurityGroupID")
 	}
 	return nil
 }
@@ -240,10 +292,18 @@ func (d *routes) checkAgainst(before []*routes) error {
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
 			for j, o := range other.spec.Spec.Guard.Subnets {
-				if equalIDs(s.SubnetID, o.SubnetID) && !equalIDs(s.RouteTableID, o.RouteTableID) {
-					return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", i),
-						"%s names another table for the same subnet, expected the same one",
-						other.where(fmt.Sprintf("spec.guard.subnets[%d].routeTableID", j)))
+				if !equalIDs(s.SubnetID, o.SubnetID) {
+					continue
+				}
+				theirs := fieldsOf(&o)
+				for n, f := range fieldsOf(&s) {
+					if *f.value != "" && *theirs[n].value != "" &&
+						!equalIDs(*f.value, *theirs[n].value) {
+						return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].%s", i, f.name),
+							"%s names another %s for the same subnet, expected the same one",
+							other.where(fmt.Sprintf("spec.guard.subnets[%d].%s", j, f.name)),
+							f.of.Noun())
+					}
 				}
 			}
 		}

@@ -374,8 +374,8 @@ func (c *controller) withhold(i keeper.Intent) string {
 	}
 	namespace, _, _ := strings.Cut(i.Cluster, ".")
 	ids := []arm.ID{i.Resource, i.Source}
-	if i.New != nil {
-		ids = append(ids, i.New.RouteTable)
+	if _, value := i.New.Associated(); value != "" {
+		ids = append(ids, value)
 	}
 	return c.o.Scopes.mayWrite(namespace, i.Of, ids...)
 }

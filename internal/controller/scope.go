@@ -92,7 +92,9 @@ func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 	for i, g := range spec.Guard.Subnets {
 		field := fmt.Sprintf("guard.subnets[%d].", i)
 		wrong = append(wrong, check(field+"subnetID", g.SubnetID),
-			check(field+"routeTableID", g.RouteTableID))
+			check(field+"routeTableID", g.RouteTableID),
+			check(field+"natGatewayID", g.NATGatewayID),
+			check(field+"networkSecurityGroupID", g.NetworkSecurityGroupID))
 	}
 	for i, t := range spec.Targets {
 		wrong = append(wrong, check(fmt.Sprintf("targets[%d].routeTableID", i), t.RouteTableID))

@@ -88,8 +88,9 @@ func changed(r keeper.Result, name string) []string {
 		}
 		line := fmt.Sprintf("%s: routes %sd", o.Resource.Short(), o.Verb)
 		if o.Verb == plan.Associate {
-			line = fmt.Sprintf("%s: route table %s put back", o.Resource.Short(),
-				o.New.RouteTable.Short())
+			property, value := o.New.Associated()
+			line = fmt.Sprintf("%s: %s %s put back", o.Resource.Short(), property.Name(),
+				value.Short())
 		}
 		if counts[line]++; counts[line] == 1 {
 			lines = append(lines, line)

@@ -87,7 +87,8 @@ func happened(c plan.Change) string {
 	case c.Verb == plan.Associate && c.Old == nil:
 		return "stripped"
 	case c.Verb == plan.Associate:
-		return "given another route table"
+		property, _ := c.New.Associated()
+		return "given another " + property.Name()
 	case c.Verb == plan.Create:
 		return "route deleted"
 	case c.Verb == plan.Delete:

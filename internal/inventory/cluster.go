@@ -84,6 +84,8 @@ type Pool struct {
 	// MaxSurge is how many extra nodes an upgrade creates, such as 1 or 10%; "" if the document
 	// does not say.
 	MaxSurge string
+	// PublicIPs is set if each node has a public IP address.
+	PublicIPs bool
 	// DrainMinutes is how long an upgrade waits for a node's pods to leave, and SoakMinutes how
 	// long it waits between nodes; 0 if the document does not say.
 	DrainMinutes, SoakMinutes int
@@ -370,6 +372,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			Allocation   string `json:"podIPAllocationMode"`
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
+			PublicIPs    bool   `json:"enableNodePublicIP"`
 			machines
 			Size    string `json:"vmSize"`
 			Upgrade struct {
@@ -440,6 +443,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
 			Windows: strings.EqualFold(pool.OSType, "Windows"), Kind: pool.Type,
 			DrainMinutes: pool.Upgrade.Drain, SoakMinutes: pool.Upgrade.Soak, Size: pool.Size,
+			PublicIPs: pool.PublicIPs,
 		}
 		if pool.Autoscaling {
 			p.MaxCount = pool.MaxCount

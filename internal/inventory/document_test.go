@@ -147,10 +147,20 @@ func TestEditsChangeOneThing(t *testing.T) {
 		head + tail: head + strings.Replace(tail, "]}", `],"routeTable":{"id":"`+string(table)+
 			`"}}`, 1),
 	} {
-		got, err := SetRouteTable([]byte(before), table)
+		got, err := SetProperties([]byte(before), map[Property]arm.ID{PropertyTable: table})
 		if err != nil || string(got) != after {
 			t.Errorf("%v\n got %s\nwant %s", err, got, after)
 		}
+	}
+	// Several at once: a lost one is added, and one that is there is replaced.
+	nat, group := arm.ResourceID("s", "g", arm.TypeNATGateway, "nat"),
+		arm.ResourceID("s", "g", arm.TypeSecurityGroup, "nsg")
+	got, err := SetProperties([]byte(head+`"networkSecurityGroup":{"id":"/old"},`+tail),
+		map[Property]arm.ID{PropertyNAT: nat, PropertyGroup: group})
+	after := head + `"networkSecurityGroup":{"id":"` + string(group) + `"},` +
+		strings.Replace(tail, "]}", `],"natGateway":{"id":"`+string(nat)+`"}}`, 1)
+	if err != nil || string(got) != after {
+		t.Errorf("%v\n got %s\nwant %s", err, got, after)
 	}
 
 	raw := realTable(t)
@@ -201,8 +211,8 @@ func TestEditsChangeOneThing(t *testing.T) {
 func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	// Duplicate keys: readers take the last one, editors the first.
 	doubled := `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/x","properties":{},"properties":{"addressPrefix":"10.0.0.0/24"}}`
-	if out, err := SetRouteTable([]byte(doubled),
-		"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"); err == nil {
+	table := map[Property]arm.ID{PropertyTable: arm.ResourceID("s", "g", arm.TypeRouteTable, "rt")}
+	if out, err := SetProperties([]byte(doubled), table); err == nil {
 		t.Errorf("edited to %s", out)
 	}
 	doubled = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt","properties":{"routes":[]},"properties":{"routes":[{"name":"a","properties":{"addressPrefix":"10.0.0.0/8"}}]}}`
@@ -220,8 +230,7 @@ func TestEditsRefuseWhatTheyCannotDoSafely(t *testing.T) {
 	}
 	for _, properties := range []string{`}`, `,"properties":null}`} {
 		subnet := network + `virtualNetworks/v/subnets/x"` + properties
-		if out, err := SetRouteTable([]byte(subnet), arm.ResourceID("s", "g", arm.TypeRouteTable,
-			"rt")); err == nil {
+		if out, err := SetProperties([]byte(subnet), table); err == nil {
 			t.Errorf("edited to %s", out)
 		}
 	}

@@ -10,35 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 	"github.com/tidwall/sjson"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
-
-// SetRouteTable returns a copy of a subnet's document that is associated with the given table.
-// Every other byte is unchanged, because a subnet has no PATCH, and a PUT drops what it omits.
-//
-// It refuses a document without properties, which Azure never returns: a PUT would drop what it
-// does not show.
-func SetRouteTable(subnet []byte, table arm.ID) ([]byte, error) {
-	if !gjson.GetBytes(subnet, "properties").IsObject() {
-		return nil, errors.New("the document of the subnet cannot be edited safely: it has no " +
-			"properties")
-	}
-	out, err := sjson.SetBytes(subnet, "properties.routeTable", map[string]arm.ID{"id": table})
-	if err != nil {
-		return nil, fmt.Errorf("setting properties.routeTable: %w", err)
-	}
-	// A duplicate or unusually spelled key would be edited in one place and read in another.
-	s, err := DecodeSubnet(out)
-	if err != nil {
-		return nil, err
-	}
-	if !s.RouteTable.Equal(table) {
-		return nil, fmt.Errorf("the document of %s cannot be edited safely: it still names the "+
-			"table %q after the change", s.ID, s.RouteTable)
-	}
-	return out, nil
-}
 
 // SetRoutes returns a copy of a route table's document with the given routes, each as its Raw,
 // or new.

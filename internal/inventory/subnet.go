@@ -21,7 +21,10 @@ type Subnet struct {
 	// Delegations are the services it is delegated to, such as
 	// Microsoft.Network/applicationGateways.
 	Delegations []string
-	Used        int // the number of addresses in use that the document shows
+	// Private is set if the subnet has no default outbound access: nothing gives its machines
+	// egress but what is configured (default-outbound-access).
+	Private bool
+	Used    int // the number of addresses in use that the document shows
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways in it.
@@ -82,6 +85,7 @@ type subnetProperties struct {
 	RouteTable      *arm.Ref  `json:"routeTable"`
 	SecurityGroup   *arm.Ref  `json:"networkSecurityGroup"`
 	NATGateway      *arm.Ref  `json:"natGateway"`
+	DefaultOutbound *bool     `json:"defaultOutboundAccess"`
 	EndpointPolicy  []arm.Ref `json:"serviceEndpointPolicies"`
 	Delegations     []struct {
 		Properties struct {
@@ -105,6 +109,7 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		Prefixes:   arm.ParsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
 		RouteTable: p.RouteTable.Target(), SecurityGroup: p.SecurityGroup.Target(),
 		NATGateway:       p.NATGateway.Target(),
+		Private:          p.DefaultOutbound != nil && !*p.DefaultOutbound,
 		EndpointPolicies: refIDs(p.EndpointPolicy),
 		Used:             len(p.IPConfigurations),
 		Failed:           strings.EqualFold(p.State, "Failed"),

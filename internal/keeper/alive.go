@@ -24,11 +24,12 @@ const (
 
 // notGuarded says why a subnet must not get its table: the table does not exist; the cluster is
 // gone or being deleted, which starts with removing the table from the subnets; or the cluster has
-// left kubenet since its document was read. If AKS does not answer in time, IP configurations of
-// the cluster's nodes in a node subnet prove that the cluster exists.
+// left kubenet since its document was read, and the table was its own. If AKS does not answer in
+// time, IP configurations of the cluster's nodes in a node subnet prove that the cluster exists.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change,
 	subnet *inventory.Subnet) *finding.Finding {
-	name, table := change.Cluster, change.New.RouteTable
+	name := change.Cluster
+	property, value := change.New.Associated()
 	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
 		return config.Metadata.Name == name
 	})
@@ -41,8 +42,11 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	if oldest := time.Now().Add(-aliveTrusted); oldest.After(c.began) {
 		o.NotBefore = oldest
 	}
-	err := c.k.azure.Read(context.WithoutCancel(ctx), s, inventory.Wanted{Clusters: []arm.ID{id},
-		Tables: []arm.ID{table}}, o)
+	want := inventory.Wanted{Clusters: []arm.ID{id}}
+	if property == inventory.PropertyTable {
+		want.Tables = []arm.ID{value}
+	}
+	err := c.k.azure.Read(context.WithoutCancel(ctx), s, want, o)
 	left := func(format string, args ...any) *finding.Finding {
 		f := finding.New(finding.ClusterMissing, name, string(id), format, args...).
 			WithAdvice("remove %s from the config", name)
@@ -50,20 +54,21 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	}
 	cluster := s.Cluster(id)
 	switch {
-	case s.Unread[table.Key()].Absent:
-		f := finding.New(finding.TableMissing, name, string(table),
-			"route table %s does not exist: it is not put back on %s", table.Short(),
+	case s.Unread[value.Key()].Absent:
+		f := finding.New(finding.TableMissing, name, string(value),
+			"route table %s does not exist: it is not put back on %s", value.Short(),
 			subnet.ID.Short())
-		fix := plan.Remake(cmp.Or(cluster, seen.Cluster(id)), table, finding.CommandLine{})
+		fix := plan.Remake(cmp.Or(cluster, seen.Cluster(id)), value, finding.CommandLine{})
 		if fix == (finding.CommandLine{}) {
 			f = f.WithAdvice("create the table, or correct the config of %s", name)
 		}
 		f = f.WithFix("%s", fix)
 		return &f
 	case cluster != nil && cluster.Deleting:
-		return left("cluster %s is being deleted: the route table of %s is not put back",
-			id.Short(), subnet.ID.Short())
-	case cluster != nil && !plan.Routed(&c.configs[i], cluster) && ofNodes(seen, id, subnet.ID):
+		return left("cluster %s is being deleted: the %s of %s is not put back",
+			id.Short(), property.Name(), subnet.ID.Short())
+	case cluster != nil && c.hasLeft(&c.configs[i], cluster, change) &&
+		ofNodes(seen, id, subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
@@ -71,18 +76,32 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case cluster != nil:
 		return nil
 	case err == nil && s.Unread[id.Key()].Absent:
-		return left("cluster %s does not exist: the route table of %s is not put back", id.Short(),
-			subnet.ID.Short())
+		return left("cluster %s does not exist: the %s of %s is not put back", id.Short(),
+			property.Name(), subnet.ID.Short())
 	case hasNodes(seen, id, subnet):
 		return nil
 	}
 	f := finding.New(finding.AssociationLost, name, string(subnet.ID),
-		"%s has lost its route table %s, which is not put back: cluster %s could not be read "+
+		"%s has lost its %s %s, which is not put back: cluster %s could not be read "+
 			"(%s), and no "+
-			"subnet shows its nodes", subnet.ID.Short(), table.Short(), id.Short(),
-		s.Unread[id.Key()].Reason()).
-		WithFix("az network vnet subnet update --ids %s --route-table %s", subnet.ID, table)
+			"subnet shows its nodes", subnet.ID.Short(), property.Name(), value.Short(), id.Short(),
+		s.Unread[id.Key()].Reason()).About(change.Key().Route).WithFix("%s", plan.Attach(subnet.ID, property, value))
 	return &f
+}
+
+// hasLeft reports whether a cluster has left kubenet, and a change puts back what AKS then takes
+// off its subnets: its own route table.
+func (c *check) hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Cluster,
+	change plan.Change) bool {
+	property, value := change.New.Associated()
+	if property != inventory.PropertyTable || plan.Routed(config, cluster) {
+		return false
+	}
+	guarded := slices.ContainsFunc(config.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
+		return change.Resource.Equal(arm.ID(g.SubnetID)) && value.Equal(arm.ID(g.RouteTableID))
+	})
+	last := c.mem.clusters[cluster.ID.Key()].LastTable
+	return !guarded || plan.Released(config, cluster, last, value)
 }
 
 // ofNodes reports whether a subnet was read as one of the cluster's node subnets.

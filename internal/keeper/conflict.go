@@ -20,7 +20,7 @@ import (
 // once a change was undone conflictTimes within conflictSpan, it is made again only after a wait,
 // and a finding names the other writer:
 //
-//	a route table on a node subnet         30 seconds: pods cannot reach each other meanwhile
+//	anything on a node subnet              30 seconds: pods cannot reach each other meanwhile
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
 //	Virtual Network Manager undoes
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
@@ -42,7 +42,7 @@ func placeOf(c plan.Change) place {
 type conflict struct {
 	cluster string // ID.Key()
 	change  plan.Change
-	nodes   bool // it associates the route table with a node subnet
+	nodes   bool // it associates something with a node subnet
 	made    time.Time
 	undone  []span        // the last times
 	wait    time.Duration // 0: no conflict

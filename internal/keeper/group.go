@@ -225,7 +225,7 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		add(g.SubnetID)
-		add(g.RouteTableID)
+		add(g.RouteTableID) // no check writes NAT gateways or groups, so they are not shared
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)

@@ -160,12 +160,12 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 			fix = finding.Command("routekeeper pause end %s%s", change.Cluster, finding.Config())
 		}
 		code := finding.AssociationLost
-		if change.Old != nil && change.Old.RouteTable != "" {
+		if change.Old != nil {
 			code = finding.AssociationOther
 		}
 		f := finding.New(code, change.Cluster, string(change.Resource),
 			"%s: %s; it is not repaired while %s is paused", change.Resource.Short(), change.Why,
-			who).WithAdvice("this ends the pause")
+			who).About(change.Key().Route).WithAdvice("this ends the pause")
 		found = append(found, f.WithFix("%s", fix))
 	}
 	return found
@@ -206,8 +206,8 @@ func leftLost(c *check, changes []plan.Change,
 			continue
 		}
 		found = append(found, finding.New(finding.AssociationLost, change.Cluster,
-			string(change.Resource), "%s has lost its route table; the next check repairs it",
-			change.Resource.Short()).WithFix("routekeeper sync --cluster %s%s", change.Cluster,
+			string(change.Resource), "%s; the next check repairs it",
+			plan.Harm([]plan.Change{change})).About(change.Key().Route).WithFix("routekeeper sync --cluster %s%s", change.Cluster,
 			finding.Config()))
 	}
 	return found
@@ -290,7 +290,8 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 		told[key] = true
 		code, what := finding.WriteFailed, "is out of sync"
 		if change.Verb == plan.Associate {
-			code, what = finding.AssociationLost, "has lost its route table"
+			property, _ := change.New.Associated()
+			code, what = finding.AssociationLost, "has lost its "+property.Name()
 		}
 		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
 			"%s %s; its repair began at %s, and Azure has not finished it",

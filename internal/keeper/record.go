@@ -87,7 +87,8 @@ func observed(result Result, s *inventory.Snapshot,
 	for _, c := range result.Changes {
 		ids = append(ids, c.Resource)
 		if c.Verb == plan.Associate {
-			ids = append(ids, c.New.RouteTable)
+			_, value := c.New.Associated()
+			ids = append(ids, value)
 		} else {
 			ids = append(ids, sources(c.Resource)...)
 		}

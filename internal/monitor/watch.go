@@ -45,7 +45,10 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 			ids = append(ids, arm.ID(t.RouteTableID))
 		}
 		for _, g := range c.Spec.Guard.Subnets {
-			ids = append(ids, arm.ID(g.SubnetID).Parent(), arm.ID(g.RouteTableID))
+			ids = append(ids, arm.ID(g.SubnetID).Parent())
+			if g.RouteTableID != "" {
+				ids = append(ids, arm.ID(g.RouteTableID))
+			}
 		}
 		if c.Spec.RouteTableID != "" {
 			ids = append(ids, arm.ID(c.Spec.RouteTableID))

@@ -99,10 +99,11 @@ func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
 		switch {
 		case c.State != plan.Done:
 		case c.Verb == plan.Associate:
+			property, value := c.New.Associated()
 			events = append(events, Event{Kind: Repaired, At: at, Cluster: c.Cluster,
 				Resource: string(c.Resource), news: v1alpha1.NewsRepairs,
-				Text: fmt.Sprintf("%s has its route table %s again", c.Resource.Short(),
-					c.New.RouteTable.Short())})
+				Text: fmt.Sprintf("%s has its %s %s again", c.Resource.Short(),
+					property.Name(), value.Short())})
 		case c.Repair:
 			if restored[of]++; restored[of] == 1 {
 				events = append(events, Event{Kind: Repaired, At: at, Cluster: c.Cluster,

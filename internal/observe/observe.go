@@ -64,7 +64,9 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 			ids = append(ids, arm.ID(t.RouteTableID))
 		}
 		for _, g := range c.Spec.Guard.Subnets {
-			ids = append(ids, arm.ID(g.RouteTableID))
+			if g.RouteTableID != "" {
+				ids = append(ids, arm.ID(g.RouteTableID))
+			}
 		}
 	}
 	return Untried(s, ids)

@@ -47,31 +47,6 @@ const (
 	RoleCluster = "cluster" // the cluster's route table
 )
 
-// Subnet is a subnet with its route table.
-type Subnet struct {
-	ID       arm.ID         `json:"id"`
-	Role     string         `json:"role"`
-	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
-	Gateways []arm.ID       `json:"gateways,omitempty"` // the Application Gateways in it
-	// Table is the table on the subnet, Wanted the one that must be there; "" if there is none or
-	// it is not known.
-	Table  arm.ID `json:"routeTable,omitempty"`
-	Wanted arm.ID `json:"wantedRouteTable,omitempty"`
-	// State is one of Right, Lost, Other and Unknown.
-	State  string `json:"state"`
-	Unread string `json:"unread,omitempty"`
-}
-
-// The states of a subnet's association.
-const (
-	Right   = "right"
-	Lost    = "lost"  // the subnet has no table
-	Other   = "other" // the subnet has another table
-	Unknown = "unknown"
-	// Unknown is a subnet that was not read or needs no certain table, or a route that
-	// may or may not work.
-)
-
 // Table is a route table with all its routes: the cluster's and unmanaged ones.
 type Table struct {
 	ID     arm.ID  `json:"id"`
@@ -131,9 +106,25 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 			c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, subnet, RoleNodes, wanted))
 		}
 	}
+	last := s.Memory.Of(id).LastTable
 	for _, g := range config.Spec.Guard.Subnets {
-		c.Subnets = append(c.Subnets, subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded,
-			arm.ID(g.RouteTableID)))
+		wanted := arm.ID(g.RouteTableID)
+		if cluster := s.Cluster(id); cluster != nil && wanted != "" &&
+			plan.Released(config, cluster, last, wanted) {
+			wanted = ""
+		}
+		subnet := subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded, wanted)
+		subnet.addProperties(s.Snapshot, g)
+		if nodes := c.subnet(subnet.ID); nodes != nil && (wanted == "" || nodes.Wanted == "" ||
+			wanted.Equal(nodes.Wanted)) { // of the cluster's nodes, too
+			subnet.Role = nodes.Role
+			if wanted == "" {
+				subnet.Wanted, subnet.State = nodes.Wanted, nodes.State
+			}
+			*nodes = subnet
+			continue
+		}
+		c.Subnets = append(c.Subnets, subnet)
 	}
 	c.onTargets(s, config)
 	c.addTables(s, config, own, all, taken)
@@ -145,51 +136,6 @@ func reasonOf(s *inventory.Snapshot, id arm.ID) string {
 		return u.Reason()
 	}
 	return ""
-}
-
-func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subnet {
-	out := Subnet{ID: id, Role: role, Wanted: wanted, State: Unknown, Unread: reasonOf(s, id)}
-	subnet := s.Subnet(id)
-	if subnet == nil {
-		return out
-	}
-	out.ID, out.Prefixes, out.Gateways = subnet.ID, subnet.Prefixes, subnet.Gateways
-	out.Table, out.Unread = subnet.RouteTable, ""
-	switch {
-	case wanted == "":
-	case subnet.RouteTable.Equal(wanted):
-		out.State = Right
-	case subnet.RouteTable == "":
-		out.State = Lost
-	default:
-		out.State = Other
-	}
-	return out
-}
-
-// onTargets adds the subnets that the targets are on.
-func (c *Cluster) onTargets(s plan.Facts, config *v1alpha1.ClusterRoutes) {
-	for _, t := range config.Spec.Targets {
-		table := s.Table(arm.ID(t.RouteTableID))
-		if table == nil {
-			continue
-		}
-		for _, id := range table.Subnets {
-			if c.subnet(id) == nil && (s.Subnet(id) == nil ||
-				s.Subnet(id).RouteTable.Equal(table.ID)) {
-				subnet := subnetOf(s.Snapshot, id, RoleTarget, "")
-				subnet.Table = table.ID
-				c.Subnets = append(c.Subnets, subnet)
-			}
-		}
-	}
-}
-
-func (c *Cluster) subnet(id arm.ID) *Subnet {
-	if i := slices.IndexFunc(c.Subnets, func(s Subnet) bool { return s.ID.Equal(id) }); i >= 0 {
-		return &c.Subnets[i]
-	}
-	return nil
 }
 
 // addTables adds the cluster's route table and its targets.
@@ -400,6 +346,11 @@ func (c Cluster) Broken() int {
 	for _, s := range c.Subnets {
 		if s.State == Lost || s.State == Other {
 			n++
+		}
+		for _, p := range s.Properties {
+			if p.State == Lost || p.State == Other {
+				n++
+			}
 		}
 	}
 	return n

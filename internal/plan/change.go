@@ -13,7 +13,8 @@ import (
 // Verb is what a Change does.
 type Verb string
 
-// A route is created, updated or deleted in a table; a subnet is associated with a table.
+// A route is created, updated or deleted in a table; a subnet is associated with a table, a NAT
+// gateway or a network security group.
 const (
 	Create    Verb = "create"
 	Update    Verb = "update"
@@ -42,30 +43,64 @@ type Change struct {
 
 // ChangeKey identifies a change, whatever its values: what it does to which route or subnet.
 type ChangeKey struct {
-	Resource, Route string // ID.Key(), and the name in lower case
+	// ID.Key(), and the name in lower case. For an association, the property, or "" for the table.
+	Resource, Route string
 	Verb            Verb
 }
 
 // Key returns the key of a change. Azure ignores case in names.
 func (c Change) Key() ChangeKey {
-	return ChangeKey{c.Resource.Key(), strings.ToLower(c.Route), c.Verb}
+	key := ChangeKey{c.Resource.Key(), strings.ToLower(c.Route), c.Verb}
+	if p, _ := c.New.Associated(); p != "" && p != inventory.PropertyTable {
+		key.Route = string(p)
+	}
+	return key
 }
 
-// Value is one side of a Change: a route's fields, or the associated table.
+// Value is one side of a Change: a route's fields, or what is associated with the subnet.
 type Value struct {
 	AddressPrefix    string `json:"addressPrefix,omitempty"`
 	NextHopType      string `json:"nextHopType,omitempty"`
 	NextHopIPAddress string `json:"nextHopIpAddress,omitempty"`
 	RouteTable       arm.ID `json:"routeTable,omitempty"`
+	NATGateway       arm.ID `json:"natGateway,omitempty"`
+	SecurityGroup    arm.ID `json:"networkSecurityGroup,omitempty"`
 }
 
-// String writes the value for a log: 10.244.0.0/24 to 10.240.0.4, the table's ID, or nothing.
+func associated(p inventory.Property, id arm.ID) *Value {
+	switch p {
+	case inventory.PropertyNAT:
+		return &Value{NATGateway: id}
+	case inventory.PropertyGroup:
+		return &Value{SecurityGroup: id}
+	case inventory.PropertyTable:
+	}
+	return &Value{RouteTable: id}
+}
+
+// Associated returns the property of an association and its value; "" for a route or nil.
+func (v *Value) Associated() (inventory.Property, arm.ID) {
+	switch {
+	case v == nil:
+	case v.RouteTable != "":
+		return inventory.PropertyTable, v.RouteTable
+	case v.NATGateway != "":
+		return inventory.PropertyNAT, v.NATGateway
+	case v.SecurityGroup != "":
+		return inventory.PropertyGroup, v.SecurityGroup
+	}
+	return "", ""
+}
+
+// String writes the value for a log: 10.244.0.0/24 to 10.240.0.4, the ID of what is associated, or
+// nothing.
 func (v *Value) String() string {
+	_, id := v.Associated()
 	switch {
 	case v == nil:
 		return ""
-	case v.RouteTable != "":
-		return string(v.RouteTable)
+	case id != "":
+		return string(id)
 	case v.NextHopIPAddress != "":
 		return v.AddressPrefix + " to " + v.NextHopIPAddress
 	}
@@ -127,7 +162,8 @@ func (c Change) seenAs(r *inventory.Route) bool {
 
 // SeenInSubnet reports whether an association is in place on a subnet.
 func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
-	return c.Verb == Associate && subnet.RouteTable.Equal(c.New.RouteTable)
+	p, id := c.New.Associated()
+	return c.Verb == Associate && subnet.Has(p).Equal(id)
 }
 
 // sortChanges orders by resource, then by prefix, then by name.

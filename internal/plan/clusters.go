@@ -55,6 +55,9 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		v.cluster = v.cluster.Left()
 	}
 	if !Routed(v.config, v.cluster) {
+		if len(v.config.Spec.Targets) == 0 && len(v.config.Spec.Guard.Subnets) > 0 {
+			return false // it has no pod routes, and the config wants none: its subnets are guarded
+		}
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+
 				"route table", id.Short(), v.cluster.PluginName())

@@ -11,12 +11,13 @@ type State struct {
 	Tables       []Table
 }
 
-// Association is a subnet that should have a table.
+// Association is a property that a subnet should have.
 type Association struct {
-	Cluster string
-	Subnet  arm.ID
-	Table   arm.ID
-	Why     string
+	Cluster  string
+	Subnet   arm.ID
+	Property inventory.Property
+	Value    arm.ID
+	Why      string
 }
 
 // Table is a target with the routes it should have: the unmanaged routes, unchanged, and the
@@ -40,12 +41,13 @@ func (s State) Table(id arm.ID) *Table {
 	return nil
 }
 
-// Association returns the desired table of a subnet, or "".
-func (s State) Association(subnet arm.ID) arm.ID {
+// Properties returns the desired properties of a subnet.
+func (s State) Properties(subnet arm.ID) map[inventory.Property]arm.ID {
+	values := map[inventory.Property]arm.ID{}
 	for _, a := range s.Associations {
 		if a.Subnet.Equal(subnet) {
-			return a.Table
+			values[a.Property] = a.Value
 		}
 	}
-	return ""
+	return values
 }

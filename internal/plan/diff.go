@@ -27,13 +27,14 @@ func Diff(s *inventory.Snapshot, desired State) []Change {
 }
 
 func diffSubnet(subnet *inventory.Subnet, a Association) []Change {
-	if subnet.RouteTable.Equal(a.Table) {
+	has := subnet.Has(a.Property)
+	if has.Equal(a.Value) {
 		return nil
 	}
 	c := Change{Verb: Associate, Resource: subnet.ID, Cluster: a.Cluster,
-		New: &Value{RouteTable: a.Table}, Why: a.Why}
-	if subnet.RouteTable != "" {
-		c.Old = &Value{RouteTable: subnet.RouteTable}
+		New: associated(a.Property, a.Value), Why: a.Why}
+	if has != "" {
+		c.Old = associated(a.Property, has)
 	}
 	return []Change{c}
 }

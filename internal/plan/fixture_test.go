@@ -241,11 +241,11 @@ func changes(p Plan) string {
 			line += " " + short(c.Route)
 		}
 		for _, v := range []*Value{c.Old, c.New} {
-			switch {
+			switch _, id := v.Associated(); {
 			case v == nil:
 				line += " -"
-			case v.RouteTable != "":
-				line += " " + v.RouteTable.Short()
+			case id != "":
+				line += " " + id.Short()
 			default:
 				line += " " + v.AddressPrefix + ">" + v.NextHopIPAddress
 			}

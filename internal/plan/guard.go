@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -10,14 +11,35 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// request is the route table that one config requires on one subnet.
+// How it works: each config requires properties of subnets: the cluster's route table on its node
+// subnets, as long as it uses kubenet, and what spec.guard.subnets names, whatever the cluster's
+// network plugin. A property that is lost is restored. One that another writer replaced is reported
+// or restored, as the config says.
+
+// request is what one config requires a subnet to have.
 type request struct {
-	v      *clusterState
-	subnet arm.ID
-	table  arm.ID
-	what   string // node subnet, guarded subnet
+	v        *clusterState
+	subnet   arm.ID
+	property inventory.Property
+	value    arm.ID
+	what     string // node subnet, guarded subnet
 	// sure is set if more than a past association identifies the table.
 	sure bool
+}
+
+// ofAKS reports whether AKS made the network of a guarded subnet. A user must not change the groups
+// on its subnets (aks/support-policies), so the guard only watches them. The node subnets' own
+// table is another matter: the cluster needs it.
+func (r request) ofAKS() bool {
+	return r.what != "node subnet" && r.v.cluster != nil &&
+		r.subnet.Group().Equal(r.v.cluster.NodeGroup())
+}
+
+// about compares requests by what they are about.
+func (r request) about(o request) int {
+	return cmp.Or(strings.Compare(r.subnet.Key(), o.subnet.Key()),
+		cmp.Compare(slices.Index(inventory.Properties, r.property),
+			slices.Index(inventory.Properties, o.property)))
 }
 
 // makeRequests collects the associations that the configs require, possible or not.
@@ -29,18 +51,49 @@ func (p *Planner) makeRequests() {
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
 			for _, id := range v.subnets {
-				p.requests = append(p.requests, request{v, id, v.source, "node subnet", v.proven ||
-					v.config.Spec.RouteTableID != ""})
+				p.requests = append(p.requests, request{v, id, inventory.PropertyTable, v.source,
+					"node subnet", v.proven || v.config.Spec.RouteTableID != ""})
 			}
 		}
 		for _, g := range spec.Subnets {
-			p.requests = append(p.requests, request{v, arm.ID(g.SubnetID), arm.ID(g.RouteTableID),
-				"guarded subnet", true})
+			for _, property := range inventory.Properties {
+				if value := GuardedValue(g, property); value != "" && !p.released(v, value) {
+					p.requests = append(p.requests, request{v, arm.ID(g.SubnetID), property, value,
+						"guarded subnet", true})
+				}
+			}
 		}
 	}
-	slices.SortStableFunc(p.requests, func(a, b request) int {
-		return strings.Compare(a.subnet.Key(), b.subnet.Key())
-	})
+	slices.SortStableFunc(p.requests, request.about)
+}
+
+// GuardedValue is what a guarded subnet must have, or "".
+func GuardedValue(g v1alpha1.GuardedSubnet, property inventory.Property) arm.ID {
+	return arm.ID(map[inventory.Property]string{inventory.PropertyTable: g.RouteTableID,
+		inventory.PropertyNAT:   g.NATGatewayID,
+		inventory.PropertyGroup: g.NetworkSecurityGroupID}[property])
+}
+
+// modeOf is what a guard does about a property.
+func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
+	if property == inventory.PropertyGroup {
+		return g.OfGroups()
+	}
+	return g.Mode
+}
+
+// released reports whether a table was the cluster's own while it used kubenet: AKS takes it off
+// the subnets when the cluster leaves kubenet, so the guard of it ends then.
+func (p *Planner) released(v *clusterState, table arm.ID) bool {
+	return v.cluster != nil && Released(v.config, v.cluster,
+		p.s.Memory.Of(v.cluster.ID).LastTable, table)
+}
+
+// Released reports whether a cluster that does not use kubenet had a route table as its own while
+// it did. Last is its table as remembered.
+func Released(c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last, table arm.ID) bool {
+	return !cluster.Kubenet() && (table.Equal(last) || table.Equal(arm.ID(c.Spec.RouteTableID)) ||
+		inventory.IsManagedTable(table))
 }
 
 // elsewhere reports whether a table is known as the route table of another configured cluster, even
@@ -64,24 +117,24 @@ func (p *Planner) gone(v *clusterState) bool {
 	return cluster.Absent
 }
 
-// associations returns the associations to make. It makes none for a subnet on which two configs
-// require different tables: each would replace the other's table forever.
+// associations returns the associations to make. It makes none for a property for which two configs
+// require different values: each would replace the other's forever.
 func (w *planning) associations(wishes []request,
 	read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
 	for start := 0; start < len(wishes); {
 		first, end := wishes[start], start+1
 		var against *request
-		for ; end < len(wishes) && wishes[end].subnet.Equal(first.subnet); end++ {
-			if !wishes[end].table.Equal(first.table) {
+		for ; end < len(wishes) && wishes[end].about(first) == 0; end++ {
+			if !wishes[end].value.Equal(first.value) {
 				against = &wishes[end]
 			}
 		}
 		if against != nil {
 			w.add(finding.New(finding.AssociationOther, first.v.name, string(first.subnet),
-				"two configs require different route tables on subnet %s, so neither is set: %s "+
-					"of %s and %s of %s",
-				first.subnet.Short(), first.table.Short(), first.v.name, against.table.Short(),
+				"two configs require different %ss on subnet %s, so neither is set: %s "+
+					"of %s and %s of %s", first.property.Name(),
+				first.subnet.Short(), first.value.Short(), first.v.name, against.value.Short(),
 				against.v.name).
 				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
 		} else if a := w.guardSubnet(first, read(first.subnet)); a != nil {
@@ -92,19 +145,9 @@ func (w *planning) associations(wishes []request,
 	return out
 }
 
-// guardSubnet decides what to do about one subnet.
+// guardSubnet decides what to do about one property of a subnet.
 func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Association {
-	// A lost association needs only the table's ID: Azure refuses a table that does not exist.
-	known := w.s.Table(wish.table) != nil || subnet != nil && subnet.RouteTable == "" &&
-		!w.s.Unread[wish.table.Key()].Absent
-	if !known {
-		if wish.what != "node subnet" { // readSource reports the cluster's route table
-			w.reportUnread(wish.v.gone(wish.table, w.add), wish.v.config, wish.table,
-				finding.TableMissing,
-				"route table %s, which subnet "+wish.subnet.Short()+" should have,",
-				orRemake(wish.v.cluster, wish.table,
-					"create the table, or correct spec.guard.subnets of "+wish.v.name))
-		}
+	if wish.property == inventory.PropertyTable && !w.tableKnown(wish, subnet) {
 		return nil
 	}
 	if subnet == nil {
@@ -112,39 +155,81 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 			advise("correct spec.guard.subnets of "+wish.v.name))
 		return nil
 	}
-	if table := w.s.Table(wish.table); table != nil {
-		wish.table = table.ID // in its original spelling
+	if table := w.s.Table(wish.value); table != nil {
+		wish.value = table.ID // in its original spelling
 	}
-	if subnet.RouteTable.Equal(wish.table) {
+	has := subnet.Has(wish.property)
+	if has.Equal(wish.value) {
 		if subnet.Failed {
 			w.add(unsettled(wish.v.name, subnet.ID,
 				finding.Command("az network vnet subnet update --ids %s", subnet.ID)))
 		}
 		return nil
 	}
-	spec := wish.v.config.Spec.Guard
-	fix := finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet.ID,
-		wish.table)
-	lost := subnet.RouteTable == ""
+	spec, words := wish.v.config.Spec.Guard, wish.property.Name()
+	watched := wish.ofAKS()
+	enforced := modeOf(spec, wish.property) == v1alpha1.GuardEnforce && !watched
+	add := func(f finding.Finding) {
+		if wish.property != inventory.PropertyTable {
+			f = f.About(string(wish.property)) // a subnet can lack several
+		}
+		if watched {
+			f = f.With("AKS made this network and may change it, so what it lost is only reported")
+		}
+		w.add(f)
+	}
+	fix := Attach(subnet.ID, wish.property, wish.value)
+	put := func(why string) *Association {
+		return &Association{wish.v.name, subnet.ID, wish.property, wish.value, wish.what + why}
+	}
 	switch {
-	case lost && spec.Mode == v1alpha1.GuardEnforce:
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what +
-			" has lost its route table"}
-	case lost:
-		w.add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
-			"%s %s has lost its route table %s",
-			wish.what, subnet.ID.Short(), wish.table.Short()).WithFix("%s", fix))
-	case spec.Mode == v1alpha1.GuardEnforce && spec.OnOtherTable == v1alpha1.OtherTableReplace &&
-		(wish.sure || w.s.Table(subnet.RouteTable) != nil) &&
-		!w.elsewhere(subnet.RouteTable, wish.v):
-		return &Association{wish.v.name, subnet.ID, wish.table, wish.what + " has the table " +
-			subnet.RouteTable.Short() + " in place of its own"}
+	case has == "" && enforced:
+		return put(" has lost its " + words)
+	case has == "":
+		add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
+			"%s %s has lost its %s %s", wish.what, subnet.ID.Short(), words,
+			wish.value.Short()).WithFix("%s", fix))
+	case enforced && spec.OnOtherTable == v1alpha1.OtherTableReplace &&
+		(wish.sure || w.s.Table(has) != nil) && !w.elsewhere(has, wish.v):
+		return put(" has the " + wish.property.Noun() + " " + has.Short() +
+			" in place of its own")
 	default:
-		w.add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID),
-			"%s %s has the route table %s instead of %s",
-			wish.what, subnet.ID.Short(), subnet.RouteTable.Short(), wish.table.Short()).
-			With("present: "+string(subnet.RouteTable), "expected: "+
-				string(wish.table)).WithFix("%s", fix))
+		add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID),
+			"%s %s has the %s %s instead of %s",
+			wish.what, subnet.ID.Short(), words, has.Short(), wish.value.Short()).
+			With("present: "+string(has), "expected: "+string(wish.value)).WithFix("%s", fix))
 	}
 	return nil
+}
+
+// tableKnown reports whether a table can be put on a subnet, or is on it, and reports one that does
+// not exist. A lost association needs only the table's ID: Azure refuses a table that does not
+// exist.
+func (w *planning) tableKnown(wish request, subnet *inventory.Subnet) bool {
+	if w.s.Table(wish.value) != nil || subnet != nil && subnet.RouteTable == "" &&
+		!w.s.Unread[wish.value.Key()].Absent {
+		return true
+	}
+	if wish.what != "node subnet" { // readSource reports the cluster's route table
+		w.reportUnread(wish.v.gone(wish.value, w.add), wish.v.config, wish.value,
+			finding.TableMissing,
+			"route table %s, which subnet "+wish.subnet.Short()+" should have,",
+			orRemake(wish.v.cluster, wish.value,
+				"create the table, or correct spec.guard.subnets of "+wish.v.name))
+	}
+	return false
+}
+
+// Attach is the command that gives a subnet a property.
+func Attach(subnet arm.ID, property inventory.Property, value arm.ID) finding.CommandLine {
+	switch property {
+	case inventory.PropertyNAT:
+		return finding.Command("az network vnet subnet update --ids %s --nat-gateway %s", subnet,
+			value)
+	case inventory.PropertyGroup:
+		return finding.Command(
+			"az network vnet subnet update --ids %s --network-security-group %s", subnet, value)
+	case inventory.PropertyTable:
+	}
+	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, value)
 }

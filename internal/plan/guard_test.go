@@ -73,6 +73,107 @@ func TestGuardFurtherSubnets(t *testing.T) {
 	w.expect("", "subnet-missing")
 }
 
+const (
+	inRG  = "/subscriptions/" + sub + "/resourceGroups/rg/providers/"
+	nat   = arm.ID(inRG + arm.TypeNATGateway + "/nat")
+	other = arm.ID(inRG + arm.TypeNATGateway + "/nat2")
+	group = arm.ID(inRG + arm.TypeSecurityGroup + "/nsg")
+)
+
+// has gives a subnet other properties than its table.
+func (w *world) has(id, nat, group arm.ID) *world {
+	subnet := *w.s.Subnet(id)
+	subnet.NATGateway, subnet.SecurityGroup = nat, group
+	w.s.Subnets[id.Key()] = &subnet
+	return w
+}
+
+// guarded is a cluster of Azure CNI Overlay behind a firewall, with a config that guards its
+// subnet.
+func guarded(t testing.TB) *world {
+	w := quiet(t)
+	cluster := w.s.Clusters[clusterA.Key()]
+	cluster.Plugin, cluster.PluginMode = "azure", "overlay"
+	w.table(hub).subnet(nodesA, "10.240.0.0/24", hub).has(nodesA, nat, group)
+	w.configs[0].Spec.RouteTableID = ""
+	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(nodesA),
+		RouteTableID: string(hub), NATGatewayID: string(nat),
+		NetworkSecurityGroupID: string(group)}}
+	return w
+}
+
+// TestGuardProperties: a subnet of any cluster keeps its table, NAT gateway and security group.
+func TestGuardProperties(t *testing.T) {
+	w := guarded(t)
+	w.expect("", "")
+
+	w.subnet(nodesA, "10.240.0.0/24", "") // everything is lost
+	w.expect("associate vnet/shop-nodes - hub-rt\nassociate vnet/shop-nodes - nat",
+		"association-lost")
+	w.configs[0].Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+	p := w.expect("associate vnet/shop-nodes - hub-rt\nassociate vnet/shop-nodes - nat\n"+
+		"associate vnet/shop-nodes - nsg", "")
+	if keys := map[ChangeKey]bool{p.Changes[0].Key(): true, p.Changes[1].Key(): true,
+		p.Changes[2].Key(): true}; len(keys) != 3 {
+		t.Errorf("the changes have the same key: %v", keys)
+	}
+	if got := p.Desired.Properties(nodesA); len(got) != 3 || got[inventory.PropertyNAT] != nat {
+		t.Errorf("desired %v", got)
+	}
+	w.configs[0].Spec.Guard.Mode = v1alpha1.GuardObserve // says less than securityGroups
+	p = w.expect("", "association-lost\nassociation-lost\nassociation-lost")
+	for _, option := range []string{"--route-table ", "--nat-gateway ",
+		"--network-security-group "} {
+		fixes := ""
+		for _, f := range p.Findings {
+			fixes += f.Fix
+		}
+		if !strings.Contains(fixes, option) {
+			t.Errorf("no finding says %s: %s", option, fixes)
+		}
+	}
+
+	w = guarded(t)
+	w.has(nodesA, other, group)
+	p = w.expect("", "association-other-table")
+	if !strings.Contains(p.Findings[0].Message, "has the NAT gateway nat2 instead of nat") {
+		t.Error(p.Findings[0].Message)
+	}
+	w.configs[0].Spec.Guard.OnOtherTable = v1alpha1.OtherTableReplace
+	p = w.expect("associate vnet/shop-nodes nat2 nat", "")
+	if seen := w.s.Subnet(nodesA); p.Changes[0].SeenInSubnet(seen) ||
+		!p.Changes[0].SeenInSubnet(w.has(nodesA, nat, group).s.Subnet(nodesA)) {
+		t.Error("the change is seen before it is made, or not afterwards")
+	}
+}
+
+// TestGuardManagedNetwork: what AKS made is only watched.
+func TestGuardManagedNetwork(t *testing.T) {
+	w := guarded(t)
+	id := arm.ID(string(w.s.Clusters[clusterA.Key()].NodeGroup()) +
+		"/providers/Microsoft.Network/virtualNetworks/aks-vnet/subnets/aks-subnet")
+	w.subnet(id, "10.224.0.0/16", "")
+	w.configs[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(id),
+		NATGatewayID: string(nat)}}
+	p := w.expect("", "association-lost")
+	if len(p.Findings[0].Evidence) == 0 {
+		t.Errorf("the finding does not say why: %+v", p.Findings[0])
+	}
+}
+
+// TestGuardAfterKubenet: AKS takes the table off the subnets when a cluster leaves kubenet. The
+// guard of it ends then, and stays for everything else.
+func TestGuardAfterKubenet(t *testing.T) {
+	w := guarded(t)
+	w.configs[0].Spec.Guard.Subnets[0].RouteTableID = string(tableA)
+	w.remembered(clusterA).LastTable = tableA
+	w.subnet(nodesA, "10.240.0.0/24", "")
+	w.expect("associate vnet/shop-nodes - nat", "association-lost")
+	w.s.Clusters[clusterA.Key()].Plugin = "kubenet"
+	w.expect("associate vnet/shop-nodes - shop-rt\nassociate vnet/shop-nodes - nat",
+		"association-lost")
+}
+
 func TestGuardDisagreement(t *testing.T) {
 	w := quiet(t)
 	w.config("play", clusterB)

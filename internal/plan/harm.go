@@ -13,8 +13,9 @@ func Harm(changes []Change) string {
 		if strings.Contains(changes[0].Why, "subnet ") {
 			return strings.Replace(changes[0].Why, "subnet ", "subnet "+id.Short()+" ", 1)
 		}
-		return "subnet " + id.Short() + " does not have the route table " +
-			changes[0].New.RouteTable.Short()
+		property, value := changes[0].New.Associated()
+		return "subnet " + id.Short() + " does not have the " + property.Name() + " " +
+			value.Short()
 	}
 	counts := map[Verb]int{}
 	for _, c := range changes {

@@ -25,6 +25,7 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 		if spec.Guard.Mode == v1alpha1.GuardObserve {
 			spec.Guard.Mode = v1alpha1.GuardEnforce
 		}
+		spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
 		spec.Targets = slices.Clone(spec.Targets)
 		for j := range spec.Targets {
 			if t := &spec.Targets[j]; t.Policy == v1alpha1.PolicyObserve {
@@ -37,7 +38,10 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 
 // observes reports whether a config says Observe anywhere.
 func observes(c v1alpha1.ClusterRoutes) bool {
+	guardsGroup := func(g v1alpha1.GuardedSubnet) bool { return g.NetworkSecurityGroupID != "" }
 	return c.Spec.Guard.Mode == v1alpha1.GuardObserve ||
+		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve &&
+			slices.ContainsFunc(c.Spec.Guard.Subnets, guardsGroup) ||
 		slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
 			return t.Policy == v1alpha1.PolicyObserve
 		})

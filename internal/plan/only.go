@@ -19,9 +19,9 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 		case !chosen(c):
 		case c.Verb == Associate:
 			changes = append(changes, c)
-			state.Associations = append(state.Associations,
-				Association{Cluster: c.Cluster, Subnet: c.Resource, Table: c.New.RouteTable,
-					Why: c.Why})
+			p, id := c.New.Associated()
+			state.Associations = append(state.Associations, Association{Cluster: c.Cluster,
+				Subnet: c.Resource, Property: p, Value: id, Why: c.Why})
 		case routes[c.Resource.Key()] == nil:
 			routes[c.Resource.Key()] = map[string]bool{strings.ToLower(c.Route): true}
 		default:

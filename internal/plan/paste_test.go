@@ -40,6 +40,11 @@ func TestPastedSubnets(t *testing.T) {
 	w.s.Unread[group.Key()] = inventory.Unread{ID: group, Absent: true}
 	w.expect("", "subnet-missing")
 
+	w = guarded(t) // what a subnet lacks
+	w.subnet(nodesA, "10.240.0.0/24", "")
+	w.configs[0].Spec.Guard.Mode = v1alpha1.GuardObserve
+	w.expect("", "association-lost\nassociation-lost\nassociation-lost")
+
 	w = shop(t)
 	w.s.Table(gateway).Failed = true
 	w.subnet(gatewayIn, "10.240.9.0/24", gateway)

@@ -132,7 +132,7 @@ func (p *Planner) Repairs() Plan {
 	w := p.planning()
 	state := State{}
 	for _, a := range w.associations(p.requests, p.s.Subnet) {
-		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.RouteTable == "" {
+		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.Has(a.Property) == "" {
 			state.Associations = append(state.Associations, a)
 		}
 	}

@@ -158,7 +158,7 @@ func TestProperties(t *testing.T) {
 			w.s.Tables[desired.ID.Key()] = table
 		}
 		for _, a := range p.Desired.Associations {
-			w.subnet(a.Subnet, w.s.Subnet(a.Subnet).Prefixes[0].String(), a.Table)
+			w.subnet(a.Subnet, w.s.Subnet(a.Subnet).Prefixes[0].String(), a.Value)
 		}
 		if again := Make(w.s, w.configs); len(again.Changes) > 0 {
 			t.Fatalf("planning again gives more:\n%s\nfirst:\n%s", changes(again), changes(p))

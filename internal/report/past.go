@@ -315,7 +315,8 @@ func (p Past) diff(style Style) (lines []string) {
 		}
 		what := plain(c.Route)
 		if c.Verb == plan.Associate {
-			what = "route table"
+			property, _ := c.New.Associated()
+			what = property.Name()
 		}
 		if c.Old != nil {
 			lines = append(lines, "  "+style.Red("- "+what+"  "+orNothing(c.Old)))

@@ -197,11 +197,12 @@ func describe(c plan.Change) (what, way string) {
 
 func describeRaw(c plan.Change) (what, way string) {
 	if c.Verb == plan.Associate {
-		old := "no table"
-		if c.Old != nil {
-			old = c.Old.RouteTable.Short()
+		property, value := c.New.Associated()
+		old := "no " + property.Noun()
+		if _, had := c.Old.Associated(); had != "" {
+			old = had.Short()
 		}
-		return "route table", old + " -> " + c.New.RouteTable.Short()
+		return property.Name(), old + " -> " + value.Short()
 	}
 	switch {
 	case c.Old == nil:

@@ -193,13 +193,14 @@ func leads(c picture.Cluster, table *inventory.RouteTable) bool {
 	return false
 }
 
-// Egress is a subnet whose packets to other networks do not take the declared next hop: that of a
-// route in the table that must be on the subnet.
+// Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
+// a route in the table that must be on the subnet, or its NAT gateway.
 type Egress struct {
 	Subnet arm.ID `json:"subnet"`
-	// To and Declared are the route's; Takes is the route that the packets take.
+	// To is the route's destination. Declared is its next hop, or NAT gateway NAME. Takes is what
+	// the packets take.
 	To       netip.Prefix `json:"to"`
-	Declared netip.Addr   `json:"declared"`
+	Declared string       `json:"declared"`
 	Takes    string       `json:"takes"`
 	Dropped  bool         `json:"dropped"`
 }
@@ -210,10 +211,15 @@ var outside = map[netip.Prefix]netip.Addr{
 	netip.MustParsePrefix("::/0"):      netip.MustParseAddr("2001:db8:ffff:ffff::1"),
 }
 
-// egress compares the ways of packets to other networks, in subnets that have another table than
-// they must have: one way for each subnet and next hop.
+// egress compares the ways of packets to other networks, in subnets that do not have what they must
+// have: one way for each subnet and next hop.
 func (t *tracing) egress(c picture.Cluster) (out []Egress) {
+	cluster := t.s.Cluster(c.ID)
+	if cluster == nil {
+		return nil
+	}
 	for _, s := range c.Subnets {
+		out = append(out, t.pastGateway(s, cluster)...)
 		wanted := t.s.Table(s.Wanted)
 		if wanted == nil || s.State != picture.Lost && s.State != picture.Other {
 			continue
@@ -226,7 +232,7 @@ func (t *tracing) egress(c picture.Cluster) (out []Egress) {
 			to, all := outside[r.Prefix]
 			if !r.Prefix.IsValid() || !r.Hop.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
 				slices.ContainsFunc(out, func(e Egress) bool {
-					return e.Subnet.Equal(s.ID) && e.Declared == r.Hop
+					return e.Subnet.Equal(s.ID) && e.Declared == r.Hop.String()
 				}) {
 				continue
 			}
@@ -237,14 +243,49 @@ func (t *tracing) egress(c picture.Cluster) (out []Egress) {
 			if found && takes.Hop == r.Hop {
 				continue
 			}
-			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop, Takes: "none", Dropped: true}
-			if found {
+			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
+				Dropped: true}
+			switch {
+			case !found:
+			case all && takes.HopType == trace.HopInternet && nodesAre(s):
+				by := trace.Exit(t.s.Subnet(s.ID), cluster)
+				e.Takes, e.Dropped = by, by == ""
+			default:
 				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone
 			}
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// nodesAre reports whether a subnet has nodes of the cluster, whose packets Exit is about.
+func nodesAre(s picture.Subnet) bool { return s.Role == picture.RoleNodes }
+
+// pastGateway is the egress of a subnet that does not have its NAT gateway, unless a route leads
+// its packets elsewhere: routes come before NAT gateways.
+func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Egress {
+	i := slices.IndexFunc(s.Properties, func(p picture.Property) bool {
+		return p.Property == inventory.PropertyNAT
+	})
+	if i < 0 || !nodesAre(s) || s.Properties[i].State != picture.Lost &&
+		s.Properties[i].State != picture.Other {
+		return nil
+	}
+	table := t.s.Table(s.Wanted)
+	routes, err := trace.Effective(t.s, s.ID, nil)
+	if err != nil || table != nil && len(table.Default()) > 0 {
+		return nil
+	}
+	for prefix, to := range outside {
+		if takes, found := routes.Lookup(to); prefix.Addr().Is4() && found &&
+			takes.HopType == trace.HopInternet {
+			by := trace.Exit(t.s.Subnet(s.ID), cluster)
+			return []Egress{{Subnet: s.ID, To: prefix, Takes: by, Dropped: by == "",
+				Declared: "NAT gateway " + s.Properties[i].Wanted.Name()}}
+		}
+	}
+	return nil
 }
 
 func overlaps(all []netip.Prefix, p netip.Prefix) bool {
@@ -258,7 +299,7 @@ func (e Egress) String() string {
 		what = "egress of subnet " + e.Subnet.Name()
 	}
 	if e.Dropped {
-		return fmt.Sprintf("%s: dropped, the declared next hop is %s", what, e.Declared)
+		return fmt.Sprintf("%s: dropped, it must go by %s", what, e.Declared)
 	}
 	return fmt.Sprintf("%s: bypasses %s by %s", what, e.Declared, e.Takes)
 }

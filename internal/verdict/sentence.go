@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -43,6 +44,8 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		}
 	case cause != nil:
 		add(cause.Message)
+	case guarded(c) > 0 && routes.All == 0:
+		add("no pod routes; " + count(guarded(c), "guarded subnet") + " in sync")
 	case c.Plugin != "" && !c.Kubenet() && routes.All == 0:
 		add("no pod routes: its network plugin is " + c.Plugin + ", not kubenet")
 	case routes.All == 0:
@@ -161,26 +164,46 @@ func Unread(c picture.Cluster) string {
 	return ""
 }
 
-// astray names the subnets that have no route table or the wrong one.
+// astray names the subnets that lack what they must have, or have another one.
 func astray(c picture.Cluster) string {
-	names := map[string][]string{}
+	names := map[picture.Property][]string{} // by state and property
+	note := func(s picture.Subnet, state string, property inventory.Property) {
+		of := picture.Property{Property: property, State: state}
+		names[of] = append(names[of], s.ID.Name())
+	}
 	for _, s := range c.Subnets {
-		names[s.State] = append(names[s.State], s.ID.Name())
+		note(s, s.State, inventory.PropertyTable)
+		for _, p := range s.Properties {
+			note(s, p.State, p.Property)
+		}
 	}
 	var parts []string
 	for _, kind := range []struct{ state, one, several string }{
-		{picture.Lost, "has lost its route table", "have lost their route tables"},
-		{picture.Other, "has the wrong route table", "have the wrong route tables"},
+		{picture.Lost, "has lost its", "have lost their"},
+		{picture.Other, "has the wrong", "have the wrong"},
 	} {
-		switch some := names[kind.state]; len(some) {
-		case 0:
-		case 1:
-			parts = append(parts, "subnet "+some[0]+" "+kind.one)
-		default:
-			parts = append(parts, "subnets "+list(some)+" "+kind.several)
+		for _, p := range inventory.Properties {
+			switch some := names[picture.Property{Property: p, State: kind.state}]; len(some) {
+			case 0:
+			case 1:
+				parts = append(parts, "subnet "+some[0]+" "+kind.one+" "+p.Name())
+			default:
+				parts = append(parts, "subnets "+list(some)+" "+kind.several+" "+p.Name()+"s")
+			}
 		}
 	}
 	return strings.Join(parts, ", ")
+}
+
+// guarded counts the subnets for which it is known what they must have.
+func guarded(c picture.Cluster) int {
+	n := 0
+	for _, s := range c.Subnets {
+		if s.Wanted != "" || len(s.Properties) > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // wrongRoutes counts the pod routes that do not work, by kind.

@@ -142,11 +142,14 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 	for i := range configs {
 		e := &seen[i]
 		e.Picture = picture.Of(s, &configs[i], all, taken)
-		t := whole
+		t, cluster := whole, s.Cluster(e.Picture.ID)
 		if t == nil {
 			t = assume(s, &configs[i], plan.Discover(s, &configs[i], taken))
 		}
-		e.packets = t.packets(e.Picture)
+		// Without pod routes, what decides about packets to pods is not read by a keeper.
+		if t == whole || cluster == nil || plan.Routed(&configs[i], cluster) {
+			e.packets = t.packets(e.Picture)
+		}
 		e.egress = t.egress(e.Picture)
 		e.observe = observes(&configs[i])
 	}

@@ -85,6 +85,34 @@ func (w *world) table(id arm.ID, on []arm.ID, routes ...string) {
 		`],"subnets":[` + strings.Join(subnets, ",") + `]}}`)
 }
 
+// guard makes the cluster one of Azure CNI Overlay with an outbound type, whose config guards the
+// node subnet: its table to a firewall, its NAT gateway and its security group. The subnet has only
+// the given properties.
+func (w *world) guard(outbound, properties string) {
+	w.add(`{"id":"` + string(cluster) + `","properties":{"networkProfile":{"networkPlugin":"azure",` +
+		`"networkPluginMode":"overlay","podCidr":"10.244.0.0/16","outboundType":"` + outbound +
+		`"},"agentPoolProfiles":[{"name":"np","count":2,"vnetSubnetID":"` + string(nodes) + `"}]}}`)
+	w.add(`{"id":"` + string(nodes) + `","properties":{"addressPrefix":"10.1.0.0/24"` +
+		properties + `}}`)
+	w.table(target, []arm.ID{nodes}, egress)
+	w.s.Memory = plan.Memory{}
+	w.config.Spec.Targets = nil
+	w.config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(nodes),
+		RouteTableID: string(target), NATGatewayID: natGateway, NetworkSecurityGroupID: nsg}}
+}
+
+// bypassed says that the egress of the node subnet goes another way than by the firewall.
+func bypassed(by string) string { return "egress of subnet nodes: bypasses 10.1.9.4 by " + by }
+
+const (
+	natGateway = group + "Microsoft.Network/natGateways/nat"
+	nsg        = group + "Microsoft.Network/networkSecurityGroups/nsg"
+	hasTable   = `,"routeTable":{"id":"` + string(target) + `"}`
+	hasNAT     = `,"natGateway":{"id":"` + natGateway + `"}`
+	hasGroup   = `,"networkSecurityGroup":{"id":"` + nsg + `"}`
+	isPrivate  = `,"defaultOutboundAccess":false`
+)
+
 func (w *world) unread(id arm.ID) {
 	delete(w.s.Tables, id.Key())
 	delete(w.s.Subnets, id.Key())
@@ -119,7 +147,7 @@ func TestLadder(t *testing.T) {
 			w.subnet(nodes, "10.1.0.0/24", "")
 		}, state: Broken, cut: 2, sentence: "subnet nodes has lost its route table; packets from " +
 			"nodes and pods to pods on 2 nodes are dropped; egress of subnet nodes: bypasses " +
-			"10.1.9.4 by 0.0.0.0/0 to Internet (system route)"},
+			"10.1.9.4 by default outbound access"},
 		"the same, and a person silenced it": {change: func(w *world) {
 			w.subnet(nodes, "10.1.0.0/24", "")
 		}, findings: []finding.Finding{silenced}, state: AtRisk, cut: 2},
@@ -138,7 +166,7 @@ func TestLadder(t *testing.T) {
 			w.table(own, []arm.ID{nodes}, first, second, egress)
 			w.table(target, []arm.ID{hub, jump}, first, second, nowhere)
 			w.subnet(jump, "10.1.1.0/24", target)
-		}, state: Broken, sentence: "egress of subnet jump: dropped, the declared next hop is " +
+		}, state: Broken, sentence: "egress of subnet jump: dropped, it must go by " +
 			"10.1.9.4"},
 		"a target lacks a route": {change: func(w *world) {
 			w.table(target, []arm.ID{hub}, first)
@@ -174,7 +202,42 @@ func TestLadder(t *testing.T) {
 			w.table(target, []arm.ID{hub, jump}, first, second)
 			w.subnet(jump, "10.1.1.0/24", target)
 		}, state: Broken, sentence: "table; packets from subnet jump to 172.20.0.0/16: dropped, " +
-			"the declared next hop is 10.1.9.4"},
+			"it must go by 10.1.9.4"},
+		"an overlay has all that is guarded": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasTable+hasNAT+hasGroup)
+		}, state: InSync, sentence: "no pod routes; 1 guarded subnet in sync"},
+		"it lost its table, and goes out by the NAT gateway": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasNAT+hasGroup)
+		}, state: Bypassed, sentence: "subnet nodes has lost its route table; " +
+			bypassed("NAT gateway nat")},
+		"it lost its table and its NAT gateway": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasGroup)
+		}, state: Bypassed, sentence: "subnet nodes has lost its route table, subnet nodes has " +
+			"lost its NAT gateway; " + bypassed("default outbound access")},
+		"the same, with a load balancer": {change: func(w *world) {
+			w.guard("loadBalancer", "")
+		}, state: Bypassed, sentence: bypassed("the outbound rules of the cluster's load " +
+			"balancer")},
+		"the same, in a private subnet": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasGroup+isPrivate)
+		}, state: Broken, sentence: "egress of subnet nodes: dropped, it must go by 10.1.9.4"},
+		"it lost its NAT gateway, and a route leads elsewhere": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasTable+hasGroup)
+		}, state: AtRisk, sentence: "subnet nodes has lost its NAT gateway"},
+		"it has another NAT gateway": {change: func(w *world) {
+			another := strings.Replace(hasNAT, "/nat\"", "/nat2\"", 1)
+			w.guard("userAssignedNATGateway", another+hasGroup)
+			w.config.Spec.Guard.Subnets[0].RouteTableID = ""
+		}, state: Bypassed, sentence: "egress of subnet nodes: bypasses NAT gateway nat by NAT " +
+			"gateway nat2"},
+		"it lost its NAT gateway, in a private subnet": {change: func(w *world) {
+			w.guard("userAssignedNATGateway", hasGroup+isPrivate)
+			w.config.Spec.Guard.Subnets[0].RouteTableID = ""
+		}, state: Broken, sentence: "egress of subnet nodes: dropped, it must go by NAT gateway " +
+			"nat"},
+		"it lost its security group": {change: func(w *world) {
+			w.guard("userDefinedRouting", hasTable+hasNAT)
+		}, state: AtRisk, sentence: "subnet nodes has lost its network security group"},
 		"a node lacks its route": {findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
 			state: Broken, sentence: "a node lacks its route"},
@@ -195,7 +258,7 @@ func TestLadder(t *testing.T) {
 			configs := []v1alpha1.ClusterRoutes{w.config}
 			v := Of(w.s, configs, configs, plan.TakenBy(configs), test.findings)[0]
 			if v.State != test.state || v.CutOff != test.cut ||
-				len(v.Egress) > 1 || !strings.Contains(v.Sentence, test.sentence) {
+				len(v.Egress) > 2 || !strings.Contains(v.Sentence, test.sentence) {
 				t.Errorf("%s, %d cut off, want %s, %d: %s\n%+v", v.State, v.CutOff, test.state,
 					test.cut, v.Sentence, v)
 			}

@@ -22,8 +22,8 @@ const shopSub = "/subscriptions/11111111-1111-1111-1111-111111111111"
 
 func rightsOf(change func(*Rights)) Rights {
 	net := arm.ID(shopSub + "/resourceGroups/net-rg/providers/Microsoft.Network")
-	gateway := GuardedSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", net +
-		"/routeTables/appgw-rt"}
+	table := arm.ID(net + "/routeTables/appgw-rt")
+	gateway := GuardedSubnet{net + "/virtualNetworks/shop-vnet/subnets/appgw", []arm.ID{table}}
 	cluster := func(name string) arm.ID {
 		return arm.ID(shopSub + "/resourceGroups/" + name + "-rg/providers/" + arm.TypeCluster +
 			"/" + name)
@@ -36,9 +36,9 @@ func rightsOf(change func(*Rights)) Rights {
 		Clusters: []ManagedCluster{
 			{Name: "shop", Cluster: cluster("shop"), Guarded: true, Table: net +
 				"/routeTables/shop-rt",
-				Subnets: []GuardedSubnet{gateway}, Targets: []arm.ID{gateway.Table}},
+				Subnets: []GuardedSubnet{gateway}, Targets: []arm.ID{table}},
 			{Name: "pay", Cluster: cluster("pay"), Guarded: true, FromNodes: true,
-				Targets: []arm.ID{arm.ID(strings.ToUpper(string(gateway.Table))), hub}},
+				Targets: []arm.ID{arm.ID(strings.ToUpper(string(table))), hub}},
 			{Name: "lab", Cluster: cluster("lab")},
 		}}
 	if change != nil {

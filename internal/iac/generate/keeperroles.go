@@ -65,15 +65,15 @@ func KeeperRoles() []KeeperRole {
 			[]KeeperAction{
 				{"Microsoft.Network/routeTables/join/action", "to put a lost table back"},
 				{"Microsoft.Network/networkSecurityGroups/join/action",
-					"so that the subnet keeps its security group"},
+					"to put a lost group back, and so that the subnet keeps its group"},
 				{"Microsoft.Network/natGateways/join/action",
-					"so that the subnet keeps its NAT gateway"},
+					"to put a lost NAT gateway back, and so that the subnet keeps its own"},
 				{"Microsoft.Network/serviceEndpointPolicies/join/action",
 					"so that the subnet keeps its service endpoint policies"},
 			}},
-		{"subnets", "only the subnets whose route table is guarded; if AKS made the network, the " +
+		{"subnets", "only the subnets that are guarded; if AKS made the network, the " +
 			"node resource group, which has no other subnets", []KeeperAction{
-			{"Microsoft.Network/virtualNetworks/subnets/write", "to put a lost table back"},
+			{"Microsoft.Network/virtualNetworks/subnets/write", "to put back what was lost"},
 		}},
 		{"targets", "only the tables that pod routes are copied to: never a cluster's route table",
 			[]KeeperAction{

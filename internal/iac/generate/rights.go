@@ -33,7 +33,10 @@ type ManagedCluster struct {
 }
 
 // GuardedSubnet is a further subnet whose association is guarded.
-type GuardedSubnet struct{ Subnet, Table arm.ID }
+type GuardedSubnet struct {
+	Subnet arm.ID
+	Linked []arm.ID // what the subnet must have
+}
 
 // Terraform writes the rights as Terraform configuration.
 func (r Rights) Terraform() ([]Output, error) {
@@ -130,7 +133,9 @@ func (r Rights) check() (rights, error) {
 		for _, s := range k.Subnets {
 			note(&l.GuardedSubnets, s.Subnet)
 			note(&l.LinkedGroups, s.Subnet.Group())
-			note(&l.LinkedGroups, s.Table.Group())
+			for _, id := range s.Linked {
+				note(&l.LinkedGroups, id.Group())
+			}
 		}
 		for _, id := range k.Targets {
 			note(&l.Targets, id)

@@ -172,7 +172,8 @@ func did(e history.Entry) string {
 
 func verb(c plan.Change) string {
 	if c.Verb == plan.Associate {
-		return "associate with its route table"
+		property, _ := c.New.Associated()
+		return "associate with its " + property.Name()
 	}
 	return string(c.Verb) + " route " + report.Plain(c.Route)
 }

@@ -198,6 +198,9 @@ func subnetLines(s picture.Subnet) []words {
 	if text := associated(s); text != "" {
 		lines = append(lines, words{Text: text, Class: "state " + s.State})
 	}
+	for _, p := range s.Properties {
+		lines = append(lines, words{Text: hasProperty(p), Class: "state " + p.State})
+	}
 	return lines
 }
 
@@ -216,6 +219,19 @@ func associated(s picture.Subnet) string {
 		return "not read: " + s.Unread
 	case s.Table != "":
 		return "has " + s.Table.Name()
+	}
+	return ""
+}
+
+// hasProperty says which NAT gateway or group a subnet has, and which it should have.
+func hasProperty(p picture.Property) string {
+	switch p.State {
+	case picture.Lost:
+		return "lost " + p.Wanted.Name()
+	case picture.Other:
+		return "has " + p.Value.Name() + ", not " + p.Wanted.Name()
+	case picture.Right:
+		return "has " + p.Value.Name()
 	}
 	return ""
 }

@@ -247,8 +247,8 @@ resource keeperLinksOnGroup 'Microsoft.Authorization/roleAssignments@2022-04-01'
   }
 }
 
-// Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
-// resource group, which has no other subnets.
+// Subnets: on only the subnets that are guarded; if AKS made the network, the node resource group,
+// which has no other subnets.
 resource keeperSubnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-subnets')
   properties: {

@@ -59,8 +59,8 @@ resource "azurerm_role_definition" "keeper_links" {
   permissions {
     actions = [
       "Microsoft.Network/routeTables/join/action",             # to put a lost table back
-      "Microsoft.Network/networkSecurityGroups/join/action",   # so that the subnet keeps its security group
-      "Microsoft.Network/natGateways/join/action",             # so that the subnet keeps its NAT gateway
+      "Microsoft.Network/networkSecurityGroups/join/action",   # to put a lost group back, and so that the subnet keeps its group
+      "Microsoft.Network/natGateways/join/action",             # to put a lost NAT gateway back, and so that the subnet keeps its own
       "Microsoft.Network/serviceEndpointPolicies/join/action", # so that the subnet keeps its service endpoint policies
     ]
   }
@@ -76,8 +76,8 @@ resource "azurerm_role_assignment" "keeper_links_group" {
   principal_type     = "ServicePrincipal"
 }
 
-# Subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
-# resource group, which has no other subnets.
+# Subnets: on only the subnets that are guarded; if AKS made the network, the node resource group,
+# which has no other subnets.
 resource "azurerm_role_definition" "keeper_subnets" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-subnets")
   name               = "${var.name} routekeeper subnets (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-subnets"), 0, 8)})"
@@ -86,7 +86,7 @@ resource "azurerm_role_definition" "keeper_subnets" {
 
   permissions {
     actions = [
-      "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back
+      "Microsoft.Network/virtualNetworks/subnets/write", # to put back what was lost
     ]
   }
 

@@ -101,17 +101,17 @@ locals {
     links = {
       actions = [
         "Microsoft.Network/routeTables/join/action",             # to put a lost table back
-        "Microsoft.Network/networkSecurityGroups/join/action",   # so that the subnet keeps its security group
-        "Microsoft.Network/natGateways/join/action",             # so that the subnet keeps its NAT gateway
+        "Microsoft.Network/networkSecurityGroups/join/action",   # to put a lost group back, and so that the subnet keeps its group
+        "Microsoft.Network/natGateways/join/action",             # to put a lost NAT gateway back, and so that the subnet keeps its own
         "Microsoft.Network/serviceEndpointPolicies/join/action", # so that the subnet keeps its service endpoint policies
       ]
       scopes = { for key, ids in local.all_groups : key => ids[0] }
     }
-    # subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
-    # resource group, which has no other subnets.
+    # subnets: on only the subnets that are guarded; if AKS made the network, the node resource
+    # group, which has no other subnets.
     subnets = {
       actions = [
-        "Microsoft.Network/virtualNetworks/subnets/write", # to put a lost table back
+        "Microsoft.Network/virtualNetworks/subnets/write", # to put back what was lost
       ]
       scopes = { for key, ids in local.all_subnets : key => ids[0] }
     }

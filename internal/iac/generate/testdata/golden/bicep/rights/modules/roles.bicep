@@ -52,8 +52,8 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
       {
         actions: [
           'Microsoft.Network/routeTables/join/action' // to put a lost table back
-          'Microsoft.Network/networkSecurityGroups/join/action' // so that the subnet keeps its security group
-          'Microsoft.Network/natGateways/join/action' // so that the subnet keeps its NAT gateway
+          'Microsoft.Network/networkSecurityGroups/join/action' // to put a lost group back, and so that the subnet keeps its group
+          'Microsoft.Network/natGateways/join/action' // to put a lost NAT gateway back, and so that the subnet keeps its own
           'Microsoft.Network/serviceEndpointPolicies/join/action' // so that the subnet keeps its service endpoint policies
         ]
       }
@@ -62,8 +62,8 @@ resource links 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// subnets: on only the subnets whose route table is guarded; if AKS made the network, the node
-// resource group, which has no other subnets.
+// subnets: on only the subnets that are guarded; if AKS made the network, the node resource group,
+// which has no other subnets.
 resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'subnets')
   properties: {
@@ -74,7 +74,7 @@ resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
     permissions: [
       {
         actions: [
-          'Microsoft.Network/virtualNetworks/subnets/write' // to put a lost table back
+          'Microsoft.Network/virtualNetworks/subnets/write' // to put back what was lost
         ]
       }
     ]
