@@ -81,16 +81,18 @@ const (
 	clusterDocuments kind = iota
 	subnetDocuments
 	tableDocuments
+	groupDocuments
 )
 
-var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments}
+var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments}
 
 func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables}[k]
+	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups}[k]
 }
 
 func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
-	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil}[k]
+	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
+		s.SecurityGroups[id.Key()] != nil}[k]
 }
 
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
@@ -105,6 +107,8 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 			s.Subnets[doc.ID.Key()] = doc
 		case *inventory.RouteTable:
 			s.Tables[doc.ID.Key()] = doc
+		case *inventory.SecurityGroup:
+			s.SecurityGroups[doc.ID.Key()] = doc
 		default:
 			s.Unread[id.Key()] = *miss
 		}
@@ -117,6 +121,8 @@ func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) e
 		return c.readClusters(ctx, ids, out)
 	case subnetDocuments:
 		return c.readSubnets(ctx, ids, out)
+	case groupDocuments:
+		return c.readSecurityGroups(ctx, ids, out)
 	default:
 		return c.readTables(ctx, ids, out)
 	}
@@ -160,6 +166,13 @@ func (c *Client) readTables(ctx context.Context, ids []arm.ID, out sink) error {
 			give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
 				return c.tables.decode(id, raw, inventory.DecodeRouteTable)
 			})
+		})
+}
+
+func (c *Client) readSecurityGroups(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeSecurityGroup, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeSecurityGroup)
 		})
 }
 

@@ -123,6 +123,17 @@ func (c *Cluster) PoolOf(machine string) string {
 	return name
 }
 
+// PodSubnets are the subnets that its pools' pods have for themselves.
+func (c *Cluster) PodSubnets() []arm.ID {
+	var ids []arm.ID
+	for _, pool := range c.Pools {
+		if pool.PodSubnet != "" {
+			ids = append(ids, pool.PodSubnet)
+		}
+	}
+	return SortIDs(ids)
+}
+
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 

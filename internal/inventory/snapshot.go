@@ -146,6 +146,7 @@ type Wanted struct {
 	VNets    []arm.ID // with all their subnets
 	Subnets  []arm.ID
 	Tables   []arm.ID
+	Groups   []arm.ID // network security groups
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
 	AKSSubnets []arm.ID
@@ -158,7 +159,7 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
+	return len(w.Groups)+len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
 		len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
 
@@ -168,7 +169,7 @@ func (w *Wanted) Add(o Wanted) {
 		to   *[]arm.ID
 		more []arm.ID
 	}{
-		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
+		{&w.Groups, o.Groups}, {&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
 			o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
 			o.NICs}, {&w.Writers, o.Writers},

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 const (
@@ -43,8 +44,12 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		o.NotBefore = oldest
 	}
 	want := inventory.Wanted{Clusters: []arm.ID{id}}
-	if property == inventory.PropertyTable {
+	switch property {
+	case inventory.PropertyTable:
 		want.Tables = []arm.ID{value}
+	case inventory.PropertyGroup:
+		want.Groups = []arm.ID{value}
+	case inventory.PropertyNAT: // Azure refuses one that does not exist
 	}
 	err := c.k.azure.Read(context.WithoutCancel(ctx), s, want, o)
 	left := func(format string, args ...any) *finding.Finding {
@@ -54,6 +59,12 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	}
 	cluster := s.Cluster(id)
 	switch {
+	case s.Unread[value.Key()].Absent && property == inventory.PropertyGroup:
+		f := finding.New(finding.AssociationLost, name, string(subnet.ID),
+			"%s; it is not put back: it does not exist", plan.Harm([]plan.Change{change})).
+			About(change.Key().Route).
+			WithAdvice("create the group, or correct spec.guard.subnets of %s", name)
+		return &f
 	case s.Unread[value.Key()].Absent:
 		f := finding.New(finding.TableMissing, name, string(value),
 			"route table %s does not exist: it is not put back on %s", value.Short(),
@@ -73,6 +84,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
 		return &f
+	case cluster != nil && property == inventory.PropertyGroup:
+		return blocksPackets(seen, s, &c.configs[i], change, subnet)
 	case cluster != nil:
 		return nil
 	case err == nil && s.Unread[id.Key()].Absent:
@@ -87,6 +100,33 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 			"subnet shows its nodes", subnet.ID.Short(), property.Name(), value.Short(), id.Short(),
 		s.Unread[id.Key()].Reason()).About(change.Key().Route).WithFix("%s", plan.Attach(subnet.ID, property, value))
 	return &f
+}
+
+// blocksPackets says why a network security group must not be put back: it would drop packets of the
+// cluster, or its rules are unknown.
+func blocksPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
+	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
+	_, value := change.New.Associated()
+	put := plan.Attach(subnet.ID, inventory.PropertyGroup, value)
+	found := func(why string, lines ...string) *finding.Finding {
+		f := finding.New(finding.AssociationLost, change.Cluster, string(subnet.ID),
+			"%s; it is not put back: %s", plan.Harm([]plan.Change{change}), why).
+			About(change.Key().Route).With(lines...).WithFix("%s", put)
+		return &f
+	}
+	group := read.SecurityGroups[value.Key()]
+	if group == nil {
+		return found("its rules could not be read: " + read.Unread[value.Key()].Reason())
+	}
+	now := plan.Facts{Snapshot: seen.Fork()}
+	if cluster := read.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil {
+		now.Clusters[cluster.ID.Key()] = cluster
+	}
+	if rules := verdict.Blocks(now, config, subnet, group); len(rules) > 0 {
+		return found("its rules would drop packets between the cluster's nodes and pods",
+			rules...)
+	}
+	return nil
 }
 
 // hasLeft reports whether a cluster has left kubenet, and a change puts back what AKS then takes

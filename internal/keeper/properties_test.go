@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // guarded is a cluster of some network plugin in its own network, whose subnets have a route table
@@ -171,4 +174,55 @@ func TestGuardGroupObserved(t *testing.T) {
 			t.Errorf("observed %+v", r.OnlyObserved)
 		}
 	})
+}
+
+// TestGuardGroupBlocks: a security group is not put back if its rules would drop packets between
+// nodes and pods, or if its rules are unknown. Everything else that the subnet lost is.
+func TestGuardGroupBlocks(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*world, guarded)
+		why    string
+	}{
+		"a rule denies pods": {func(w *world, g guarded) {
+			w.edit(g.group, func(p object) {
+				p["securityRules"] = []any{object{"name": "no-pods", "properties": object{
+					"direction": "Inbound", "access": "Deny", "protocol": "*", "priority": 100,
+					"sourceAddressPrefix": "10.188.0.0/16", "sourcePortRange": "*",
+					"destinationAddressPrefix": "*", "destinationPortRange": "*"}}}
+			})
+		}, "its rules would drop packets between the cluster's nodes and pods"},
+		"it cannot be read": {func(w *world, g guarded) {
+			w.inject(emulator.Fault{Method: "GET", Path: "networkSecurityGroups", Count: -1,
+				Status: 403, Code: "AuthorizationFailed"})
+		}, "its rules could not be read: AuthorizationFailed"},
+		"it does not exist": {func(w *world, g guarded) { w.remove(g.group) }, "it does not exist"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := emptyWorld(t, slow)
+				g := w.addGuarded("overlay")
+				g.config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+				k := w.keep(g.config)
+				w.reconcile(k)
+				w.stripNetwork(g)
+				test.change(w, g)
+				r := w.reconcile(k)
+				left := 0
+				for _, o := range r.Changes {
+					property, _ := o.New.Associated()
+					if done := o.State == plan.Done; done == (property == inventory.PropertyGroup) {
+						t.Errorf("%s of %s: %s", property, o.Resource.Short(), o.State)
+					}
+				}
+				for _, f := range r.Findings {
+					if f.Code == finding.AssociationLost && strings.Contains(f.Message, test.why) {
+						left++
+					}
+				}
+				if left != 2 {
+					t.Errorf("%d findings: %+v", left, r.Findings)
+				}
+			})
+		})
+	}
 }

@@ -180,13 +180,7 @@ func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, 
 
 // clusterSubnets are the subnets of a cluster's nodes and pods.
 func (t *Tracer) clusterSubnets(cluster *inventory.Cluster) []arm.ID {
-	ids := t.s.NodeSubnetIDs(cluster)
-	for _, pool := range cluster.Pools {
-		if pool.PodSubnet != "" {
-			ids = append(ids, pool.PodSubnet)
-		}
-	}
-	return ids
+	return append(t.s.NodeSubnetIDs(cluster), cluster.PodSubnets()...)
 }
 
 // nodeNames are the nodes, each once: a dual-stack node with its first address.
