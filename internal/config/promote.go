@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -71,6 +72,11 @@ func (t *editedText) promote(d *routes, parts Parts) {
 		spec.Guard.Mode = v1alpha1.GuardEnforce
 		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardEnforce))
 	}
+	if parts.Guard && spec.Guard.SecurityGroups == v1alpha1.GuardObserve &&
+		d.says("spec.guard.securityGroups") {
+		spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+		t.replace(d, "spec.guard.securityGroups", string(v1alpha1.GuardEnforce))
+	}
 	for i := range spec.Targets {
 		target := &spec.Targets[i]
 		if target.Policy == v1alpha1.PolicyObserve && parts.Target(arm.ID(target.RouteTableID)) {
@@ -78,6 +84,16 @@ func (t *editedText) promote(d *routes, parts Parts) {
 			t.replace(d, fmt.Sprintf("spec.targets[%d].policy", i), string(v1alpha1.PolicySync))
 		}
 	}
+}
+
+// says reports whether the file has a field, and does not leave it to its default.
+func (d *routes) says(field string) bool {
+	path, err := yaml.PathString("$." + field)
+	if err != nil {
+		return false
+	}
+	node, err := path.FilterNode(d.body)
+	return err == nil && node != nil
 }
 
 // editedText is a text with the edits to make.

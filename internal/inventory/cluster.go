@@ -49,6 +49,8 @@ type Cluster struct {
 	// PrivateZone is the private DNS zone of a private cluster's API server: the zone's ID, system
 	// or none; "" if the document does not say.
 	PrivateZone string
+	// APISubnet is the subnet of the API server with API server VNet integration, or "".
+	APISubnet arm.ID
 	// AutoProvisioned is set if node auto-provisioning creates nodes.
 	AutoProvisioned bool
 	// Hosts are the names of its API server, in lower case: the public one, the private one, or
@@ -347,6 +349,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		} `json:"powerState"`
 		APIServer struct {
 			PrivateZone string `json:"privateDNSZone"`
+			Subnet      arm.ID `json:"subnetId"`
 		} `json:"apiServerAccessProfile"`
 		NodeProvisioning struct {
 			Mode string `json:"mode"`
@@ -425,6 +428,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Metrics:         p.Monitor.Metrics.Enabled,
 		CostAnalysis:    p.MetricsProfile.CostAnalysis.Enabled,
 		PrivateZone:     p.APIServer.PrivateZone,
+		APISubnet:       arm.Clean(p.APIServer.Subnet),
 		AutoProvisioned: strings.EqualFold(p.NodeProvisioning.Mode, "Auto"),
 	}
 	for _, host := range []string{p.FQDN, p.PrivateFQDN} {

@@ -49,8 +49,9 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	}
 	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s",
 		cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
-	if !cluster.Kubenet() {
-		p.Skip = notKubenet(s, cluster)
+	if cluster.Overlay() && s.Migrates(cluster) {
+		p.Skip = "it migrates to overlay, and its nodes need their routes until the last one has " +
+			"moved: follow it with routekeeper migrate watch, and then run init again"
 		return p
 	}
 	c := &p.Config
@@ -58,14 +59,45 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	c.Metadata.Name = uniqueName(cluster.ID, names)
 	c.Spec.ClusterID = string(cluster.ID)
 	c.SetDefaults()
+	if !cluster.Kubenet() {
+		p.proposeFlat(s, cluster)
+		return p
+	}
 	d := Discover(Facts{Snapshot: s}, withRivals(s, cluster, c), Taken{})
 	c.Spec.RouteTableID, p.Table, p.Want = string(d.Table), d.How, d.Want
 	if d.Finding != nil {
 		p.Notes = append(p.Notes, d.Finding.Message)
 	}
 	p.proposeTargets(s, cluster)
+	p.proposeGuard(s, cluster)
 	c.SetDefaults()
 	return p
+}
+
+// proposeFlat proposes a config for a cluster that has no route table of its own: it guards what
+// the subnets have, and with Azure CNI Overlay keeps the tables in sync that have routes to pods.
+func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster) {
+	p.proposeGuard(s, cluster)
+	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		table := s.Tables[key]
+		if !cluster.Overlay() || s.Elsewhere(table, cluster) || inventory.IsManagedTable(table.ID) {
+			continue
+		}
+		if n := len(v.podRoutes(table)); n > 0 {
+			spec := &p.Config.Spec
+			spec.Source = v1alpha1.SourceNodes
+			spec.Targets = append(spec.Targets, v1alpha1.Target{RouteTableID: string(table.ID)})
+			p.TargetWhy = append(p.TargetWhy, fmt.Sprintf("it has %d routes to the cluster's pods",
+				n))
+		}
+	}
+	p.Config.SetDefaults()
+	if len(p.Config.Spec.Guard.Subnets)+len(p.Config.Spec.Targets) == 0 {
+		p.Skip = fmt.Sprintf("its network plugin is %s, so it has no pod routes in a route table, "+
+			"and its subnets have no route table, NAT gateway or network security group to guard",
+			cluster.PluginName())
+	}
 }
 
 // withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one
@@ -82,31 +114,6 @@ func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 		}
 	}
 	return &with
-}
-
-// notKubenet says why a cluster needs no config, or which tables a config could keep.
-func notKubenet(s *inventory.Snapshot, cluster *inventory.Cluster) string {
-	why := fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
-		cluster.PluginName())
-	if !cluster.Overlay() {
-		return why
-	}
-	if s.Migrates(cluster) {
-		return "it migrates to overlay, and its nodes need their routes until the last one has " +
-			"moved: follow it with routekeeper migrate watch, and then run init again"
-	}
-	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
-	var holding []arm.ID
-	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
-		if table := s.Tables[key]; !s.Elsewhere(table, cluster) && len(v.podRoutes(table)) > 0 {
-			holding = append(holding, table.ID)
-		}
-	}
-	if len(holding) > 0 {
-		why += fmt.Sprintf("; routes to its pods are in %s: to keep them in sync, write a config "+
-			"with source: Nodes and these targets (docs/nodes.md)", shortNames(holding))
-	}
-	return why
 }
 
 // Enforces reports whether the config has a keeper repair associations, and not only report them.
@@ -159,10 +166,9 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 				subnet.RouteTable.Short()+": routekeeper never writes it")
 		default:
 			target(subnet.RouteTable, who)
-			spec.Guard.Subnets = append(spec.Guard.Subnets,
-				v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID),
-					RouteTableID: string(subnet.RouteTable)})
-			p.SubnetWhy = append(p.SubnetWhy, who)
+			p.guard(v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(
+				subnet.RouteTable), NATGatewayID: string(subnet.NATGateway),
+				NetworkSecurityGroupID: string(subnet.SecurityGroup)}, who)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -58,8 +59,8 @@ func TestPropose(t *testing.T) {
 		t.Errorf("the overlay cluster: %+v", p)
 	}
 	w.subnet(nodesB, "10.241.0.0/24", "").table(tables+"/vms-rt", "a 10.245.1.0/24 10.241.0.4")
-	if p := Propose(w.s.Snapshot)[0]; !strings.Contains(p.Skip, "to its pods are in vms-rt") ||
-		!strings.Contains(p.Skip, "source: Nodes") {
+	if p := Propose(w.s.Snapshot)[0]; p.Skip != "" || !slices.Equal(targetsOf(p),
+		[]string{"vms-rt"}) || p.Config.Spec.Source != v1alpha1.SourceNodes {
 		t.Errorf("the overlay cluster with a table: %+v", p)
 	}
 	p := proposals[1]
@@ -79,6 +80,56 @@ func TestPropose(t *testing.T) {
 		!strings.Contains(p.Notes[0],
 			"bare-agw is in subnet vnet/plain, which has no route table") {
 		t.Errorf("notes %q", p.Notes)
+	}
+}
+
+// TestProposeGuard: a config for a cluster of any plugin guards what its subnets have now, and says
+// what its outbound type needs and they do not have.
+func TestProposeGuard(t *testing.T) {
+	pods, api := vnet+"/subnets/pods", vnet+"/subnets/api"
+	w := guarded(t)
+	c := w.s.Clusters[clusterA.Key()]
+	c.PluginMode, c.Outbound, c.APISubnet, c.Pools[0].PodSubnet = "", "userDefinedRouting", api, pods
+	w.subnet(pods, "10.240.16.0/20", hub).subnet(api, "10.240.4.0/28", "").has(api, "", group)
+	w.table(hub, "out 0.0.0.0/0 10.1.0.4").subnet(gatewayIn, "10.240.9.0/24", gateway).
+		has(gatewayIn, "", group).addGateway(gatewayIn, "agw")
+	p := Propose(w.s.Snapshot)[0]
+	want := map[arm.ID]v1alpha1.GuardedSubnet{
+		api: {SubnetID: string(api), NetworkSecurityGroupID: string(group)},
+		nodesA: {SubnetID: string(nodesA), RouteTableID: string(hub), NATGatewayID: string(nat),
+			NetworkSecurityGroupID: string(group)},
+		pods: {SubnetID: string(pods), RouteTableID: string(hub)},
+	}
+	if got := p.Config.Spec.Guard.Subnets; len(got) != len(want) || p.Skip != "" ||
+		len(p.Notes) > 0 {
+		t.Errorf("%+v", p)
+	}
+	for i, g := range p.Config.Spec.Guard.Subnets {
+		if g != want[arm.ID(g.SubnetID)] || !strings.Contains(p.SubnetWhy[i], "of the cluster") {
+			t.Errorf("%+v: %s", g, p.SubnetWhy[i])
+		}
+	}
+	for outbound, lacks := range map[string]string{
+		"userDefinedRouting":     "a route table with a default route on vnet/shop-nodes",
+		"userAssignedNATGateway": "a NAT gateway on vnet/shop-nodes", "loadBalancer": ""} {
+		c.Outbound = outbound
+		w.subnet(nodesA, "10.240.0.0/24", "")
+		notes := strings.Join(Propose(w.s.Snapshot)[0].Notes, "\n")
+		if lacks == "" && notes != "" || !strings.Contains(notes, lacks) {
+			t.Errorf("%s: %q", outbound, notes)
+		}
+	}
+	// Nothing hangs on the subnets: there is nothing to guard.
+	w.subnet(pods, "10.240.16.0/20", "").subnet(api, "10.240.4.0/28", "")
+	if p := Propose(w.s.Snapshot)[0]; !strings.Contains(p.Skip, "to guard") {
+		t.Errorf("%+v", p)
+	}
+	// The table of a kubenet cluster's nodes is its own, and the rest of that subnet is guarded.
+	w = quiet(t)
+	w.has(nodesA, nat, "").wrote(clusterA, tableA)
+	if got := Propose(w.s.Snapshot)[0].Config.Spec.Guard.Subnets; len(got) != 1 ||
+		got[0].RouteTableID != "" || got[0].NATGatewayID != string(nat) {
+		t.Errorf("%+v", got)
 	}
 }
 

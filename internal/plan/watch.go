@@ -20,7 +20,7 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	out := slices.Clone(configs)
 	for i := range out {
 		spec := &out[i].Spec
-		spec.Guard.Mode = v1alpha1.GuardObserve
+		spec.Guard.Mode, spec.Guard.SecurityGroups = v1alpha1.GuardObserve, v1alpha1.GuardObserve
 		spec.Targets = slices.Clone(spec.Targets)
 		for j := range spec.Targets {
 			spec.Targets[j].Policy = v1alpha1.PolicyObserve

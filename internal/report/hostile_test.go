@@ -145,6 +145,7 @@ func TestHostileProposals(t *testing.T) {
 		p.Skip, p.Config.APIVersion, p.Config.Kind = "", v1alpha1.APIVersion, v1alpha1.Kind
 		spec := &p.Config.Spec
 		spec.Guard.Mode, spec.Guard.OnOtherTable = "Observe", "Report" // words of this program
+		spec.Guard.SecurityGroups = "Observe"
 		spec.OnRemoval, spec.Targets[0].Policy, spec.Targets[1].Policy = "Keep", "Sync", "Sync"
 		skipped := plan.Proposal{About: value, Skip: value}
 		config := ConfigYAML([]plan.Proposal{p, skipped}, value, []string{value})

@@ -8,6 +8,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -38,7 +40,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		}
 		c := p.Config
 		fmt.Fprintf(&b, "---\n# %s\n", plain(p.About))
-		if len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
+		if p.Table != "" && len(p.Config.Spec.Targets) == 0 && len(unseen) == 0 {
 			b.WriteString("# NOTE: no other route table seems to need the pod routes. If one " +
 				"does, add it to targets.\n")
 		}
@@ -47,43 +49,74 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		}
 		fmt.Fprintf(&b, "apiVersion: %s\nkind: %s\nmetadata:\n  name: %s\nspec:\n  clusterID: %s\n",
 			c.APIVersion, c.Kind, scalar(c.Metadata.Name), scalar(c.Spec.ClusterID))
-		b.WriteString("  source: RouteTable            # where the pod routes are read: the " +
-			"cluster's route table\n")
-		if c.Spec.RouteTableID != "" {
-			fmt.Fprintf(&b, "  # The cluster's route table, which is only read: %s.\n  "+
-				"routeTableID: %s\n", plain(p.Table), scalar(c.Spec.RouteTableID))
-		} else {
-			b.WriteString("  routeTableID: \"\"              # the cluster's route table; empty: " +
-				"found at every start\n")
+		routes := c.Spec.RouteTableID != "" || len(c.Spec.Targets) > 0 || p.Table != "" ||
+			len(c.Spec.Guard.Subnets) == 0
+		switch {
+		case c.Spec.Source == v1alpha1.SourceNodes:
+			b.WriteString("  source: Nodes                 # where the pod routes are read: the " +
+				"cluster's nodes (docs/nodes.md)\n")
+		case routes:
+			b.WriteString("  source: RouteTable            # where the pod routes are read: the " +
+				"cluster's route table\n")
+			if c.Spec.RouteTableID != "" {
+				fmt.Fprintf(&b, "  # The cluster's route table, which is only read: %s.\n  "+
+					"routeTableID: %s\n", plain(p.Table), scalar(c.Spec.RouteTableID))
+			} else {
+				b.WriteString("  routeTableID: \"\"              # the cluster's route table; " +
+					"empty: found at every start\n")
+			}
 		}
-		fmt.Fprintf(&b, "  guard:\n    mode: %s               # Observe reports a lost "+
-			"association, Enforce repairs it, Off does not check\n", c.Spec.Guard.Mode)
-		fmt.Fprintf(&b, "    onOtherTable: %s        # what to do if a node subnet has another "+
-			"table: Report or Replace\n", c.Spec.Guard.OnOtherTable)
-		if len(c.Spec.Guard.Subnets) > 0 {
-			b.WriteString("    subnets:                    # more associations to guard: the " +
-				"same redeploy removes them too\n")
+		writeGuard(&b, p)
+		if routes {
+			writeTargets(&b, p)
 		}
-		for i, s := range c.Spec.Guard.Subnets {
-			fmt.Fprintf(&b, "      # %s.\n      - subnetID: %s\n        routeTableID: %s\n",
-				plain(p.SubnetWhy[i]), scalar(s.SubnetID), scalar(s.RouteTableID))
-		}
-		if len(c.Spec.Targets) == 0 {
-			b.WriteString("  targets: []                   # route tables to copy the pod routes " +
-				"to\n")
-		} else {
-			b.WriteString("  targets:                      # route tables to copy the pod routes " +
-				"to\n")
-		}
-		for i, t := range c.Spec.Targets {
-			fmt.Fprintf(&b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # "+
-				"Observe (only reports), Sync, or UpsertOnly (never deletes)\n",
-				plain(upperFirst(p.TargetWhy[i])), scalar(t.RouteTableID), t.Policy)
-		}
-		fmt.Fprintf(&b, "  onRemoval: %s               # what happens to the copies once the "+
-			"cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}
 	return b.String()
+}
+
+// writeGuard writes what is guarded.
+func writeGuard(b *strings.Builder, p plan.Proposal) {
+	guard := p.Config.Spec.Guard
+	fmt.Fprintf(b, "  guard:\n    mode: %s               # Observe reports what a subnet has "+
+		"lost, Enforce puts it back, Off does not check\n", guard.Mode)
+	fmt.Fprintf(b, "    onOtherTable: %s        # what to do if a subnet has another one: Report "+
+		"or Replace\n", guard.OnOtherTable)
+	if slices.ContainsFunc(guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
+		return g.NetworkSecurityGroupID != ""
+	}) {
+		fmt.Fprintf(b, "    securityGroups: %s     # Enforce also puts back a lost network "+
+			"security group, if its rules let the cluster's packets pass\n", guard.SecurityGroups)
+	}
+	if len(guard.Subnets) > 0 {
+		b.WriteString("    subnets:                    # what subnets have now and must keep: a " +
+			"redeploy takes it away\n")
+	}
+	for i, g := range guard.Subnets {
+		fmt.Fprintf(b, "      # %s.\n      - subnetID: %s\n", plain(upperFirst(p.SubnetWhy[i])),
+			scalar(g.SubnetID))
+		for _, property := range inventory.Properties {
+			if id := plan.GuardedValue(g, property); id != "" {
+				fmt.Fprintf(b, "        %sID: %s\n", property, scalar(string(id)))
+			}
+		}
+	}
+}
+
+// writeTargets writes the tables that get the pod routes.
+func writeTargets(b *strings.Builder, p plan.Proposal) {
+	spec := p.Config.Spec
+	if len(spec.Targets) == 0 {
+		b.WriteString("  targets: []                   # route tables to copy the pod routes to\n")
+	} else {
+		b.WriteString("  targets:                      # route tables to copy the pod routes to\n")
+	}
+	for i, t := range spec.Targets {
+		fmt.Fprintf(b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # Observe "+
+			"(only reports), Sync, or UpsertOnly (never deletes)\n",
+			plain(upperFirst(p.TargetWhy[i])), scalar(t.RouteTableID), t.Policy)
+	}
+	fmt.Fprintf(b, "  onRemoval: %s               # what happens to the copies once the cluster "+
+		"or this document is gone: Keep or Prune\n", spec.OnRemoval)
 }
 
 // scalar writes a string as YAML on one line, quoted if necessary.

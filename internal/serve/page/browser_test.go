@@ -278,8 +278,8 @@ func TestStory(t *testing.T) {
 	bad := slices.IndexFunc(story(), func(m moment) bool { return m.State == page.Bad })
 	if m := story()[bad]; m.Lost != 1 || m.Carry != 3 || m.Broken != 3 ||
 		m.Sentence != "shop: subnet nodes has lost its route table; packets from nodes and pods "+
-			"to pods on 3 nodes are dropped; egress of subnet nodes: bypasses 10.42.3.4 by "+
-			"0.0.0.0/0 to Internet (system route); repair under way" {
+			"to pods on 3 nodes are dropped; egress of subnet nodes: dropped, it must go "+
+			"by 10.42.3.4; repair under way" {
 		t.Errorf("while it was stripped: %+v", m)
 	}
 	if m := story()[len(story())-1]; m.Carry != 6 || m.Broken+m.Lost != 0 {

@@ -116,7 +116,10 @@ func TestKeyboardForms(t *testing.T) {
 	if all := store.Current(); len(all) != 1 || all[0].Reason != "known" || all[0].ID != 2 {
 		t.Errorf("the store: %+v", all)
 	}
-	w.settled() // it was resumed
+	w.settled()                                           // it was resumed
+	w.until("the history shows the repair", func() bool { // it is stored a moment later
+		return strings.Contains(w.get("/history?kind=repair").body, `class="kind"`)
+	})
 
 	visit("/history")
 	b.tabs("history")

@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works: a config should guard what the cluster's subnets have now, because a redeploy takes
+// it away without a word. Propose lists the subnets of nodes, pods and the API server with their
+// tables, NAT gateways and network security groups, and says what the cluster's outbound type
+// needs and a subnet does not have. The table of a kubenet cluster's nodes is left out: it is
+// guarded as the cluster's own.
+
+// proposeGuard adds what the cluster's subnets have now.
+func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluster) {
+	roles := map[string][]string{}
+	add := func(id arm.ID, role string) {
+		if id != "" && !slices.Contains(roles[id.Key()], role) {
+			roles[id.Key()] = append(roles[id.Key()], role)
+		}
+	}
+	nodes := s.NodeSubnetIDs(cluster)
+	isNodes := func(id arm.ID) bool { return slices.ContainsFunc(nodes, id.Equal) }
+	for _, id := range nodes {
+		add(id, "nodes")
+	}
+	for _, id := range cluster.PodSubnets() {
+		add(id, "pods")
+	}
+	add(cluster.APISubnet, "the API server")
+	for _, key := range slices.Sorted(maps.Keys(roles)) {
+		subnet := s.Subnets[key]
+		if subnet == nil {
+			continue
+		}
+		g := v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), NATGatewayID: string(
+			subnet.NATGateway), NetworkSecurityGroupID: string(subnet.SecurityGroup)}
+		if !cluster.Kubenet() && !inventory.IsManagerTable(subnet.RouteTable) {
+			g.RouteTableID = string(subnet.RouteTable)
+		}
+		if isNodes(subnet.ID) {
+			p.needs(s, cluster, subnet)
+		}
+		if g.RouteTableID == "" && g.NATGatewayID == "" && g.NetworkSecurityGroupID == "" {
+			continue
+		}
+		why := "subnet " + subnet.ID.Short() + " has " + strings.Join(roles[key], " and ") +
+			" of the cluster"
+		if isNodes(subnet.ID) && cluster.Outbound != "" {
+			why += ", whose outbound type is " + cluster.Outbound
+		}
+		if subnet.ID.Group().Equal(cluster.NodeGroup()) {
+			why += "; AKS made this network, so it is only watched"
+		}
+		p.guard(g, why)
+	}
+}
+
+// guard adds a guarded subnet, with the reason.
+func (p *Proposal) guard(g v1alpha1.GuardedSubnet, why string) {
+	p.Config.Spec.Guard.Subnets = append(p.Config.Spec.Guard.Subnets, g)
+	p.SubnetWhy = append(p.SubnetWhy, why)
+}
+
+// needs notes what the cluster's outbound type needs on a node subnet and is not there
+// (egress-outboundtype).
+func (p *Proposal) needs(s *inventory.Snapshot, cluster *inventory.Cluster,
+	subnet *inventory.Subnet) {
+	note := func(format string, args ...any) {
+		p.Notes = append(p.Notes, fmt.Sprintf("the outbound type "+cluster.Outbound+" needs "+
+			format+": routekeeper doctor says more", args...))
+	}
+	table := s.Table(subnet.RouteTable)
+	switch strings.ToLower(cluster.Outbound) {
+	case "userdefinedrouting":
+		switch {
+		case subnet.RouteTable == "":
+			note("a route table with a default route on %s, which has no table", subnet.ID.Short())
+		case table != nil && len(table.Default()) == 0:
+			note("a default route in %s, which has none", table.ID.Short())
+		}
+	case "userassignednatgateway", "managednatgateway":
+		if subnet.NATGateway == "" {
+			note("a NAT gateway on %s, which has none", subnet.ID.Short())
+		}
+	}
+}
