@@ -120,6 +120,11 @@ func (v *verifier) verify(tracer *trace.Tracer) {
 	v.room()
 	if v.Cluster.Kubenet() {
 		v.associations()
+	}
+	if v.Cluster.Kubenet() || !v.proposed {
+		v.guarded()
+	}
+	if v.Cluster.Kubenet() {
 		v.routes()
 		v.targets()
 	}

@@ -11,44 +11,52 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// associations claims that the node subnets have the cluster's route table, and the guarded subnets
-// theirs.
+// associations claims that the node subnets have the cluster's route table.
 func (v *verifier) associations() {
 	for _, exit := range v.Exits {
-		v.association("node subnet", exit.Subnet, v.Table)
+		v.association("node subnet", exit.Subnet, inventory.PropertyTable, v.Table)
 	}
 	if len(v.Exits) == 0 {
 		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID,
 			nil).unchecked(noSubnet)
 	}
+}
+
+// guarded claims that the guarded subnets have what they must have.
+func (v *verifier) guarded() {
 	if v.Config == nil {
 		return
 	}
 	for _, g := range v.Config.Spec.Guard.Subnets {
-		v.association("guarded subnet", arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
+		for _, property := range inventory.Properties {
+			if value := plan.GuardedValue(g, property); value != "" {
+				v.association("guarded subnet", arm.ID(g.SubnetID), property, value)
+			}
+		}
 	}
 }
 
 const noSubnet = "no node subnet was found; the login may lack rights on the node resource group"
 
-func (v *verifier) association(kind string, id, table arm.ID) {
+func (v *verifier) association(kind string, id arm.ID, property inventory.Property,
+	value arm.ID) {
 	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
 		finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable,
 		finding.TableElsewhere, finding.Unsettled)
-	if table.Equal(v.Table) {
+	if value.Equal(v.Table) {
 		wrong = append(wrong, v.against("", finding.TableUnknown, finding.TableMissing)...)
 	}
-	c := v.about(topicAssociation, "route table of "+kind+" "+id.Short(), id, wrong)
+	c := v.about(topicAssociation, property.Name()+" of "+kind+" "+id.Short(), id, wrong)
 	subnet := v.s.Subnet(id)
 	switch {
 	case subnet == nil:
 		c.unchecked("the subnet was not read: %s", unreadReason(v.s, id))
-	case table == "":
+	case value == "":
 		c.unchecked(tableUnknown)
-	case !subnet.RouteTable.Equal(table):
-		c.wrong("it has %s, expected %s", shortOr(subnet.RouteTable, "none"), table.Short())
+	case !subnet.Has(property).Equal(value):
+		c.wrong("it has %s, expected %s", shortOr(subnet.Has(property), "none"), value.Short())
 	default:
-		c.right("%s is associated", table.Short())
+		c.right("%s is associated", value.Short())
 	}
 }
 

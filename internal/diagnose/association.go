@@ -45,6 +45,9 @@ func (p *clusterCase) wanted() []association {
 		seats = append(seats, association{id, p.s.Subnet(id), p.expected(), true})
 	}
 	for _, g := range p.config.Spec.Guard.Subnets {
+		if g.RouteTableID == "" {
+			continue
+		}
 		seats = append(seats, association{arm.ID(g.SubnetID), p.s.Subnet(arm.ID(g.SubnetID)),
 			arm.ID(g.RouteTableID), false})
 	}

@@ -102,14 +102,18 @@ var keeping = []Description{
 			"group), AKS must make it again: run az aks update, which brings the cluster back " +
 			"to its settings, and check again."},
 
-	{AssociationLost, Error, "A subnet has lost its route table",
-		"Packets to pods on other nodes are dropped, or leave through a default route. If " +
-			"the table also routes egress through a firewall, the nodes lose their egress too.",
-		"Associate the table again, or set spec.guard.mode: Enforce."},
-	{AssociationOther, Error, "A subnet has the wrong route table",
-		"The routes of the expected table have no effect on the subnet. Another user, a " +
-			"policy or Azure Virtual Network Manager replaced the table.",
-		"Find out who replaced it. Then associate the expected table, or set " +
+	{AssociationLost, Error, "A subnet has lost what it must have",
+		"It has no route table, NAT gateway or network security group any more. Without its " +
+			"table, a kubenet cluster's packets to pods on other nodes are dropped, and egress " +
+			"through a firewall is dropped or goes past the firewall. Without its NAT gateway, " +
+			"egress is dropped or goes another way.",
+		"Put it back, or set spec.guard.mode: Enforce, for a network security group also " +
+			"spec.guard.securityGroups: Enforce."},
+	{AssociationOther, Error, "A subnet has another one than it must have",
+		"It has another route table, NAT gateway or network security group, so the expected " +
+			"one has no effect. Another user, a policy or Azure Virtual Network Manager " +
+			"replaced it.",
+		"Find out who replaced it. Then put the expected one in its place, or set " +
 			"spec.guard.onOtherTable: Replace."},
 	{SubnetMissing, Error, "A guarded subnet does not exist",
 		"ARM answers 404 for the subnet, so its association cannot be guarded.",

@@ -169,8 +169,8 @@ func (w *Wanted) Add(o Wanted) {
 		to   *[]arm.ID
 		more []arm.ID
 	}{
-		{&w.Groups, o.Groups}, {&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets}, {&w.Tables, o.Tables}, {&w.VNets,
-			o.VNets},
+		{&w.Groups, o.Groups}, {&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
+		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
 			o.NICs}, {&w.Writers, o.Writers},
 	} {

@@ -98,12 +98,13 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 		"%s has lost its %s %s, which is not put back: cluster %s could not be read "+
 			"(%s), and no "+
 			"subnet shows its nodes", subnet.ID.Short(), property.Name(), value.Short(), id.Short(),
-		s.Unread[id.Key()].Reason()).About(change.Key().Route).WithFix("%s", plan.Attach(subnet.ID, property, value))
+		s.Unread[id.Key()].Reason()).About(change.Key().Route).
+		WithFix("%s", plan.Attach(subnet.ID, property, value))
 	return &f
 }
 
-// blocksPackets says why a network security group must not be put back: it would drop packets of the
-// cluster, or its rules are unknown.
+// blocksPackets says why a network security group must not be put back: it would drop packets of
+// the cluster, or its rules are unknown.
 func blocksPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	_, value := change.New.Associated()

@@ -38,10 +38,8 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 
 // observes reports whether a config says Observe anywhere.
 func observes(c v1alpha1.ClusterRoutes) bool {
-	guardsGroup := func(g v1alpha1.GuardedSubnet) bool { return g.NetworkSecurityGroupID != "" }
 	return c.Spec.Guard.Mode == v1alpha1.GuardObserve ||
-		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve &&
-			slices.ContainsFunc(c.Spec.Guard.Subnets, guardsGroup) ||
+		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && guardsGroups(c.Spec.Guard) ||
 		slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
 			return t.Policy == v1alpha1.PolicyObserve
 		})

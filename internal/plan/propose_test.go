@@ -89,7 +89,8 @@ func TestProposeGuard(t *testing.T) {
 	pods, api := vnet+"/subnets/pods", vnet+"/subnets/api"
 	w := guarded(t)
 	c := w.s.Clusters[clusterA.Key()]
-	c.PluginMode, c.Outbound, c.APISubnet, c.Pools[0].PodSubnet = "", "userDefinedRouting", api, pods
+	c.PluginMode, c.Outbound, c.APISubnet = "", "userDefinedRouting", api
+	c.Pools[0].PodSubnet = pods
 	w.subnet(pods, "10.240.16.0/20", hub).subnet(api, "10.240.4.0/28", "").has(api, "", group)
 	w.table(hub, "out 0.0.0.0/0 10.1.0.4").subnet(gatewayIn, "10.240.9.0/24", gateway).
 		has(gatewayIn, "", group).addGateway(gatewayIn, "agw")

@@ -62,6 +62,39 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 	}
 }
 
+// GuardedText is a proposed guarded subnet for a file: its ID, and the fields that say what it must
+// have, as name and ID.
+type GuardedText struct {
+	Why, Subnet string
+	Fields      [][2]string
+}
+
+// Guarded returns the proposed guarded subnets.
+func (p *Proposal) Guarded() (out []GuardedText) {
+	for i, g := range p.Config.Spec.Guard.Subnets {
+		text := GuardedText{Why: p.SubnetWhy[i], Subnet: g.SubnetID}
+		for _, property := range inventory.Properties {
+			if id := GuardedValue(g, property); id != "" {
+				text.Fields = append(text.Fields, [2]string{string(property) + "ID", string(id)})
+			}
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// GuardsGroups reports whether a network security group is guarded.
+func (p *Proposal) GuardsGroups() bool { return guardsGroups(p.Config.Spec.Guard) }
+
+// ReadsNodes reports whether the pod routes come from the nodes.
+func (p *Proposal) ReadsNodes() bool { return fromNodes(&p.Config) }
+
+func guardsGroups(g v1alpha1.Guard) bool {
+	return slices.ContainsFunc(g.Subnets, func(s v1alpha1.GuardedSubnet) bool {
+		return s.NetworkSecurityGroupID != ""
+	})
+}
+
 // guard adds a guarded subnet, with the reason.
 func (p *Proposal) guard(g v1alpha1.GuardedSubnet, why string) {
 	p.Config.Spec.Guard.Subnets = append(p.Config.Spec.Guard.Subnets, g)

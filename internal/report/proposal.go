@@ -8,8 +8,6 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -52,7 +50,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 		routes := c.Spec.RouteTableID != "" || len(c.Spec.Targets) > 0 || p.Table != "" ||
 			len(c.Spec.Guard.Subnets) == 0
 		switch {
-		case c.Spec.Source == v1alpha1.SourceNodes:
+		case p.ReadsNodes():
 			b.WriteString("  source: Nodes                 # where the pod routes are read: the " +
 				"cluster's nodes (docs/nodes.md)\n")
 		case routes:
@@ -81,9 +79,7 @@ func writeGuard(b *strings.Builder, p plan.Proposal) {
 		"lost, Enforce puts it back, Off does not check\n", guard.Mode)
 	fmt.Fprintf(b, "    onOtherTable: %s        # what to do if a subnet has another one: Report "+
 		"or Replace\n", guard.OnOtherTable)
-	if slices.ContainsFunc(guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
-		return g.NetworkSecurityGroupID != ""
-	}) {
+	if p.GuardsGroups() {
 		fmt.Fprintf(b, "    securityGroups: %s     # Enforce also puts back a lost network "+
 			"security group, if its rules let the cluster's packets pass\n", guard.SecurityGroups)
 	}
@@ -91,13 +87,11 @@ func writeGuard(b *strings.Builder, p plan.Proposal) {
 		b.WriteString("    subnets:                    # what subnets have now and must keep: a " +
 			"redeploy takes it away\n")
 	}
-	for i, g := range guard.Subnets {
-		fmt.Fprintf(b, "      # %s.\n      - subnetID: %s\n", plain(upperFirst(p.SubnetWhy[i])),
-			scalar(g.SubnetID))
-		for _, property := range inventory.Properties {
-			if id := plan.GuardedValue(g, property); id != "" {
-				fmt.Fprintf(b, "        %sID: %s\n", property, scalar(string(id)))
-			}
+	for _, g := range p.Guarded() {
+		fmt.Fprintf(b, "      # %s.\n      - subnetID: %s\n", plain(upperFirst(g.Why)),
+			scalar(g.Subnet))
+		for _, field := range g.Fields {
+			fmt.Fprintf(b, "        %s: %s\n", field[0], scalar(field[1]))
 		}
 	}
 }
