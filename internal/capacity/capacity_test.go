@@ -51,7 +51,7 @@ func TestFits(t *testing.T) {
 	if f := wide.Fits(); f.Nodes != 199 {
 		t.Errorf("dual-stack: %+v", f)
 	}
-	if n := podCIDRNodes(netip.MustParsePrefix("10.244.0.0/16")); n != 256 {
+	if n := PodCIDRNodes(netip.MustParsePrefix("10.244.0.0/16")); n != 256 {
 		t.Errorf("a /16 serves %d nodes", n)
 	}
 }
@@ -59,7 +59,7 @@ func TestFits(t *testing.T) {
 func TestStaticBlocks(t *testing.T) {
 	for maxPods, want := range map[int]int{30: 2, 31: 2, 32: 3, 15: 1, 16: 2, 250: 16} {
 		if got := setup(PodSubnetStatic, "10.0.0.0/24",
-			maxPods).podsPerNode() / podBatch; got != want {
+			maxPods).PodsPerNode() / podBatch; got != want {
 			t.Errorf("%d pods: %d blocks, want %d", maxPods, got, want)
 		}
 	}

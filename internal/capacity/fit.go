@@ -85,16 +85,16 @@ func (s Setup) maxPods() int {
 	return s.MaxPods
 }
 
-// perNode is the number of addresses in the node subnet per node.
-func (s Setup) perNode() int {
+// PerNode is the number of addresses in the node subnet per node.
+func (s Setup) PerNode() int {
 	if s.Plugin == NodeSubnet {
 		return 1 + s.maxPods() // its own, and those of its pods up front
 	}
 	return 1
 }
 
-// podsPerNode is the number of addresses in the pod subnet that a node full of pods takes.
-func (s Setup) podsPerNode() int {
+// PodsPerNode is the number of addresses in the pod subnet that a node full of pods takes.
+func (s Setup) PodsPerNode() int {
 	if s.Plugin == PodSubnetStatic {
 		return podBatch * ceil(s.maxPods()+1, podBatch)
 	}
@@ -106,7 +106,7 @@ func (s Setup) podsPerNode() int {
 func (s Setup) podSubnetNodes() Limit {
 	size := addresses(s.PodSubnet)
 	if s.Plugin == PodSubnetStatic {
-		blocks, each := max(0, size/podBatch-2), s.podsPerNode()/podBatch
+		blocks, each := max(0, size/podBatch-2), s.PodsPerNode()/podBatch
 		return Limit{"pod subnet " + name(s.PodSubnet), blocks / each,
 			fmt.Sprintf("(%d blocks of %d - 2 that hold reserved addresses) / %d blocks a node = "+
 				"(%d + 1) / %d", size/podBatch, podBatch, each, s.maxPods(), podBatch)}
@@ -115,10 +115,10 @@ func (s Setup) podSubnetNodes() Limit {
 	if most := 1 << (32 - widestPodSubnet); size > most {
 		size, widest = most, fmt.Sprintf(" of a /%d, the widest that AKS uses", widestPodSubnet)
 	}
-	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.podsPerNode(),
+	return Limit{"pod subnet " + name(s.PodSubnet), max(0, size-reserved) / s.PodsPerNode(),
 		fmt.Sprintf("(%d addresses%s - %d reserved) / %d per node: batches of %d for %d pods "+
 			"with %d spare",
-			size, widest, reserved, s.podsPerNode(), podBatch, s.maxPods(), podSpare)}
+			size, widest, reserved, s.PodsPerNode(), podBatch, s.maxPods(), podSpare)}
 }
 
 // Fits counts what fits.
@@ -127,12 +127,12 @@ func (s Setup) Fits() Fit {
 	if s.Subnet.IsValid() {
 		size := addresses(s.Subnet)
 		limits = append(limits, Limit{"node subnet " + name(s.Subnet),
-			max(0, size-reserved-s.Other) / s.perNode(),
+			max(0, size-reserved-s.Other) / s.PerNode(),
 			fmt.Sprintf("(%d addresses - %d reserved - %d other) / %d a node", size, reserved,
-				s.Other, s.perNode())})
+				s.Other, s.PerNode())})
 	}
 	if s.Plugin.hasPodCIDR() && s.PodCIDR.IsValid() {
-		limits = append(limits, Limit{"pod CIDR " + name(s.PodCIDR), podCIDRNodes(s.PodCIDR),
+		limits = append(limits, Limit{"pod CIDR " + name(s.PodCIDR), PodCIDRNodes(s.PodCIDR),
 			"one /24 a node"})
 	}
 	if s.Plugin.hasPodSubnet() && s.PodSubnet.IsValid() {
@@ -165,9 +165,9 @@ func (s Setup) fixed() []Limit {
 	return limits
 }
 
-// podCIDRNodes is how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16 bits
+// PodCIDRNodes is how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16 bits
 // longer than the pod CIDR.
-func podCIDRNodes(p netip.Prefix) int {
+func PodCIDRNodes(p netip.Prefix) int {
 	if p.Addr().Is6() {
 		return 1 << 16
 	}

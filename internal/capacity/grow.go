@@ -47,16 +47,16 @@ func Grow(pools []Pool) []Growth {
 		}
 		if p.Setup.Subnet.IsValid() {
 			add("node subnet "+name(p.Setup.Subnet),
-				(Usable(p.Setup.Subnet)-p.Used)/p.Setup.perNode())
+				(Usable(p.Setup.Subnet)-p.Used)/p.Setup.PerNode())
 		}
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
 			// Present nodes may still take more pod addresses: those are reserved for them.
 			all := p.Setup.podSubnetNodes()
-			others := max(0, p.PodsUsed-p.Nodes*p.Setup.podsPerNode())
-			add(all.What, all.Nodes-ceil(others, p.Setup.podsPerNode())-p.Nodes)
+			others := max(0, p.PodsUsed-p.Nodes*p.Setup.PodsPerNode())
+			add(all.What, all.Nodes-ceil(others, p.Setup.PodsPerNode())-p.Nodes)
 		}
 		if p.Setup.Plugin.hasPodCIDR() && p.Setup.PodCIDR.IsValid() {
-			add("pod CIDR "+name(p.Setup.PodCIDR), podCIDRNodes(p.Setup.PodCIDR)-others-p.Nodes)
+			add("pod CIDR "+name(p.Setup.PodCIDR), PodCIDRNodes(p.Setup.PodCIDR)-others-p.Nodes)
 		}
 		for _, l := range p.Setup.fixed() {
 			add(l.What, l.Nodes-others-p.Nodes)
@@ -87,10 +87,10 @@ func GrowAtMaximum(pools []Pool) []Growth {
 			}
 			grown[j].Nodes += more
 			if other.Setup.Subnet == pools[i].Setup.Subnet {
-				grown[i].Used += more * other.Setup.perNode()
+				grown[i].Used += more * other.Setup.PerNode()
 			}
 			if other.Setup.PodSubnet == pools[i].Setup.PodSubnet {
-				grown[i].PodsUsed += more * other.Setup.podsPerNode()
+				grown[i].PodsUsed += more * other.Setup.PodsPerNode()
 			}
 		}
 		out[i] = Grow(grown)[i]

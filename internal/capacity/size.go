@@ -33,14 +33,14 @@ func (s Setup) For(need Need) Sizes {
 	out.Nodes = max(need.Nodes, ceil(need.Pods, s.maxPods()))
 	out.Surge = s.Surge.Of(out.Nodes)
 	total := out.Nodes + out.Surge
-	out.SubnetAddresses = total*s.perNode() + s.Other
+	out.SubnetAddresses = total*s.PerNode() + s.Other
 	out.Subnet = subnetFor(out.SubnetAddresses + reserved)
 	switch {
 	case s.Plugin == PodSubnetStatic:
-		out.PodSubnetAddresses = total * s.podsPerNode()
+		out.PodSubnetAddresses = total * s.PodsPerNode()
 		out.PodSubnet = subnetFor(out.PodSubnetAddresses + 2*podBatch)
 	case s.Plugin == PodSubnet:
-		out.PodSubnetAddresses = total * s.podsPerNode()
+		out.PodSubnetAddresses = total * s.PodsPerNode()
 		out.PodSubnet = subnetFor(out.PodSubnetAddresses + reserved)
 		if out.PodSubnet < widestPodSubnet {
 			out.TooMuch = fmt.Sprintf("pod subnet /%d", widestPodSubnet)

@@ -136,10 +136,11 @@ var keeping = []Description{
 			"not copied. Pods on these nodes cannot be reached through the targets.",
 		"Widen spec.podCIDRs, or remove it: then all pod CIDRs of the cluster count. If " +
 			"the exclusion is intended, do nothing."},
-	{SurgeShort, Warning, "A node subnet cannot take the next surge",
-		"An upgrade first creates surge nodes, as many as the pool's maxSurge says, and " +
-			"each needs an address. The node subnet has too few free addresses: the upgrade " +
-			"will fail.",
+	{SurgeShort, Warning, "A subnet or the pod CIDR cannot take the next surge",
+		"An upgrade first creates surge nodes, as many as the pool's maxSurge says. Each needs " +
+			"an address in its subnet; with pods in the node subnet also its pods' addresses; " +
+			"batches of 16 from a pod subnet; with kubenet and overlay a /24 of the pod CIDR. " +
+			"Too few are free: the upgrade will fail.",
 		"Free addresses, lower the pool's maxSurge, or move the pool to a larger subnet. " +
 			"routekeeper cluster capacity says how large."},
 	{DeletesWithheld, Error, "Deletes are withheld",

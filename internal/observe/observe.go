@@ -72,14 +72,19 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 	return Untried(s, ids)
 }
 
-// Subnets lists the subnets that were not tried yet: the clusters' node subnets and the guarded
-// subnets.
+// Subnets lists the subnets that were not tried yet: those of the clusters' nodes and pods, and the
+// guarded subnets. Of a cluster without pod routes only those in its config or its document: the
+// others would take a list.
 func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	var ids []arm.ID
 	for _, c := range configs {
-		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil &&
-			plan.Routed(&c, cluster) {
-			ids = append(ids, s.NodeSubnetIDs(cluster)...)
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil {
+			ids = append(ids, cluster.PodSubnets()...)
+			if plan.Routed(&c, cluster) {
+				ids = append(ids, s.NodeSubnetIDs(cluster)...)
+			} else {
+				ids = append(ids, cluster.ExistingSubnets()...)
+			}
 		}
 		for _, g := range c.Spec.Guard.Subnets {
 			ids = append(ids, arm.ID(g.SubnetID))

@@ -431,7 +431,7 @@ func TestSurgeRoom(t *testing.T) {
 		return w
 	}
 	f := used(11).sees("surge-does-not-fit") // 10 % of 3
-	const message = "node subnet vnet/shop-nodes has 0 free addresses, and the next upgrade of " +
+	const message = "subnet vnet/shop-nodes has 0 free addresses, and the next upgrade of " +
 		"pool pool0 needs 1 for its surge (10% of 3 nodes)"
 	if f.Message != message || f.Resource != string(nodesA) {
 		t.Errorf("%+v", f)

@@ -12,20 +12,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Room is the free addresses of a node subnet, and the addresses that the next upgrade needs.
+// Room is the free addresses of a subnet of nodes or pods, and the addresses that the next upgrade
+// needs.
 type Room struct {
 	Subnet arm.ID
 	// Free is the number of free addresses. Surge is the number that the largest surge of a pool in
-	// the subnet needs, less the surge nodes that exist already.
+	// the subnet needs, less the surge nodes that exist already. What a surge node needs depends on
+	// the network plugin: with pods in the node subnet also its pods' addresses, and from a pod
+	// subnet whole batches.
 	Free, Surge int
 
 	pool   inventory.Pool // the pool with that surge
 	config *v1alpha1.ClusterRoutes
 }
 
-// Rooms returns the room of each node subnet of the configured kubenet clusters that was read, in
-// the order of their IDs. AKS upgrades one pool of a cluster at a time, so only the largest surge
-// counts.
+// Rooms returns the room of each subnet with nodes or pods of the configured clusters, if it was
+// read, in the order of their IDs. AKS upgrades one pool of a cluster at a time, so only the
+// largest surge counts.
 func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	var rooms []Room
 	for i := range configs {
@@ -33,22 +36,43 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 		if cluster == nil {
 			continue
 		}
-		for _, id := range s.NodeSubnetIDs(cluster) {
-			if room, known := roomIn(s.Subnet(id), cluster, &configs[i]); known {
-				rooms = append(rooms, room)
-			}
-		}
+		p := places{s, cluster, s.NodeSubnetIDs(cluster)}
+		p.each(func(subnet *inventory.Subnet, nodes bool) {
+			rooms = append(rooms, p.room(subnet, nodes, &configs[i]))
+		})
 	}
 	return joined(rooms)
 }
 
-// roomIn returns a subnet's room for a cluster's pools in it, if both are known and the cluster has
-// nodes. Machines beyond a pool's count are surge nodes.
-func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
-	c *v1alpha1.ClusterRoutes) (r Room, known bool) {
-	if subnet == nil || !Routed(c, cluster) || cluster.Stopped {
-		return Room{}, false
+// places are the subnets of a cluster's nodes and pods.
+type places struct {
+	s       *inventory.Snapshot
+	cluster *inventory.Cluster
+	nodes   []arm.ID
+}
+
+// each calls a function with each subnet that was read, unless the cluster has no nodes.
+func (p places) each(do func(subnet *inventory.Subnet, nodes bool)) {
+	if p.cluster.Stopped {
+		return
 	}
+	for _, id := range p.nodes {
+		if subnet := p.s.Subnet(id); subnet != nil {
+			do(subnet, true)
+		}
+	}
+	for i, pool := range p.cluster.Pools {
+		subnet := p.s.Subnet(pool.PodSubnet)
+		if subnet != nil && !slices.ContainsFunc(p.cluster.Pools[:i], func(o inventory.Pool) bool {
+			return o.PodSubnet.Equal(pool.PodSubnet)
+		}) {
+			do(subnet, false)
+		}
+	}
+}
+
+// room returns a subnet's room for the cluster's pools in it.
+func (p places) room(subnet *inventory.Subnet, nodes bool, c *v1alpha1.ClusterRoutes) (r Room) {
 	free := 0
 	for _, prefix := range subnet.Prefixes {
 		if prefix.Addr().Is4() {
@@ -56,18 +80,63 @@ func roomIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 		}
 	}
 	r = Room{Subnet: subnet.ID, Free: max(0, free-subnet.UsedIPv4()), config: c}
-	for _, pool := range cluster.Pools {
-		if pool.Subnet != "" && !pool.Subnet.Equal(subnet.ID) {
-			continue
+	for _, pool := range p.cluster.Pools {
+		each := 0 // addresses that a node of the pool takes here
+		setup := capacity.Setup{Plugin: capacity.Plugin(p.cluster.PluginOf(pool)),
+			MaxPods: pool.MaxPods}
+		switch {
+		case nodes && (pool.Subnet == "" || pool.Subnet.Equal(subnet.ID)):
+			each = setup.PerNode()
+		case pool.PodSubnet.Equal(subnet.ID):
+			each = setup.PodsPerNode()
 		}
-		there := machinesIn(subnet, cluster, func(name string) bool { return name == pool.Name })
-		surging := max(0, there-pool.Count)
-		surge := max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging)
-		if surge > r.Surge {
+		if surge := each * p.surge(pool); surge > r.Surge {
 			r.Surge, r.pool = surge, pool
 		}
 	}
-	return r, true
+	return r
+}
+
+// surge is the number of nodes that the next upgrade of a pool adds, less the surge nodes that
+// exist already: machines beyond the pool's count.
+func (p places) surge(pool inventory.Pool) int {
+	surging := 0
+	for _, id := range p.nodes {
+		subnet := p.s.Subnet(id)
+		if subnet != nil && (pool.Subnet == "" || pool.Subnet.Equal(id)) {
+			there := machinesIn(subnet, p.cluster, func(name string) bool {
+				return name == pool.Name
+			})
+			surging += max(0, there-pool.Count)
+		}
+	}
+	return max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging)
+}
+
+// podCIDRShort reports a cluster whose pod CIDR has no room for the next surge: each node takes a
+// part of it.
+func (w *planning) podCIDRShort(v *clusterState, p places) {
+	cluster := p.cluster
+	if cluster.Stopped || !cluster.Kubenet() && !cluster.Overlay() {
+		return
+	}
+	i := slices.IndexFunc(cluster.PodCIDRs, func(p netip.Prefix) bool { return p.Addr().Is4() })
+	if i < 0 {
+		return
+	}
+	cidr := cluster.PodCIDRs[i]
+	free := capacity.PodCIDRNodes(cidr) - cluster.Nodes()
+	for _, pool := range cluster.Pools {
+		if surge := p.surge(pool); surge > free {
+			w.add(finding.New(finding.SurgeShort, v.name, string(cluster.ID),
+				"pod CIDR %s has room for %s, and the next upgrade of pool %s needs %d for its "+
+					"surge (%s of %s)", cidr, number(max(0, free), "more node", "more nodes"),
+				pool.Name, surge, capacity.SurgeOf(pool.MaxSurge),
+				number(pool.Count, "node", "nodes")).About(cidr.String()).
+				WithFix("routekeeper cluster capacity --cluster %s", cluster.ID))
+			return
+		}
+	}
 }
 
 // joined adds up the rooms of several clusters in one subnet, in the order of the subnets' IDs.
@@ -85,7 +154,7 @@ func joined(rooms []Room) []Room {
 	return out
 }
 
-// surges reports node subnets that cannot take the next surge.
+// surges reports subnets and pod CIDRs that cannot take the next surge.
 func (w *planning) surges() {
 	var short []Room
 	for _, v := range w.clusters {
@@ -93,11 +162,13 @@ func (w *planning) surges() {
 			continue
 		}
 		cluster := w.s.Cluster(v.cluster.ID) // it may have been read again
-		for _, id := range v.subnets {
-			if r, known := roomIn(w.s.Subnet(id), cluster, v.config); known && r.Surge > r.Free {
+		p := places{w.s.Snapshot, cluster, v.subnets}
+		w.podCIDRShort(v, p)
+		p.each(func(subnet *inventory.Subnet, nodes bool) {
+			if r := p.room(subnet, nodes, v.config); r.Surge > r.Free {
 				short = append(short, r)
 			}
-		}
+		})
 	}
 	if len(short) == 0 {
 		return
@@ -109,7 +180,7 @@ func (w *planning) surges() {
 			continue
 		}
 		w.add(finding.New(finding.SurgeShort, room.config.Metadata.Name, string(room.Subnet),
-			"node subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s "+
+			"subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s "+
 				"of %s)",
 			room.Subnet.Short(), number(room.Free, "free address", "free addresses"),
 			room.pool.Name, room.Surge,

@@ -92,9 +92,9 @@ func NewMetrics() *Metrics {
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
-		"Free addresses in a node subnet.", "subnet")
+		"Free IPv4 addresses in a subnet of nodes or pods.", "subnet")
 	m.surge = gauge("subnet_addresses_surge",
-		"Addresses in a node subnet that the next upgrade needs for its surge nodes.", "subnet")
+		"Addresses in a subnet that the next upgrade needs for its surge nodes.", "subnet")
 	m.calls = counter("arm_calls_total", "Calls to Azure Resource Manager, by method and status; "+
 		"0: no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by result: "+
