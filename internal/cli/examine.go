@@ -19,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // examineOptions say what to read, and from where.
@@ -169,6 +170,7 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 	if err == nil {
 		e.RouteLimit, e.Egress = o.maxRoutes, o.egress
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
+		progress.now("checking " + report.Count(len(e.Clusters), "cluster"))
 	}
 	return e, err
 }
