@@ -37,6 +37,21 @@ func checkRetirement(p *clusterCase) []finding.Finding {
 	return append(found, p.retirement(found))
 }
 
+// ForOverlay returns what AKS requires of a cluster with Azure CNI before it moves to overlay.
+// Check leaves this out: such a cluster need not move.
+func ForOverlay(c Case, id arm.ID) []finding.Finding {
+	p := c.clusterCase(id)
+	if p == nil {
+		return nil
+	}
+	var found []finding.Finding
+	for _, check := range []func(*clusterCase) []finding.Finding{policyForOverlay,
+		poolsForOverlay, versionForOverlay, namesForOverlay, containersForOverlay} {
+		found = append(found, check(p)...)
+	}
+	return found
+}
+
 // retirement is the finding that every kubenet cluster gets.
 func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
@@ -242,8 +257,11 @@ func identityForOverlay(p *clusterCase) []finding.Finding {
 		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
+// policyForOverlay finds a network policy engine. Cilium is none that must go: the data plane can
+// move before the plugin mode does.
 func policyForOverlay(p *clusterCase) []finding.Finding {
-	if p.cluster.Policy == "" || strings.EqualFold(p.cluster.Policy, "none") {
+	switch strings.ToLower(p.cluster.Policy) {
+	case "", "none", "cilium":
 		return nil
 	}
 	f := p.found(finding.MigrationPolicy, p.cluster.ID,
