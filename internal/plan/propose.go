@@ -29,6 +29,9 @@ type Proposal struct {
 	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string
+	// Offer is a config that the user may want although nothing requires one, with source Nodes:
+	// tables hold routes to the pods of an overlay cluster. Nil: there is none.
+	Offer *v1alpha1.ClusterRoutes
 }
 
 // Propose returns a config for each cluster in the snapshot, sorted by cluster: with its route
@@ -50,7 +53,10 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	p := Proposal{Cluster: cluster.ID, About: fmt.Sprintf("cluster %s: %s, pod CIDR %s, pools: %s",
 		cluster.ID.Name(), cluster.PluginName(), prefixList(cluster), strings.Join(pools, ", "))}
 	if !cluster.Kubenet() {
-		p.Skip = notKubenet(s, cluster)
+		var holding []arm.ID
+		if p.Skip, holding = notKubenet(s, cluster); len(holding) > 0 {
+			p.Offer = offer(cluster, uniqueName(cluster.ID, names), holding)
+		}
 		return p
 	}
 	c := &p.Config
@@ -84,29 +90,41 @@ func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	return &with
 }
 
-// notKubenet says why a cluster needs no config, or which tables a config could keep.
-func notKubenet(s *inventory.Snapshot, cluster *inventory.Cluster) string {
-	why := fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
+// offer is a config that keeps tables in sync with the nodes of an overlay cluster.
+func offer(cluster *inventory.Cluster, name string, tables []arm.ID) *v1alpha1.ClusterRoutes {
+	c := &v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind}
+	c.Metadata.Name, c.Spec.ClusterID = name, string(cluster.ID)
+	c.Spec.Source = v1alpha1.SourceNodes
+	for _, id := range tables {
+		c.Spec.Targets = append(c.Spec.Targets, v1alpha1.Target{RouteTableID: string(id),
+			Policy: v1alpha1.PolicyObserve})
+	}
+	return c
+}
+
+// notKubenet says why a cluster needs no config, and which tables a config could keep.
+func notKubenet(s *inventory.Snapshot, cluster *inventory.Cluster) (why string,
+	holding []arm.ID) {
+	why = fmt.Sprintf("its network plugin is %s: it has no pod routes in a route table",
 		cluster.PluginName())
 	if !cluster.Overlay() {
-		return why
+		return why, nil
 	}
 	if s.Migrates(cluster) {
 		return "it migrates to overlay, and its nodes need their routes until the last one has " +
-			"moved: follow it with routekeeper migrate watch, and then run init again"
+			"moved: follow it with routekeeper migrate watch, and then run init again", nil
 	}
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
-	var holding []arm.ID
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		if table := s.Tables[key]; !s.Elsewhere(table, cluster) && len(v.podRoutes(table)) > 0 {
 			holding = append(holding, table.ID)
 		}
 	}
 	if len(holding) > 0 {
-		why += fmt.Sprintf("; routes to its pods are in %s: to keep them in sync, write a config "+
-			"with source: Nodes and these targets (docs/nodes.md)", shortNames(holding))
+		why += fmt.Sprintf("; routes to its pods are in %s: to keep them in sync with its nodes, "+
+			"use this config, with source: Nodes (docs/nodes.md)", shortNames(holding))
 	}
-	return why
+	return why, holding
 }
 
 // Enforces reports whether the config has a keeper repair associations, and not only report them.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -56,11 +57,17 @@ func TestPropose(t *testing.T) {
 	}
 	if p := proposals[0]; !strings.Contains(p.Skip, "overlay") {
 		t.Errorf("the overlay cluster: %+v", p)
+	} else if p.Offer != nil {
+		t.Errorf("no table holds its routes, and yet there is an offer: %+v", p.Offer)
 	}
 	w.subnet(nodesB, "10.241.0.0/24", "").table(tables+"/vms-rt", "a 10.245.1.0/24 10.241.0.4")
 	if p := Propose(w.s.Snapshot)[0]; !strings.Contains(p.Skip, "to its pods are in vms-rt") ||
 		!strings.Contains(p.Skip, "source: Nodes") {
 		t.Errorf("the overlay cluster with a table: %+v", p)
+	} else if o := p.Offer; o == nil || o.Spec.Source != v1alpha1.SourceNodes ||
+		o.Spec.ClusterID != string(clusterB) || len(o.Spec.Targets) != 1 ||
+		!arm.ID(o.Spec.Targets[0].RouteTableID).Equal(tables+"/vms-rt") {
+		t.Errorf("the overlay cluster's offer: %+v", o)
 	}
 	p := proposals[1]
 	if got, want := targetsOf(p), []string{"hub-rt", "gw-rt", "spoke-rt"}; !slices.Equal(got,

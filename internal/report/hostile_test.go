@@ -146,7 +146,9 @@ func TestHostileProposals(t *testing.T) {
 		spec := &p.Config.Spec
 		spec.Guard.Mode, spec.Guard.OnOtherTable = "Observe", "Report" // words of this program
 		spec.OnRemoval, spec.Targets[0].Policy, spec.Targets[1].Policy = "Keep", "Sync", "Sync"
-		skipped := plan.Proposal{About: value, Skip: value}
+		offer := p.Config
+		offer.Spec.Source = "Nodes"
+		skipped := plan.Proposal{About: value, Skip: value, Offer: &offer}
 		config := ConfigYAML([]plan.Proposal{p, skipped}, value, []string{value})
 		shown(t, fmt.Sprintf("%q", value), config, Text, Style{})
 		var read struct {

@@ -34,6 +34,9 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 	for _, p := range proposals {
 		if p.Skip != "" {
 			fmt.Fprintf(&b, "---\n# %s\n# Not configured: %s.\n", plain(p.About), plain(p.Skip))
+			if p.Offer != nil {
+				offered(&b, p)
+			}
 			continue
 		}
 		c := p.Config
@@ -84,6 +87,19 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 			"cluster or this document is gone: Keep or Prune\n", c.Spec.OnRemoval)
 	}
 	return b.String()
+}
+
+// offered writes the offer of a proposal as comments. Without their marks, the lines are a
+// document.
+func offered(b *strings.Builder, p plan.Proposal) {
+	c := p.Offer
+	fmt.Fprintf(b, "#apiVersion: %s\n#kind: %s\n#metadata:\n#  name: %s\n#spec:\n"+
+		"#  clusterID: %s\n#  source: %s\n#  targets:\n", c.APIVersion, c.Kind,
+		scalar(c.Metadata.Name), scalar(c.Spec.ClusterID), c.Spec.Source)
+	for _, t := range c.Spec.Targets {
+		fmt.Fprintf(b, "#    - routeTableID: %s\n#      policy: %s\n", scalar(t.RouteTableID),
+			t.Policy)
+	}
 }
 
 // scalar writes a string as YAML on one line, quoted if necessary.

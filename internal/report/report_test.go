@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -220,6 +221,21 @@ func TestConfigYAML(t *testing.T) {
 	configs, err := config.Read(config.File{Name: "init.yaml", Data: []byte(text)})
 	if err != nil || len(configs) != len(proposals) || len(configs) != 2 {
 		t.Fatalf("%v, %d configs of %d:\n%s", err, len(configs), len(proposals), text)
+	}
+	offer := proposals[0].Config
+	offer.Spec.Source, offer.Spec.RouteTableID = "Nodes", ""
+	offer.Spec.Targets = append(offer.Spec.Targets[:0], v1alpha1.Target{Policy: "Observe",
+		RouteTableID: string(subnet.Group()) + "/providers/" + arm.TypeRouteTable + "/vms-rt"})
+	text = ConfigYAML([]plan.Proposal{{Skip: "overlay", Offer: &offer}}, "x", nil)
+	if _, err := config.Read(config.File{Data: []byte(text)}); err == nil {
+		t.Errorf("an offer is a config:\n%s", text)
+	}
+	text = strings.ReplaceAll(text, "\n#", "\n")
+	_, text, _ = strings.Cut(text, "overlay.\n")
+	taken, err := config.Read(config.File{Data: []byte(text)})
+	if err != nil || len(taken) != 1 || taken[0].Spec.Source != v1alpha1.SourceNodes ||
+		len(taken[0].Spec.Targets) != 1 {
+		t.Errorf("an offer without its marks: %v, %+v\n%s", err, taken, text)
 	}
 	for i, c := range configs {
 		if c.Spec.ClusterID != proposals[i].Config.Spec.ClusterID ||
