@@ -302,9 +302,15 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 // confidential are the sizes of the DCsv2 series.
 var confidential = regexp.MustCompile(`(?i)^Standard_DC\d+s_v2$`)
 
-// containersForOverlay checks the subnets for Application Gateway for Containers in the networks of
-// the nodes (its page container-networking).
+// containersForOverlay checks the subnets for Application Gateway for Containers.
 func containersForOverlay(p *clusterCase) []finding.Finding {
+	return p.containerSubnets(finding.MigrationContainers)
+}
+
+// containerSubnets finds the subnets for Application Gateway for Containers in the networks of the
+// nodes that do not suit overlay (its page container-networking; its controller refuses larger
+// ones: AKS#5123, AKS#5170).
+func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
 	var networks []arm.ID
 	for _, subnet := range p.subnets {
 		networks = append(networks, subnet.ID.Parent())
@@ -317,7 +323,7 @@ func containersForOverlay(p *clusterCase) []finding.Finding {
 			subnet.Prefixes[0].Bits() == 24 {
 			continue
 		}
-		found = append(found, p.found(finding.MigrationContainers, subnet.ID,
+		found = append(found, p.found(code, subnet.ID,
 			"subnet %s of Application Gateway for Containers has %s, but with overlay it must be "+
 				"a /24", subnet.ID.Short(), subnet.Prefixes[0]))
 	}
