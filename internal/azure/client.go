@@ -71,9 +71,9 @@ type Options struct {
 	Called func(Call)
 	// Begins is called when a call begins, and what it returns when the call ends. Nil: not called.
 	Begins func(method, path string) (ends func())
-	// Progress is called with the number of clusters whose nodes were read, and of all. Nil: not
-	// called.
-	Progress func(done, of int)
+	// Progress is called with how many of a kind, such as clusters, were read, and of how many.
+	// Nil: not called.
+	Progress func(done, of int, kind string)
 }
 
 // Call is one call and its answer.
@@ -100,7 +100,7 @@ type Client struct {
 	log        *slog.Logger
 	called     func(Call)
 	begins     func(method, path string) func()
-	progress   func(done, of int)
+	progress   func(done, of int, kind string)
 	throttle   *throttle
 	ownWrites  ownWrites
 	reader     *reader
@@ -135,7 +135,7 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 		o.Begins = func(string, string) func() { return func() {} }
 	}
 	if o.Progress == nil {
-		o.Progress = func(int, int) {}
+		o.Progress = func(int, int, string) {}
 	}
 	c := &Client{
 		called: o.Called, begins: o.Begins, progress: o.Progress,

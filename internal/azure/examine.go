@@ -28,12 +28,12 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 	}
 	groups = inventory.SortIDs(slices.Clone(groups))
 	for i, scope := range groups {
-		c.progress(i, len(groups))
+		c.progress(i, len(groups), "clusters")
 		if err := c.readInterfaces(ctx, s, scope); err != nil {
 			return err
 		}
 	}
-	c.progress(len(groups), len(groups))
+	c.progress(len(groups), len(groups), "clusters")
 	var gateways, filters, tables []arm.ID
 	for _, cluster := range s.Clusters {
 		gateways = append(gateways, cluster.Ingress)

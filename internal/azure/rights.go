@@ -52,7 +52,7 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 		return err
 	}
 	roles := rolesOf(scopes, assigned)
-	if err := atOnce(slices.Collect(maps.Values(roles)), func(r *role) error {
+	if err := atOnce(c, slices.Collect(maps.Values(roles)), func(r *role) error {
 		return c.readRole(ctx, r)
 	}); err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,7 +69,7 @@ func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID,
 				found[i][scope.Key()] = asked[area.Key()]
 			}
 		}
-		if err := atOnce(calls, func(l call) error {
+		if err := atOnce(c, calls, func(l call) error {
 			return listRights(ctx, c, l.listed, list, l.filter)
 		}); err != nil {
 			return nil, err
@@ -114,7 +115,7 @@ func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string
 	error) {
 	all := map[string]inventory.Rights{}
 	var mu sync.Mutex
-	err := atOnce(scopes, func(scope arm.ID) error {
+	err := atOnce(c, scopes, func(scope arm.ID) error {
 		l := &listed[inventory.Permission]{area: scope}
 		err := listRights(ctx, c, l, "permissions", "")
 		mu.Lock()
@@ -125,12 +126,17 @@ func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string
 	return all, err
 }
 
-// atOnce runs a function on all items, several at a time.
-func atOnce[T any](items []T, do func(T) error) error {
+// atOnce reads all items, several at a time.
+func atOnce[T any](c *Client, items []T, read func(T) error) error {
 	var g errgroup.Group
 	g.SetLimit(parallel)
+	var done atomic.Int64
 	for _, item := range items {
-		g.Go(func() error { return do(item) })
+		g.Go(func() error {
+			err := read(item)
+			c.progress(int(done.Add(1)), len(items), "rights")
+			return err
+		})
 	}
 	return g.Wait()
 }

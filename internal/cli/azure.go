@@ -90,7 +90,7 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 				finding.Command("%s emulator --dir %s", "routekeeper", a.emulatorDir))
 		}
 		return connectEmulator(info, azure.Options{Log: log, Called: called,
-			Begins: a.waiting.begins, Progress: a.waiting.clusters})
+			Begins: a.waiting.begins, Progress: a.waiting.read})
 	}
 	config := clouds[a.cloudName]
 	credential, err := azidentity.NewDefaultAzureCredential(
@@ -100,7 +100,7 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 		return nil, err
 	}
 	return azure.New(credential, azure.Options{Cloud: config, Version: version(), Log: log,
-		Called: called, Begins: a.waiting.begins, Progress: a.waiting.clusters})
+		Called: called, Begins: a.waiting.begins, Progress: a.waiting.read})
 }
 
 // startUp is how long to wait for an emulator that is just starting.

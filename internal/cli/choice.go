@@ -61,7 +61,7 @@ func (c choice) some() bool { return len(c.names) > 0 || c.selector != "" }
 func (c choice) pick(configs []v1alpha1.ClusterRoutes) ([]v1alpha1.ClusterRoutes, error) {
 	chosen := map[int]bool{}
 	for _, name := range c.names {
-		found, err := document(configs, name)
+		found, err := theNamed(name, "the config", namesOf(configs), idsOf(configs))
 		if err != nil {
 			return nil, err
 		}
@@ -117,28 +117,35 @@ func namesOf(configs []v1alpha1.ClusterRoutes) (names []string) {
 	return names
 }
 
-// document finds the only document with a name or ID.
-func document(configs []v1alpha1.ClusterRoutes, name string) (int, error) {
-	var names []string
+// idsOf are the clusters of documents.
+func idsOf(configs []v1alpha1.ClusterRoutes) (ids []arm.ID) {
+	for _, config := range configs {
+		ids = append(ids, arm.ID(config.Spec.ClusterID))
+	}
+	return ids
+}
+
+// theNamed returns the index of the only cluster in a place with a name: its name there, such as
+// metadata.name, or its name or ID in Azure.
+func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
+	if i := slices.Index(names, name); i >= 0 && !slices.Contains(names[i+1:], name) {
+		return i, nil
+	}
 	var found []int
-	for i, config := range configs {
-		id := arm.ID(config.Spec.ClusterID)
-		if config.Metadata.Name == name { // unique
-			return i, nil
-		}
-		if strings.EqualFold(id.Name(), name) || id.Equal(arm.ID(name)) {
+	for i, id := range ids {
+		if strings.EqualFold(names[i], name) || strings.EqualFold(id.Name(), name) ||
+			id.Equal(arm.ID(name)) {
 			found = append(found, i)
 		}
-		names = append(names, config.Metadata.Name)
 	}
 	switch len(found) {
 	case 0:
-		return 0, fmt.Errorf("no cluster %s in the config%s", finding.Show(name),
+		return 0, fmt.Errorf("no cluster %s in %s%s", finding.Show(name), place,
 			instead(name, names))
 	case 1:
 		return found[0], nil
 	}
-	return 0, fmt.Errorf("several clusters of the config are named %s: name one by its ID",
+	return 0, fmt.Errorf("several clusters of %s are named %s: name one by its ID", place,
 		finding.Show(name))
 }
 

@@ -145,7 +145,7 @@ func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
 	// As in most companies, the network belongs to another identity than the keeper's.
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
-	options.Log = logger(a.err, o.verbose, terminal(a.err))
+	options.Log = loggerFor(a.err, o.verbose)(a.err)
 	for i := range o.subscriptions {
 		options.Subscriptions = append(options.Subscriptions,
 			fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))

@@ -19,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // examineOptions say what to read, and from where.
@@ -169,6 +170,7 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 	if err == nil {
 		e.RouteLimit, e.Egress = o.maxRoutes, o.egress
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
+		progress.now("checking " + report.Count(len(e.Clusters), "cluster"))
 	}
 	return e, err
 }
@@ -320,21 +322,12 @@ func (e *examination) keepNamed(meant []string) error {
 	names := e.names()
 	var kept []arm.ID
 	for _, name := range meant {
-		n := 0
-		for i, id := range e.Clusters {
-			if strings.EqualFold(names[i], name) || strings.EqualFold(id.Name(), name) ||
-				id.Equal(arm.ID(name)) {
-				n++
-				if !slices.ContainsFunc(kept, id.Equal) {
-					kept = append(kept, id)
-				}
-			}
+		i, err := theNamed(name, "it", names, e.Clusters)
+		if err != nil {
+			return err
 		}
-		switch {
-		case n == 0:
-			return fmt.Errorf("no cluster %s in it%s", name, instead(name, names))
-		case n > 1:
-			return fmt.Errorf("several clusters are named %s: name one by its ID", name)
+		if id := e.Clusters[i]; !slices.ContainsFunc(kept, id.Equal) {
+			kept = append(kept, id)
 		}
 	}
 	e.Clusters = kept

@@ -7,6 +7,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
@@ -25,7 +28,7 @@ type generateOptions struct {
 	cluster  createOptions // what describes the cluster
 	host     string
 	provider int
-	paths    []string // --from-config
+	paths    []string // of a config, whose keeper gets rights
 	folder   string
 }
 
@@ -48,12 +51,12 @@ With --host, the code also deploys the keeper: identity, rights and workload.
                   manifest to apply, as an output
   container-apps  an environment and an app of Azure Container Apps
 
-With --from-config, it writes only the identity and rights of a keeper, for the
-clusters, subnets and route tables in the config.`,
+If -f names a config (ClusterRoutes documents), it writes only the identity and
+rights of a keeper, for the clusters, subnets and route tables in the config.`,
 		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
     --subscription <id> --location westeurope --out shop
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
-  routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
+  routekeeper iac generate bicep -f routes.yaml --out keeper`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
@@ -71,8 +74,7 @@ type generator interface {
 func (a *app) newGenerateTerraform() *cobra.Command {
 	o := &generateOptions{}
 	cmd := &cobra.Command{
-		Use: "terraform {NAME --blueprint B --subscription ID --location L | -f FILE | " +
-			"--from-config FILE}",
+		Use:   "terraform {NAME --blueprint B --subscription ID --location L | -f FILE}",
 		Short: "Write Terraform configuration",
 		Long: `Writes a Terraform configuration for the azurerm provider, as one file to
 standard output or as several files into a folder. See routekeeper iac generate
@@ -80,7 +82,7 @@ standard output or as several files into a folder. See routekeeper iac generate
 		Example: `  routekeeper iac generate terraform shop --blueprint kubenet \
     --application-gateway --subscription <id> --location westeurope --out shop
   routekeeper iac generate terraform -f cluster.yaml --provider-version 4
-  routekeeper iac generate terraform --from-config routes.yaml --out keeper`,
+  routekeeper iac generate terraform -f routes.yaml --out keeper`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := a.generator(cmd, o, args)
 			if err != nil {
@@ -97,8 +99,7 @@ standard output or as several files into a folder. See routekeeper iac generate
 func (a *app) newGenerateBicep() *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
-		Use: "bicep {NAME --blueprint B --subscription ID --location L | -f FILE | --from-config " +
-			"FILE} --out DIR",
+		Use:   "bicep {NAME --blueprint B --subscription ID --location L | -f FILE} --out DIR",
 		Short: "Write Bicep",
 		Long: `Writes main.bicep and its modules into a folder. See routekeeper iac generate
 --help for what they contain.`,
@@ -106,7 +107,7 @@ func (a *app) newGenerateBicep() *cobra.Command {
     --subscription <id> --location westeurope --out shop
   routekeeper iac generate bicep -f cluster.yaml --host container-apps \
     --out shop
-  routekeeper iac generate bicep --from-config routes.yaml --out keeper`,
+  routekeeper iac generate bicep -f routes.yaml --out keeper`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := a.generator(cmd, o, args)
 			if err != nil {
@@ -123,8 +124,7 @@ func (a *app) newGenerateBicep() *cobra.Command {
 func (a *app) newGenerateARM() *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
-		Use: "arm {NAME --blueprint B --subscription ID --location L | -f FILE | " +
-			"--from-config FILE}",
+		Use:   "arm {NAME --blueprint B --subscription ID --location L | -f FILE}",
 		Short: "Write an ARM template",
 		Long: `Writes an ARM template to standard output, or as main.json into a folder. A
 cluster is deployed to a resource group, a keeper's rights to a subscription.
@@ -132,7 +132,7 @@ See routekeeper iac generate --help for what it contains.`,
 		Example: `  routekeeper iac generate arm shop --blueprint pod-subnet \
     --subscription <id> --location westeurope > main.json
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
-  routekeeper iac generate arm --from-config routes.yaml --out keeper`,
+  routekeeper iac generate arm -f routes.yaml --out keeper`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			g, err := a.generator(cmd, o, args)
 			if err != nil {
@@ -168,9 +168,13 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 		cobra.FixedCompletions(hosts, cobra.ShellCompDirectiveNoFileComp))
 	f.StringArrayVar(&o.paths, "from-config", nil,
 		"write a keeper's rights for this config `FILE`, folder or - (repeatable)")
-	_ = cmd.MarkFlagFilename("from-config", "yaml", "yml", "json")
+	_ = f.MarkHidden("from-config")
+	f.Lookup("file").Usage = "`FILE` that describes the cluster, or a keeper's config, or -"
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if files := o.cluster.source.files; slices.ContainsFunc(files, holdsConfig) {
+			o.paths, o.cluster.source.files = files, nil
+		}
 		if len(o.paths) == 0 {
 			return check(cmd, args)
 		}
@@ -178,13 +182,25 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 			return errors.New("expected one NAME at most: the prefix of all resource names")
 		}
 		for _, name := range ofCluster {
-			if f.Changed(name) {
-				return fmt.Errorf("--%s and --from-config exclude each other: the clusters of "+
-					"the config are there", name)
+			if f.Changed(name) && (name != "file" || f.Changed("from-config")) {
+				return fmt.Errorf("--%s and a config exclude each other: the clusters of the "+
+					"config are there", name)
 			}
 		}
 		return nil
 	}
+}
+
+// ofConfig is how a document of a config begins, and no description of a cluster.
+var ofConfig = regexp.MustCompile(`(?m)^[ \t{]*"?kind"?[ \t]*:[ \t]*["']?ClusterRoutes\b`)
+
+// holdsConfig reports whether -f names a config: a folder, or a file of ClusterRoutes documents.
+func holdsConfig(path string) bool {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return true
+	}
+	text, err := input.ReadFile(path, input.Text)
+	return err == nil && ofConfig.Match(text)
 }
 
 // generator makes the generator that the flags describe: of a cluster, or of rights.
@@ -199,7 +215,11 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	if cmd.Flags().Changed("location") {
 		r.Location = o.cluster.source.described.Spec.Location
 	}
-	files, err := a.readFiles("--from-config", o.paths)
+	flag := "-f"
+	if cmd.Flags().Changed("from-config") {
+		flag = "--from-config"
+	}
+	files, err := a.readFiles(flag, o.paths)
 	if err != nil {
 		return nil, err
 	}

@@ -43,6 +43,9 @@ each cluster with commands to paste: what must change first, the migration, what
 Azure does to route tables during it, and what comes afterwards. It writes
 nothing.
 
+For clusters on Azure CNI, it plans the moves to overlay (from the node subnet)
+and to the Cilium data plane, which no date requires.
+
 Every blocker is a finding with its source. What Azure Resource Manager does
 not know is a question, with the command that answers it.
 
@@ -84,7 +87,7 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	}
 	progress.stop()
 	m := report.Migration{Plan: migrate.Make(e.Case, found)}
-	m.Steps = len(m.Clusters) <= mostSteps
+	m.Steps = len(m.Clusters)+len(m.Optional) <= mostSteps
 	if err := m.Write(w, format, style); err != nil {
 		return err
 	}

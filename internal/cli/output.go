@@ -148,7 +148,7 @@ type outFile struct {
 	place   string      // the final name of the file, "" if it is written in place
 	mode    fs.FileMode // the final mode
 	written int
-	failed  bool
+	failed  error // of the first write that failed
 	// overwrite says that the file may replace one that was written in the meantime.
 	overwrite bool
 }
@@ -156,7 +156,9 @@ type outFile struct {
 func (f *outFile) Write(p []byte) (int, error) {
 	n, err := f.File.Write(p)
 	f.written += n
-	f.failed = f.failed || err != nil
+	if f.failed == nil {
+		f.failed = err
+	}
 	return n, err
 }
 
@@ -264,17 +266,23 @@ func reason(err error) error {
 	return err
 }
 
-// closeOutput finishes the --out file.
-func (a *app) closeOutput(failed bool) error {
+// closeOutput finishes the --out file after a command that ended with an error, or nil. It returns
+// the command's error, or why the file is not there. Of a failed write, the command only knows the
+// name of a temporary file.
+func (a *app) closeOutput(err error) error {
 	f := a.outFile
 	if f == nil {
-		return nil
+		return err
 	}
 	a.outFile = nil
-	if err := f.finish(failed); err != nil {
-		return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(err))
+	closed := f.finish(err != nil && !errors.Is(err, attention))
+	if f.failed != nil {
+		closed, err = f.failed, nil
 	}
-	return nil
+	if closed == nil || err != nil && !errors.Is(err, attention) {
+		return err
+	}
+	return fmt.Errorf("--out: %s cannot be written: %w", a.outPath, reason(closed))
 }
 
 // finish moves a finished file to its place. The old file stays if the command failed before it
@@ -284,7 +292,7 @@ func (f *outFile) finish(failed bool) error {
 	if f.place == "" {
 		return err
 	}
-	if failed && f.written == 0 || f.failed {
+	if failed && f.written == 0 || f.failed != nil {
 		return os.Remove(f.Name())
 	}
 	if err == nil {

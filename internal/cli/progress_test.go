@@ -38,13 +38,13 @@ func TestProgress(t *testing.T) {
 		p.waiting = w
 		p.mu.Unlock()
 		ends := w.begins("GET", "/subscriptions/s/resourceGroups/g/providers/x/routeTables/t")
-		w.clusters(12, 30)
+		w.read(12, 30, "clusters")
 		time.Sleep(1100 * time.Millisecond)
 		if got := shown(); !strings.HasSuffix(got,
 			"looking, 12 of 30 clusters, waiting for GET routeTables/t (1 s) … 2.0 s") {
 			t.Errorf("a slow call: %q", got)
 		}
-		w.clusters(30, 30)
+		w.read(30, 30, "clusters")
 		ends()
 		p.logger().With("in", "shop").Debug("writing", "resource", "shop-vnet/nodes\nx")
 		time.Sleep(200 * time.Millisecond)

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -164,6 +165,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 	}
 	defer past.Close()
 	result, err := prune(keeper.New(client, nil, past.With(options)))
+	unrecorded := past.Close()
 	progress.stop()
 	if err != nil && len(result.Changes) == 0 {
 		return err
@@ -176,7 +178,7 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		say(a.err, "%s\n", "no history records this: name the config with -f, or a file with "+
 			"--history")
 	}
-	return syncCode(result, err)
+	return syncCode(result, errors.Join(err, unrecorded))
 }
 
 // orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and

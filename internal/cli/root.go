@@ -89,12 +89,8 @@ func execute(ctx context.Context, a *app, root *cobra.Command, args []string) in
 	if err != nil && !started {
 		err = fmt.Errorf("%w (see %s --help)", usageError(cmd, err), cmd.CommandPath())
 	}
-	closed := a.closeOutput(err != nil && !errors.Is(err, attention))
-	if err == nil || errors.Is(err, attention) && closed != nil {
-		err = closed
-		if closed == nil {
-			return 0
-		}
+	if err = a.closeOutput(err); err == nil {
+		return 0
 	}
 	var code exitCode
 	err = a.overdue(err)

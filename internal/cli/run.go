@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -116,8 +117,8 @@ func (a *app) newRun() *cobra.Command {
 		Use:   "run -f FILE",
 		Short: "Keep all configured routes and associations correct until interrupted",
 		Long: `run checks the network at every interval and keeps the routes and associations
-of every ClusterRoutes document correct. It logs to standard error: text on a
-terminal, otherwise JSON. With -o json, it also writes every check with news as
+of every ClusterRoutes document correct. It logs to standard error: short lines
+on a terminal, otherwise JSON. With -o json, it also writes every check with news as
 a line of JSON to standard output; with --out, it appends them to a file. Checks
 without news are logged once an hour, or all of them with --verbose.
 
@@ -228,29 +229,30 @@ const lastWords = time.Second
 // logWithoutWaiting makes the log of a daemon on standard error. A reader that hangs does not block
 // it. From then on, all other text for standard error goes the same way.
 func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
-	direct, person := a.err, terminal(a.err)
+	direct, log := a.err, loggerFor(a.err, verbose)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {
-		logger(direct, verbose, person).
-			Warn("log lines were dropped, because the log was not read", "lines", dropped)
+		log(direct).Warn("log lines were dropped, because the log was not read", "lines", dropped)
 	})
 	a.err = a.lines
-	return logger(a.lines, verbose, person)
+	return log(a.lines)
 }
 
-// logger makes the log of a daemon: text for a person, JSON for a program.
-func logger(w io.Writer, verbose, person bool) *slog.Logger {
-	o := &slog.HandlerOptions{Level: slog.LevelInfo}
+// loggerFor makes the log of a daemon on a stream: short lines for a person at a terminal, JSON for
+// programs. Its lines may reach the stream through another writer.
+func loggerFor(stream any, verbose bool) func(w io.Writer) *slog.Logger {
+	person, style := terminal(stream), report.Style{Color: colour(stream)}
+	return func(w io.Writer) *slog.Logger { return logger(w, verbose, person, style) }
+}
+
+func logger(w io.Writer, verbose, person bool, style report.Style) *slog.Logger {
+	level := slog.LevelInfo
 	if verbose {
-		o.Level = slog.LevelDebug
+		level = slog.LevelDebug
 	}
-	if !person {
-		return slog.New(slog.NewJSONHandler(report.Safe(w, report.JSON, report.Style{}), o))
+	if person {
+		return slog.New(terminalLog{w: report.Safe(w, report.Text, style), mu: new(sync.Mutex),
+			style: style, level: level})
 	}
-	o.ReplaceAttr = func(groups []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey && len(groups) == 0 {
-			return slog.String("time", a.Value.Time().Format(time.TimeOnly))
-		}
-		return a
-	}
-	return slog.New(slog.NewTextHandler(report.Safe(w, report.Text, report.Style{}), o))
+	return slog.New(slog.NewJSONHandler(report.Safe(w, report.JSON, report.Style{}),
+		&slog.HandlerOptions{Level: level}))
 }

@@ -143,6 +143,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 	defer past.Close()
 	k := keeper.New(client, configs, past.With(options))
 	result, err := k.Reconcile(ctx)
+	unrecorded := past.Close()
 	result = ofClusters(result, names)
 	if err != nil && len(result.Changes) == 0 {
 		return err
@@ -153,7 +154,7 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 		return err
 	}
 	o.sayObserved(a.err, result, format)
-	return syncCode(result, err)
+	return syncCode(result, errors.Join(err, unrecorded))
 }
 
 // sayObserved says how to make the changes that a config only observes.

@@ -21,8 +21,9 @@ type waiting struct {
 	mu       sync.Mutex
 	calls    map[int]call
 	serial   int
-	done, of int  // clusters
-	slowest  call // the last call that took long
+	done, of int
+	kind     string // of what
+	slowest  call   // the last call that took long
 }
 
 type call struct {
@@ -74,11 +75,11 @@ func resourceOf(at string) string {
 	return at
 }
 
-// clusters records how many clusters are read.
-func (w *waiting) clusters(done, of int) {
+// read records how many of a kind, such as clusters, were read.
+func (w *waiting) read(done, of int, kind string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.done, w.of = done, of
+	w.done, w.of, w.kind = done, of, kind
 }
 
 // slow is how long a call may take before it is named.
@@ -91,7 +92,7 @@ func (w *waiting) String() string {
 	defer w.mu.Unlock()
 	text := ""
 	if w.of > 1 && w.done < w.of {
-		text = fmt.Sprintf(", %d of %d clusters", w.done, w.of)
+		text = fmt.Sprintf(", %d of %d %s", w.done, w.of, w.kind)
 	}
 	oldest := call{}
 	for _, c := range w.calls {

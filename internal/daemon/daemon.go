@@ -10,6 +10,7 @@ package daemon
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -176,6 +177,9 @@ func Run(ctx context.Context, o Options) error {
 		listen := *o.Listen
 		listen.Wrote, listen.Metrics, listen.Health = client.Wrote, metrics, health
 		listen.Board, listen.Log, listen.Files = board, log, files
+		if o.Actions {
+			listen.Auth.Token = rand.Text()
+		}
 		listen.Page = page.Options{
 			History: o.HistoryFile, Version: o.Version, Keeper: k, Actions: o.Actions,
 			Silences: silences,
@@ -186,7 +190,11 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("--listen: %w", err)
 		}
 		started()
-		log.Info("listening", "address", server.Address(), "tls", listen.CertFile != "")
+		attrs := []any{"address", server.Address(), "tls", listen.CertFile != ""}
+		if buttons := server.Buttons(); buttons != "" {
+			attrs = append(attrs, "page", buttons)
+		}
+		log.Info("listening", attrs...)
 		defer server.Close()
 		go func() {
 			if err := <-server.Ended(); err != nil {

@@ -14,9 +14,13 @@ const aksDelegation = arm.TypeCluster
 
 func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
-// checkAzureCNI checks the subnets of nodes and pods, and their free addresses.
+// checkAzureCNI checks the subnets of nodes, pods and gateways, and their free addresses.
 func checkAzureCNI(p *clusterCase) []finding.Finding {
-	return append(subnetRoles(p), addresses(p)...)
+	found := append(subnetRoles(p), addresses(p)...)
+	if p.cluster.Overlay() {
+		found = append(found, p.containerSubnets(finding.ContainersSubnet)...)
+	}
+	return found
 }
 
 // subnetRoles finds subnets that hold both nodes and pods, of one cluster or of two, and subnets

@@ -133,6 +133,25 @@ func TestNodeOutside(t *testing.T) {
 	untold.finds()
 }
 
+// TestContainersSubnet: with overlay, a subnet for Application Gateway for Containers is a /24.
+func TestContainersSubnet(t *testing.T) {
+	const service = "Microsoft.ServiceNetworking/trafficControllers"
+	for prefix, wrong := range map[string]bool{"10.42.2.0/24": false, "10.42.2.0/23": true,
+		"10.42.2.0/25": true} {
+		change := func(w *world) *world {
+			return w.set(appgw, "addressPrefix", prefix).
+				set(appgw, "delegations", list{delegation(service)})
+		}
+		if !wrong {
+			change(onOverlay(t)).finds()
+		} else if f := change(onOverlay(t)).finds(finding.ContainersSubnet); f.Resource !=
+			string(appgw) || !strings.Contains(f.Message, prefix) {
+			t.Errorf("%s: %s %s", prefix, f.Resource, f.Message)
+		}
+		change(onAzureCNI(t)).finds() // only overlay requires exactly a /24
+	}
+}
+
 func TestSubnetRoles(t *testing.T) {
 	f := withPodSubnet(t).set(nodes, "delegations", list{delegation("Microsoft.Netapp/volumes")}).
 		finds(finding.SubnetDelegated)

@@ -37,6 +37,21 @@ func checkRetirement(p *clusterCase) []finding.Finding {
 	return append(found, p.retirement(found))
 }
 
+// ForOverlay returns what AKS requires of a cluster with Azure CNI before it moves to overlay.
+// Check leaves this out: such a cluster need not move.
+func ForOverlay(c Case, id arm.ID) []finding.Finding {
+	p := c.clusterCase(id)
+	if p == nil {
+		return nil
+	}
+	var found []finding.Finding
+	for _, check := range []func(*clusterCase) []finding.Finding{policyForOverlay,
+		poolsForOverlay, versionForOverlay, namesForOverlay, containersForOverlay} {
+		found = append(found, check(p)...)
+	}
+	return found
+}
+
 // retirement is the finding that every kubenet cluster gets.
 func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
@@ -242,8 +257,11 @@ func identityForOverlay(p *clusterCase) []finding.Finding {
 		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
+// policyForOverlay finds a network policy engine. Cilium is none that must go: the data plane can
+// move before the plugin mode does.
 func policyForOverlay(p *clusterCase) []finding.Finding {
-	if p.cluster.Policy == "" || strings.EqualFold(p.cluster.Policy, "none") {
+	switch strings.ToLower(p.cluster.Policy) {
+	case "", "none", "cilium":
 		return nil
 	}
 	f := p.found(finding.MigrationPolicy, p.cluster.ID,
@@ -284,9 +302,15 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 // confidential are the sizes of the DCsv2 series.
 var confidential = regexp.MustCompile(`(?i)^Standard_DC\d+s_v2$`)
 
-// containersForOverlay checks the subnets for Application Gateway for Containers in the networks of
-// the nodes (its page container-networking).
+// containersForOverlay checks the subnets for Application Gateway for Containers.
 func containersForOverlay(p *clusterCase) []finding.Finding {
+	return p.containerSubnets(finding.MigrationContainers)
+}
+
+// containerSubnets finds the subnets for Application Gateway for Containers in the networks of the
+// nodes that do not suit overlay (its page container-networking; its controller refuses larger
+// ones: AKS#5123, AKS#5170).
+func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
 	var networks []arm.ID
 	for _, subnet := range p.subnets {
 		networks = append(networks, subnet.ID.Parent())
@@ -299,7 +323,7 @@ func containersForOverlay(p *clusterCase) []finding.Finding {
 			subnet.Prefixes[0].Bits() == 24 {
 			continue
 		}
-		found = append(found, p.found(finding.MigrationContainers, subnet.ID,
+		found = append(found, p.found(code, subnet.ID,
 			"subnet %s of Application Gateway for Containers has %s, but with overlay it must be "+
 				"a /24", subnet.ID.Short(), subnet.Prefixes[0]))
 	}

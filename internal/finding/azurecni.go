@@ -6,6 +6,7 @@ const (
 	NodeOutside        Code = "node-outside-node-subnet"
 	SubnetUsedTwice    Code = "subnet-used-twice"
 	SubnetDelegated    Code = "subnet-delegated"
+	ContainersSubnet   Code = "agc-subnet"
 	AddressesExhausted Code = "addresses-exhausted"
 	AddressesNearly    Code = "addresses-nearly-exhausted"
 	AddressesShort     Code = "addresses-short-at-maximum"
@@ -29,6 +30,13 @@ var azureCNI = []Description{
 		"Nodes and pods take addresses from each other, and rules for one apply to both. " +
 			"AKS expects a separate subnet for pods.",
 		"Create a pool with its own pod subnet, and move to it."},
+	{ContainersSubnet, Warning, "The subnet for Application Gateway for Containers is no /24",
+		"In a network of a cluster with overlay, Application Gateway for Containers needs a " +
+			"subnet of exactly /24, for one association. Its controller refuses a larger one: " +
+			"prefix length too short (AKS#5123). A restart of the controller that created the " +
+			"association again has failed: at least 500 addresses are required (AKS#5709).",
+		"Create a subnet of /24 that is delegated to " +
+			"Microsoft.ServiceNetworking/trafficControllers, and use that one."},
 	{SubnetDelegated, Warning, "A subnet is delegated to a service",
 		"AKS puts no nodes into a delegated subnet. AKS itself delegates a pod subnet to " +
 			"Microsoft.ContainerService/managedClusters; any other delegation prevents its " +

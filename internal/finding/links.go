@@ -61,6 +61,7 @@ var pages = map[Code]string{
 	AddressesExhausted: pagePlanning, AddressesNearly: pagePlanning, AddressesShort: pagePlanning,
 	SurgeShort: pageUpgrade, PodOutside: pagePodSubnet, NodeOutside: pagePodSubnet,
 	SubnetUsedTwice: pagePodSubnet, SubnetDelegated: pageDelegation,
+	ContainersSubnet: pageContainers,
 
 	GatewayDefaultRoute: pageGateway, GatewaySharesTable: pageGateway,
 	GatewayRoutesMissing: pageIngressHelp, GatewayNoTable: pageIngressHelp,

@@ -201,6 +201,10 @@ func reason(err error) string {
 	case sqlite3.SQLITE_CORRUPT:
 		return "it is damaged"
 	case sqlite3.SQLITE_IOERR:
+		if full := (*sqlite.Error)(nil); errors.As(err, &full) &&
+			full.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
+			return "the disk is full"
+		}
 		return "disk error: " + err.Error()
 	}
 	if errors.As(err, &path) {

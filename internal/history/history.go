@@ -9,6 +9,7 @@ package history
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -107,16 +108,23 @@ func (l *Log) With(o keeper.Options) keeper.Options {
 	return o
 }
 
-// Close writes what waits in memory, and closes the file. A nil Log does nothing.
+// Close writes what waits in memory, and closes the file. The error says that records are lost. A
+// second Close, and that of a nil Log, does nothing.
 func (l *Log) Close() error {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.j.closed {
+		return nil
+	}
 	l.j.flush()
 	l.j.closed = true
-	return cmp.Or(l.j.close(), l.j.trouble)
+	if err := cmp.Or(l.j.close(), l.j.trouble); err != nil {
+		return fmt.Errorf("the history %s cannot be written: %s", l.j.path, reason(err))
+	}
+	return nil
 }
 
 // Intend records changes that are about to be sent.

@@ -114,8 +114,11 @@ func Read(path string) (*Reader, error) {
 	if errors.Is(err, errOlder) {
 		newer, failed := open(path)
 		if failed != nil {
-			return nil, fmt.Errorf("%s was written by an older routekeeper and cannot be "+
-				"upgraded: %s", path, reason(failed))
+			what := "was written by an older routekeeper and cannot be upgraded"
+			if info.Size() == 0 {
+				what = "is empty and cannot be prepared"
+			}
+			return nil, fmt.Errorf("%s %s: %s", path, what, reason(failed))
 		}
 		newer.Close()
 		r, err = readOnly(path)

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -30,6 +31,7 @@ func (s *Source) reading() *Reading {
 	r := &Reading{Format: TerraformConfig}
 	old := s.oldProvider()
 	for _, m := range s.modules {
+		r.Notes = append(r.Notes, m.notSeen()...)
 		for _, res := range m.resources {
 			ignored := ignoredChanges(res.Body)
 			switch res.kind {
@@ -71,6 +73,27 @@ func (s *Source) reading() *Reading {
 		}
 	}
 	return r
+}
+
+// networked finds calls of modules that may write subnets or route tables, or place clusters.
+var networked = regexp.MustCompile(`(?i)subnet|vnet|virtual-?network|route-?table|\b(aks|` +
+	`kubernetes)\b|managed-?cluster`)
+
+// notSeen notes the modules whose code is not here: of a registry or a repository. One that nothing
+// connects with networks is worth no warning.
+func (m *sourceModule) notSeen() (notes []Note) {
+	for _, call := range m.unseen {
+		source := cmp.Or(literal(call.Body, "source"), "named by an expression")
+		at := call.Range()
+		at.End = call.CloseBraceRange.End
+		notes = append(notes, Note{
+			Unknown: networked.Match(at.SliceBytes(m.files[at.Filename])),
+			Place: Place{Address: strings.TrimPrefix(m.way+".module."+call.Labels[0], "."),
+				File: call.TypeRange.Filename, Line: call.TypeRange.Start.Line},
+			Text: "the code of module " + source + " is not in the folder, so what it does to " +
+				"subnets and route tables is not checked: check a plan"})
+	}
+	return notes
 }
 
 // major finds the numbers of a version constraint: its operator and the major version.

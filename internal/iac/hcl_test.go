@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -175,6 +176,52 @@ func TestAzapiListsNone(t *testing.T) {
 	}
 }
 
+// TestModulesElsewhere: each module whose code is not here is named, with a warning if it may be
+// about networks.
+func TestModulesElsewhere(t *testing.T) {
+	files := fstest.MapFS{
+		"main.tf": {Data: []byte(`module "net" {
+  source = "./net"
+}
+module "names" {
+  source  = "Azure/naming/azurerm"
+  version = "0.4.2"
+}
+module "hub" {
+  source = var.hub
+  subnets = {}
+}
+`)},
+		"net/net.tf": {Data: []byte(`module "vnet" {
+  source = "Azure/avm-res-network-virtualnetwork/azurerm"
+}
+module "up" {
+  source = "../../vnet"
+}
+`)}}
+	s, err := ReadSource(files, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, n := range s.reading().Notes {
+		got = append(got, fmt.Sprintf("%s %s:%d %v %s", n.Address, n.File, n.Line, n.Unknown,
+			n.Text))
+	}
+	const says = " is not in the folder, so what it does to subnets and route tables is not " +
+		"checked: check a plan"
+	want := []string{
+		"module.names main.tf:4 false the code of module Azure/naming/azurerm" + says,
+		"module.hub main.tf:8 true the code of module named by an expression" + says,
+		"module.net.module.vnet net/net.tf:1 true the code of module " +
+			"Azure/avm-res-network-virtualnetwork/azurerm" + says,
+		"module.net.module.up net/net.tf:4 true the code of module ../../vnet" + says,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
 // TestModules: resources of modules with a local path are found, with file and line, and carriers
 // too.
 func TestModules(t *testing.T) {
@@ -215,9 +262,9 @@ resource "azurerm_subnet_route_table_association" "n" {
 		t.Errorf("found %v: %+v", found, p)
 	}
 	findings := s.Reading().Findings(Known{})
-	if len(findings) != 1 || findings[0].Code != finding.IaCMayRoutes ||
-		findings[0].Severity != finding.Warning {
-		t.Errorf("a table that the cluster's subnet has: %+v", findings)
+	if len(findings) != 2 || findings[0].Code != finding.IaCMayRoutes ||
+		findings[0].Severity != finding.Warning || findings[1].Code != finding.IaCUnknown {
+		t.Errorf("a table that the cluster's subnet has, and module far: %+v", findings)
 	}
 	// OpenTofu's files replace Terraform's.
 	tofu := fstest.MapFS{"a.tf": {Data: []byte("resource \"azurerm_subnet\" \"old\" {}\n")},

@@ -26,7 +26,8 @@ type sourceModule struct {
 	dir       string
 	resources []*sourceResource
 	calls     []*hclsyntax.Block
-	files     map[string][]byte // the content, by name
+	unseen    []*hclsyntax.Block // calls of modules whose code is not here
+	files     map[string][]byte  // the content, by name
 	// versions are the constraints on the azurerm provider.
 	versions []string
 	// outputs and locals are expressions by name; whole is the configuration that contains the
@@ -82,11 +83,10 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 	}
 	for _, call := range m.calls {
 		source := literal(call.Body, "source")
-		if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-			continue // it is not a local module
-		}
+		local := strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
 		inner := path.Join(dir, source)
-		if !fs.ValidPath(inner) {
+		if !local || !fs.ValidPath(inner) {
+			m.unseen = append(m.unseen, call)
 			continue
 		}
 		if err := s.module(files, inner, strings.TrimPrefix(way+".module."+call.Labels[0],

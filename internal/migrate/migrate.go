@@ -1,4 +1,5 @@
-// Package migrate plans how clusters leave kubenet for Azure CNI Overlay.
+// Package migrate plans how clusters leave kubenet for Azure CNI Overlay, and how clusters on Azure
+// CNI move to overlay and to the Cilium data plane (azurecni.go).
 //
 // How it works. Make takes what a diagnosis read and found. For each kubenet cluster it collects
 // the findings that block the migration, and writes the ordered steps: what must change first
@@ -31,6 +32,8 @@ type Plan struct {
 	// Days until the deadline; negative after it.
 	Days     int       `json:"daysLeft"`
 	Clusters []Cluster `json:"clusters"`
+	// Optional are the plans of clusters on Azure CNI that can move, too. No date requires it.
+	Optional []Cluster `json:"optional"`
 	// Migrating are the names of clusters that are leaving kubenet now. Others are those of other
 	// clusters that do not use it.
 	Migrating []string `json:"migrating"`
@@ -49,6 +52,10 @@ type Cluster struct {
 	Steps     []Step            `json:"steps"`
 	Meanwhile []Note            `json:"meanwhile"`
 	Questions []Question        `json:"questions"`
+	// Plugin is its network plugin as the command line names it, and Goal what the plan leads to:
+	// overlay or cilium.
+	Plugin string `json:"plugin"`
+	Goal   string `json:"goal"`
 }
 
 // Work is how much a migration moves. No source gives the time that reimaging a node takes.
@@ -116,8 +123,8 @@ type clusterCase struct {
 
 // Make plans the migration of the clusters of a case. found are the findings of diagnose.Check.
 func Make(c diagnose.Case, found []finding.Finding) Plan {
-	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Migrating: []string{},
-		Others: []string{}}
+	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Optional: []Cluster{},
+		Migrating: []string{}, Others: []string{}}
 	if c.File == (finding.CommandLine{}) {
 		c.File = finding.Command("routes.yaml")
 	}
@@ -135,13 +142,16 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 			p.Migrating = append(p.Migrating, id.Name())
 		case !cluster.Kubenet():
 			p.Others = append(p.Others, id.Name())
+			p.Optional = append(p.Optional, newCase(c, cluster, found).optional()...)
 		default:
 			p.Clusters = append(p.Clusters, newCase(c, cluster, found).plan())
 		}
 	}
-	slices.SortStableFunc(p.Clusters, first)
-	for i := range p.Clusters {
-		p.Clusters[i].Order = i + 1
+	for _, all := range [][]Cluster{p.Clusters, p.Optional} {
+		slices.SortStableFunc(all, first)
+		for i := range all {
+			all[i].Order = i + 1
+		}
 	}
 	return p
 }
@@ -213,7 +223,8 @@ func blocks(f finding.Finding) bool {
 }
 
 func (c *clusterCase) plan() Cluster {
-	out := Cluster{Name: c.name, ID: c.cluster.ID, Ready: len(c.blockers) == 0, Work: c.work(),
+	out := Cluster{Name: c.name, ID: c.cluster.ID, Plugin: c.cluster.PluginName(), Goal: "overlay",
+		Ready: len(c.blockers) == 0, Work: c.work(),
 		Blockers: c.blockers, Steps: c.steps(), Meanwhile: c.meanwhile(), Questions: c.questions()}
 	if out.Blockers == nil {
 		out.Blockers = []finding.Finding{}

@@ -25,23 +25,9 @@ func (c *clusterCase) steps() []Step {
 		start = c.az("update", options+" --pod-cidr PREFIX")
 	}
 	steps := append(c.before(),
-		Step{Phase: Before, Title: "Get the cluster's credentials",
-			Why:      "With them, kubectl and routekeeper migrate watch read its nodes.",
-			Commands: []string{c.az("get-credentials", "")},
-			Source:   "https://learn.microsoft.com/cli/azure/aks#az-aks-get-credentials"},
-		Step{Phase: Before, Title: "Check the masquerade ConfigMaps",
-			Why: "Delete a ConfigMap azure-ip-masq-agent-config that is not needed: it can break " +
-				"connections. Only azure-ip-masq-agent-config-reconciled is expected.",
-			Commands: []string{c.kubectl("get configmap --namespace kube-system " +
-				"azure-ip-masq-agent-config --ignore-not-found --output yaml")},
-			Source: pageUpdate},
-		Step{Phase: Before, Title: "Check infrastructure code",
-			Why: "Code that sets the network plugin must also set the overlay mode. Some " +
-				"versions of azurerm destroy the cluster to do so: check the plan before you " +
-				"apply it.",
-			Commands: []string{"terraform plan -out plan.bin && terraform show -json plan.bin > " +
-				"plan.json", finding.Command("routekeeper iac check plan.json").String()},
-			Source: pageAzurerm},
+		c.credentials(), c.masquerade(),
+		checkCode("Code that sets the network plugin must also set the overlay mode.",
+			pageAzurerm),
 		Step{Phase: Migrate, Title: "Migrate to Azure CNI Overlay",
 			Why: "There is no way back. All node pools are reimaged at the same time. Do " +
 				"not stop routekeeper run: nodes that have not moved need their routes.",
@@ -55,14 +41,52 @@ func (c *clusterCase) steps() []Step {
 	return append(steps, c.after()...)
 }
 
+func (c *clusterCase) credentials() Step {
+	return Step{Phase: Before, Title: "Get the cluster's credentials",
+		Why:      "With them, kubectl and routekeeper read its nodes.",
+		Commands: []string{c.az("get-credentials", "")},
+		Source:   "https://learn.microsoft.com/cli/azure/aks#az-aks-get-credentials"}
+}
+
+func (c *clusterCase) masquerade() Step {
+	return Step{Phase: Before, Title: "Check the masquerade ConfigMaps",
+		Why: "Delete a ConfigMap azure-ip-masq-agent-config that is not needed: it can break " +
+			"connections. Only azure-ip-masq-agent-config-reconciled is expected.",
+		Commands: []string{c.kubectl("get configmap --namespace kube-system " +
+			"azure-ip-masq-agent-config --ignore-not-found --output yaml")},
+		Source: pageUpdate}
+}
+
+// checkCode checks a plan of Terraform. sets says what the code must set.
+func checkCode(sets, source string) Step {
+	return Step{Phase: Before, Title: "Check infrastructure code",
+		Why: sets + " Some versions of azurerm destroy the cluster to do so: check the plan " +
+			"before you apply it.",
+		Commands: []string{"terraform plan -out plan.bin && terraform show -json plan.bin > " +
+			"plan.json", finding.Command("routekeeper iac check plan.json").String()},
+		Source: source}
+}
+
+// engineAgain is the step after a migration that needed the removal of the engine.
+func (c *clusterCase) engineAgain(source string) Step {
+	return Step{Phase: After, Title: "Install a network policy engine again",
+		Why: "Nothing has enforced network policies since the old engine was removed. Cilium " +
+			"is one choice; it reimages all nodes once more.",
+		Commands: []string{c.az("update", toCilium)}, Source: source}
+}
+
+func (c *clusterCase) verify() Step {
+	return Step{Phase: After, Title: "Verify the cluster",
+		Why: "Packets must reach pods from other nodes and from each gateway.",
+		Commands: []string{finding.Command("routekeeper cluster verify %s", c.argument()).
+			String()}, Source: pageDocs}
+}
+
 // after undoes what was only for the migration, and removes what it leaves behind.
 func (c *clusterCase) after() []Step {
 	var steps []Step
 	if c.has(finding.MigrationPolicy) {
-		steps = append(steps, Step{Title: "Install a network policy engine again",
-			Why: "Nothing has enforced network policies since the old engine was removed. Cilium " +
-				"is one choice; it reimages all nodes once more.",
-			Commands: []string{c.az("update", "--network-dataplane cilium")}, Source: pageUpdate})
+		steps = append(steps, c.engineAgain(pageUpdate))
 	}
 	if c.has(finding.ResourceLocked) {
 		steps = append(steps, Step{Title: "Create the locks again",
@@ -78,10 +102,7 @@ func (c *clusterCase) after() []Step {
 				"addresses when they move, and their copies stay.",
 			Commands: []string{finding.Command("routekeeper sync prune --cluster %s",
 				c.argument()).String()}, Source: pageDocs},
-		Step{Title: "Verify the cluster",
-			Why: "Packets must reach pods from other nodes and from each gateway.",
-			Commands: []string{finding.Command("routekeeper cluster verify %s", c.argument()).
-				String()}, Source: pageDocs})
+		c.verify())
 	for i := range steps {
 		steps[i].Phase = After
 		if steps[i].Commands == nil {

@@ -97,6 +97,10 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 		for _, name := range m.Migrating {
 			fmt.Fprintln(&b, cell(name+" migrating"))
 		}
+		for _, c := range m.Optional {
+			fmt.Fprintln(&b, cell(strings.TrimRight(fmt.Sprintf("%s optional %s %s %s", c.Name,
+				c.Goal, migrationState(c), blockedBy(c)), " ")))
+		}
 	case Markdown:
 		fmt.Fprintf(&b, "**%s**\n\n", prose(m.Sentence()))
 		if len(m.Clusters) > 0 {
@@ -145,19 +149,61 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 	if len(m.Others) > 0 && format == Text {
 		fmt.Fprintf(&b, "\nNot on kubenet: %s\n", plain(strings.Join(m.Others, ", ")))
 	}
+	if len(m.Optional) > 0 {
+		m.optional(&b, format, style)
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// optional writes what clusters on Azure CNI can do.
+func (m Migration) optional(b *strings.Builder, format Format, style Style) {
+	const title = "Clusters on Azure CNI can move, too. No date requires it"
+	rows := [][]string{{"cluster", "from", "to", "state", "blocked by", "nodes"}}
+	for _, c := range m.Optional {
+		rows = append(rows, []string{plain(m.label(c)), c.Plugin, c.Goal, migrationState(c),
+			blockedBy(c), strconv.Itoa(c.Work.Nodes)})
+	}
+	switch format {
+	case Markdown:
+		fmt.Fprintf(b, "\n**%s.**\n\n%s", title, MarkdownTable(rows[0], rows[1:]))
+		for _, c := range m.Optional {
+			clusterMarkdown(b, c)
+		}
+	case Text:
+		fmt.Fprintf(b, "\n%s:\n", style.Bold(title))
+		for _, line := range Columns(rows) {
+			fmt.Fprintln(b, line)
+		}
+		for _, c := range m.Optional {
+			if m.Steps {
+				clusterText(b, c, style)
+			}
+		}
+		if !m.Steps {
+			fmt.Fprintf(b, "The steps of one: %s\n",
+				finding.Command("routekeeper migrate plan %s", m.argument(m.Optional[0])))
+		}
+	}
+}
+
+// goal names a plan that does not leave kubenet: " to cilium".
+func goal(c migrate.Cluster) string {
+	if c.Plugin == "kubenet" {
+		return ""
+	}
+	return " to " + c.Goal
 }
 
 // repeats reports whether several clusters have the name of one.
 func (m Migration) repeats(c migrate.Cluster) bool {
 	n := 0
-	for _, other := range m.Clusters {
-		if strings.EqualFold(other.Name, c.Name) {
+	for _, other := range slices.Concat(m.Clusters, m.Optional) {
+		if strings.EqualFold(other.Name, c.Name) && !other.ID.Equal(c.ID) {
 			n++
 		}
 	}
-	return n > 1
+	return n > 0
 }
 
 // argument names a cluster on a command line.
@@ -251,7 +297,7 @@ var phaseTitles = map[migrate.Phase]string{migrate.Before: "Before",
 	migrate.Migrate: "The migration", migrate.After: "Afterwards"}
 
 func clusterText(b *strings.Builder, c migrate.Cluster, style Style) {
-	fmt.Fprintf(b, "\n%s\n", style.Bold(fmt.Sprintf("%s: %s", c.Name, migrationState(c))))
+	fmt.Fprintf(b, "\n%s\n", style.Bold(fmt.Sprintf("%s%s: %s", c.Name, goal(c), migrationState(c))))
 	fmt.Fprintf(b, "  %s\n", plain(work(c.Work)))
 	phase := migrate.Phase("")
 	for i, s := range c.Steps {
@@ -286,7 +332,8 @@ func clusterText(b *strings.Builder, c migrate.Cluster, style Style) {
 }
 
 func clusterMarkdown(b *strings.Builder, c migrate.Cluster) {
-	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n", prose(c.Name), migrationState(c), prose(work(c.Work)))
+	fmt.Fprintf(b, "\n## %s: %s\n\n%s\n", prose(c.Name+goal(c)), migrationState(c),
+		prose(work(c.Work)))
 	phase := migrate.Phase("")
 	for i, s := range c.Steps {
 		if s.Phase != phase {

@@ -21,8 +21,11 @@ func TestMigrationFleet(t *testing.T) {
 		}
 		return c
 	}
+	optional := cluster("e", "one", 30, finding.MigrationWindows)
+	optional.Plugin, optional.Goal = "overlay", "cilium"
 	m := Migration{Plan: migrate.Plan{Days: 10, Migrating: []string{"moving"},
-		Others: []string{"overlaid"}, Clusters: []migrate.Cluster{
+		Others: []string{"overlaid"}, Optional: []migrate.Cluster{optional},
+		Clusters: []migrate.Cluster{
 			cluster("a", "one", 90), cluster("A", "two", 30),
 			cluster("b", "one", 60, finding.MigrationPolicy, finding.MigrationPolicy,
 				finding.MigrationVersion),
@@ -43,6 +46,7 @@ func TestMigrationFleet(t *testing.T) {
 		"migrate plan /subscriptions/s/resourceGroups/one/",
 		"Migrating now: moving. Follow it: routekeeper migrate watch moving",
 		"Not on kubenet: overlaid",
+		"e        overlay  cilium  blocked  migration-windows  3\nThe steps of one: ",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())

@@ -25,7 +25,9 @@ func TestPastedMigrations(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		m := Migration{Plan: migrate.Plan{Clusters: []migrate.Cluster{{Name: rename("shop")}},
+		m := Migration{Plan: migrate.Plan{Clusters: []migrate.Cluster{
+			{Name: rename("shop"), ID: id}},
+			Optional:  []migrate.Cluster{{Name: rename("shop"), ID: id}},
 			Migrating: []string{rename("shop")}}}
 		if err := m.Write(io.Discard, Text, Style{}); err != nil {
 			t.Error(err)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -220,6 +221,18 @@ func TestConfigYAML(t *testing.T) {
 	configs, err := config.Read(config.File{Name: "init.yaml", Data: []byte(text)})
 	if err != nil || len(configs) != len(proposals) || len(configs) != 2 {
 		t.Fatalf("%v, %d configs of %d:\n%s", err, len(configs), len(proposals), text)
+	}
+	flat := proposals[0]
+	flat.Config.Spec.Source, flat.Config.Spec.RouteTableID, flat.Table = "Nodes", "", ""
+	flat.Config.Spec.Targets = append(flat.Config.Spec.Targets[:0], v1alpha1.Target{
+		Policy: "Observe", RouteTableID: string(subnet.Group()) + "/providers/" +
+			arm.TypeRouteTable + "/vms-rt"})
+	flat.TargetWhy = []string{"it has 3 routes to the cluster's pods"}
+	text = ConfigYAML([]plan.Proposal{flat}, "x", nil)
+	taken, err := config.Read(config.File{Data: []byte(text)})
+	if err != nil || len(taken) != 1 || taken[0].Spec.Source != v1alpha1.SourceNodes ||
+		len(taken[0].Spec.Targets) != 1 {
+		t.Errorf("a config with source Nodes: %v, %+v\n%s", err, taken, text)
 	}
 	for i, c := range configs {
 		if c.Spec.ClusterID != proposals[i].Config.Spec.ClusterID ||

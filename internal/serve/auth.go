@@ -31,6 +31,9 @@ type Auth struct {
 	// UsersFile has the names and passwords of people, as htpasswd -B writes them; "" for none. It
 	// is reloaded when it changes.
 	UsersFile string
+	// Token is what the buttons need where nothing else is set: every user of this machine can call
+	// a loopback address. "": the buttons need nothing.
+	Token string
 	// Send, Look and Act have these rights. Callers with the secret may send, too.
 	Send, Look, Act Callers
 	// Authority is Entra ID's address, such as https://login.microsoftonline.com. LegacyIssuer is
@@ -101,7 +104,7 @@ var (
 // admits returns who a caller is, or why it is not let in. secret is the one in the call's path.
 func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 	if g.none() {
-		return caller{may: [...]bool{true, true, true, true}}, nil
+		return caller{may: [...]bool{true, true, true, g.Token == "" || g.held(r)}}, nil
 	}
 	token, isBearer := bearer(r)
 	if g.secret != nil && (g.secret.is(secret) || isBearer && g.secret.is(token)) {

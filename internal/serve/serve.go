@@ -70,6 +70,7 @@ type Server struct {
 	health   *Health
 	log      *slog.Logger
 	pages    http.Handler
+	tls      bool
 	ended    chan error
 }
 
@@ -93,7 +94,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	}
 	s := &Server{gate: g, refusals: newRefusals(o.Log), waker: waker, wrote: o.Wrote,
 		metrics: o.Metrics,
-		health:  o.Health, log: o.Log, ended: make(chan error, 1)}
+		health:  o.Health, log: o.Log, tls: o.CertFile != "", ended: make(chan error, 1)}
 	for _, text := range warnings(o, address.IP.IsLoopback()) {
 		o.Log.Warn(text)
 	}
@@ -150,6 +151,18 @@ func Start(o Options, waker Waker) (*Server, error) {
 
 // Address is the listening address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
+
+// Buttons is the address of the page with the token that its buttons need, "" if they need none.
+func (s *Server) Buttons() string {
+	if s.gate.Token == "" || !s.gate.none() {
+		return ""
+	}
+	scheme := "http"
+	if s.tls {
+		scheme = "https"
+	}
+	return scheme + "://" + s.Address() + "/?token=" + s.gate.Token
+}
 
 // Ended receives an error if listening ends unexpectedly.
 func (s *Server) Ended() <-chan error { return s.ended }
@@ -211,6 +224,9 @@ func (s *Server) guarded(next http.Handler, what right) http.Handler {
 				strconv.Quote(r.Host), http.StatusMisdirectedRequest)
 			return
 		}
+		if s.gate.none() && s.gate.takeToken(w, r) {
+			return
+		}
 		who, err := s.gate.admits(r, r.PathValue("secret"))
 		if err == nil && who.may[what] {
 			if what != toSend {
@@ -229,6 +245,8 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what right, who 
 	switch {
 	case err == nil && who.bySecret: // it can be a person who forgot to log in
 		err = errNobody
+	case err == nil && s.gate.none():
+		status, result, err = http.StatusForbidden, "forbidden", errNoToken
 	case err == nil:
 		status, result = http.StatusForbidden, "forbidden"
 		err = fmt.Errorf("%s has no right to do this; see --may-send, --may-look and --may-act",
