@@ -52,6 +52,7 @@ func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	gone := func(key string) bool { return !kept[key] }
 	maps.DeleteFunc(owners, func(key string, _ arm.ID) bool { return gone(key) })
 	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
+	maps.DeleteFunc(k.absent, func(key string, _ bool) bool { return gone(key) })
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
 	for _, c := range configs { // what was last seen counts until the next check

@@ -106,6 +106,7 @@ type Keeper struct {
 	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	counted  map[string]bool // clusters whose nodes are followed because they migrate
+	absent   map[string]bool // clusters that do not exist
 	requests []*request
 	findings standing
 	outages  outages
@@ -138,7 +139,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
 		limit: newLimiter(opts.ChangesPerMinute), outages: outages{
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
-		seen: map[string][]string{}, counted: map[string]bool{},
+		seen: map[string][]string{}, counted: map[string]bool{}, absent: map[string]bool{},
 		failed: make(chan error, 1)}
 	if opts.Store != nil {
 		k.stored = opts.Store.Recall()

@@ -128,7 +128,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p.Plan, chosen, c.s, p.Planner)
-	c.whole, c.mem.last = true, c.s.Snapshot
+	c.whole, c.mem.last, c.mem.changing = true, c.s.Snapshot, len(p.Changes) > 0
 	return nil
 }
 
@@ -324,7 +324,7 @@ func (c *check) end(w *worker) {
 	found := w.findings()
 	r.Verdicts = c.judge(r.Seen, found)
 	c.noteVerdicts(r.Verdicts)
-	r.Findings = c.k.stand(w, c.began, found)
+	r.Findings = c.k.stand(w, c, found)
 	if own := c.k.own(c, w, &r); len(own) > 0 {
 		r.Findings = finding.Sort(slices.Concat(r.Findings, own))
 	}
