@@ -77,16 +77,16 @@ type Options struct {
 // name is the controller's name in the status of objects.
 func (o Options) name() string { return o.Namespace + "/" + leaseName }
 
-// cache is the cache of the objects that the controller sees.
+// cache is the cache of the objects that the controller sees; it has no others.
 func (o Options) cache() cache.Options {
-	of := cache.ByObject{Label: o.Selector}
+	c := cache.Options{DefaultLabelSelector: o.Selector}
 	for _, namespace := range o.Namespaces {
-		if of.Namespaces == nil {
-			of.Namespaces = map[string]cache.Config{}
+		if c.DefaultNamespaces == nil {
+			c.DefaultNamespaces = map[string]cache.Config{}
 		}
-		of.Namespaces[namespace] = cache.Config{}
+		c.DefaultNamespaces[namespace] = cache.Config{}
 	}
-	return cache.Options{ByObject: map[client.Object]cache.ByObject{&ClusterRoutes{}: of}}
+	return c
 }
 
 // leaseName is the name of the Lease, and of the controller in Events.
@@ -233,6 +233,8 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 		release()
 		<-elected
 	}()
+	waited := daemon.Wait(c.o.Daemon)
+	defer func() { waited() }()
 	c.log.Info("waiting for the lease", "namespace", c.o.Namespace, "lease", leaseName, "identity",
 		c.o.Identity)
 	for {
@@ -249,9 +251,13 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 			}
 		}
 		if valid, _ := c.lease.holds(); valid {
-			if err := c.keep(ctx); err != nil || ctx.Err() != nil {
+			waited()
+			err := c.keep(ctx)
+			waited = func() {}
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
+			waited = daemon.Wait(c.o.Daemon)
 		}
 	}
 }

@@ -46,6 +46,12 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 // configureLocked sets the configs.
 func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
+	k.pausing = map[string]v1alpha1.Pause{}
+	for _, c := range configs {
+		if c.Spec.Pause != nil {
+			k.pausing[c.Metadata.Name] = *c.Spec.Pause
+		}
+	}
 	k.outages.keep(k.named)
 	kept := keySet(configs)
 	owners := maps.Clone(k.owners)

@@ -165,8 +165,14 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 		}
 		f := finding.New(code, change.Cluster, string(change.Resource),
 			"%s: %s; it is not repaired while %s is paused", change.Resource.Short(), change.Why,
-			who).WithAdvice("this ends the pause")
-		found = append(found, f.WithFix("%s", fix))
+			who)
+		if _, inSpec := k.Pauses()[change.Cluster]; inSpec && !all {
+			f = f.WithAdvice("remove spec.pause from the config of %s to end the pause",
+				change.Cluster)
+		} else {
+			f = f.WithAdvice("this ends the pause").WithFix("%s", fix)
+		}
+		found = append(found, f)
 	}
 	return found
 }
