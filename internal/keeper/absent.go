@@ -10,13 +10,17 @@ import (
 
 // Clusters that do not exist. How it works: Azure answered 404 for the cluster, so nothing of it
 // can be lost, and its routes are in no hurry. Polls use that answer, and what was read of the
-// tables and subnets that only such clusters name, until the cluster is due again. So configs of
-// clusters that are gone do not use up the calls that the others need. Events and people read
-// everything.
+// tables and subnets that only such clusters name, until the cluster is due again, and groups of
+// such clusters are checked at every few ticks only. So configs of clusters that are gone do not
+// use up the calls and the processor time that the others need. Events and people read everything.
 
-// absentEach is how much later all absent clusters are read again for each of them, from about 100
-// on: so they take at most about 100 reads of clusters a minute.
-const absentEach = 600 * time.Millisecond
+// absentEach is how much later absent clusters are read again for each of them, if there are more
+// than 20: so all take about 20 to 40 reads of clusters a minute, of the 60 that AKS allows.
+const absentEach = 3 * time.Second
+
+// restLeast and restMost are the shortest and longest rest of a group whose clusters do not exist.
+// The page calls a check overdue after a minute.
+const restLeast, restMost = 20 * time.Second, 45 * time.Second
 
 // noteAbsent notes whether a cluster exists, and returns when an absent one is read again. The
 // reads of many are spread, because a burst delays others.
@@ -39,6 +43,21 @@ func (k *Keeper) noteAbsent(cluster string, absent bool) time.Duration {
 // not read it again.
 func (m *memory) absent(began time.Time) bool {
 	return m.unread != nil && m.unread.Absent && m.read.Before(began)
+}
+
+// restsUntil returns until when no tick triggers a check of the group, because none of its clusters
+// exists and nothing is planned. The checks of many are spread.
+func (c *check) restsUntil() time.Time {
+	for _, config := range c.configs {
+		m := c.mem.clusters[keyOf(config)]
+		if m.unread == nil || !m.unread.Absent {
+			return time.Time{}
+		}
+	}
+	if c.mem.changing || c.troubled() {
+		return time.Time{}
+	}
+	return time.Now().Add(restLeast + rand.N(restMost-restLeast))
 }
 
 // recallAbsent adds to a poll what the last check read of resources that only absent clusters name,

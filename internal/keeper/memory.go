@@ -117,6 +117,7 @@ type groupMemory struct {
 	unfinished []finding.Finding
 	last       *inventory.Snapshot // of the last complete check
 	changing   bool                // that one planned changes
+	rest       time.Time           // until when ticks trigger no check; zero: they do
 	basis      basis               // what seen was gathered from
 	seen       []verdict.Evidence
 	wrote      time.Time // when the last write ended: older reads may be outdated

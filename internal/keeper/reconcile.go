@@ -129,6 +129,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p.Plan, chosen, c.s, p.Planner)
 	c.whole, c.mem.last, c.mem.changing = true, c.s.Snapshot, len(p.Changes) > 0
+	c.mem.rest = c.restsUntil()
 	return nil
 }
 
