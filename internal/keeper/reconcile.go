@@ -167,7 +167,7 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 		f := finding.New(code, change.Cluster, string(change.Resource),
 			"%s: %s; it is not repaired while %s is paused", change.Resource.Short(), change.Why,
 			who)
-		if _, inSpec := k.Pauses()[change.Cluster]; inSpec && !all {
+		if p := k.Pauses()[change.Cluster]; !all && time.Now().Before(PauseEnd(p)) {
 			f = f.WithAdvice("remove spec.pause from the config of %s to end the pause",
 				change.Cluster)
 		} else {
