@@ -33,6 +33,13 @@ var bads = []bad{
 		"0x30\nroutekeeper_checks_total{cause=\"event\"} 0x30", 5 * time.Minute,
 		"up 1x30\nroutekeeper_checks_total{cause=\"poll\"} 0x4 " +
 			"1x25\nroutekeeper_checks_total{cause=\"event\"} 0x30"},
+	// A replica that waits for the lease checks nothing.
+	{"RoutekeeperNotReady", "up 1x30\nroutekeeper_checks_total{cause=\"poll\"} " +
+		"0x30\nroutekeeper_leader 1x30", 5 * time.Minute,
+		"up 1x30\nroutekeeper_checks_total{cause=\"poll\"} 0x30\nroutekeeper_leader 0x30"},
+	{"RoutekeeperNoLeader", "routekeeper_leader{pod=\"a\"} 0x30\nroutekeeper_leader{pod=\"b\"} " +
+		"0x30", 2 * time.Minute, "routekeeper_leader{pod=\"a\"} 0x10 1x20\n" +
+		"routekeeper_leader{pod=\"b\"} 1x10 0x20"},
 	// Its first check takes too long, and systemd restarts it: it is never down, nor up, for long.
 	{"RoutekeeperNotReady", "up 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 0 1 1 1 " +
 		"0\nroutekeeper_checks_total{cause=\"poll\"} 0 0 0 stale 0 0 0 stale 0 0 0 stale 0 0 0 " +

@@ -53,6 +53,8 @@ func newWorld(t testing.TB) *world {
 	w := &world{prometheus: newPrometheus(t), e: e, op: op, demo: d, metrics: serve.NewMetrics(),
 		fired: map[string]time.Duration{}}
 	w.metrics.LogDropped(func() int64 { return 0 })
+	w.metrics.Build("1.2.3")
+	w.metrics.Leads(true)
 	w.config = v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: "shop"}}
 	w.config.Spec.ClusterID = string(d.Cluster)

@@ -68,6 +68,8 @@ func TestRunbooks(t *testing.T) {
 func told(t *testing.T) map[string][]string {
 	t.Helper()
 	m := serve.NewMetrics()
+	m.Build("1.2.3")
+	m.Leads(true)
 	seen := inventory.NewSnapshot()
 	const cluster = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/shop"
 	const subnet = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/n"
@@ -119,6 +121,8 @@ func told(t *testing.T) map[string][]string {
 		s.labels.Range(func(l labels.Label) { names = append(names, l.Name) })
 		all[s.labels.Get("__name__")] = names
 	}
+	const leader = "routekeeper_leader" // only in Kubernetes
+	all[leader] = append(all[leader], "namespace", "service")
 	return all
 }
 

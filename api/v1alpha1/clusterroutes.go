@@ -43,6 +43,15 @@ type Spec struct {
 	// OnRemoval says what happens to the cluster's routes in the targets once the cluster is gone
 	// from Azure, or a person removes this document from the config of a running keeper.
 	OnRemoval OnRemoval `json:"onRemoval,omitempty"`
+	// Pause stops all changes for the cluster until a time. Nil: none.
+	Pause *Pause `json:"pause,omitempty"`
+}
+
+// Pause says until when nothing is changed for a cluster, why, and who wants it.
+type Pause struct {
+	Until  string `json:"until"` // RFC 3339
+	Reason string `json:"reason"`
+	By     string `json:"by,omitempty"`
 }
 
 // OnRemoval is what happens to routes whose cluster or config is gone.

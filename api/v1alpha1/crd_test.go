@@ -83,13 +83,15 @@ func definition(t *testing.T) object {
 	cluster["priority"] = 1 // kubectl get -o wide
 	why := column("Error", "string", ".status.lastError", "The worst finding that is an error.")
 	why["priority"] = 1
+	by := column("Controller", "string", ".status.controller", "The controller that manages it.")
+	by["priority"] = 1
 	return object{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
 		"metadata": object{"name": "clusterroutes.routekeeper.dev"},
 		"spec": object{
 			"group": "routekeeper.dev", "scope": "Namespaced",
 			"names": object{"kind": Kind, "listKind": Kind + "List", "plural": "clusterroutes",
-				"singular": "clusterroutes", "shortNames": []string{"cr"}},
+				"singular": "clusterroutes", "shortNames": []string{"croutes"}},
 			"versions": []object{{
 				"name": "v1alpha1", "served": true, "storage": true,
 				"subresources": object{"status": object{}},
@@ -114,7 +116,7 @@ func definition(t *testing.T) object {
 						"Correct and expected routes in all targets."),
 					column("Changed", "date", ".status.lastChange.time", "The last change."),
 					column("Age", "date", ".metadata.creationTimestamp", "The age of the object."),
-					cluster, why,
+					cluster, why, by,
 				},
 			}},
 		},

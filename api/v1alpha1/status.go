@@ -25,6 +25,9 @@ type Status struct {
 	Routes     string  `json:"routes,omitempty"`
 	LastChange *Change `json:"lastChange,omitempty"`
 	LastError  string  `json:"lastError,omitempty"`
+	// Controller is the controller that manages the cluster, or else the one that first saw the
+	// object: NAMESPACE/LEASE. Others leave the object alone.
+	Controller string `json:"controller,omitempty"`
 }
 
 // Condition is a condition as Kubernetes objects have it (metav1.Condition).

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/google/uuid"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"routekeeper.dev/routekeeper/internal/cli"
 	"routekeeper.dev/routekeeper/internal/controller"
@@ -21,6 +22,7 @@ func run(ctx context.Context, o cli.ControllerOptions) error {
 	if err != nil {
 		return err
 	}
+	api.Config.QPS, api.Config.Burst = float32(o.QPS), o.Burst
 	inside, namespace := api.Pod, api.Namespace
 	if o.Inside != nil {
 		inside = *o.Inside
@@ -34,12 +36,17 @@ func run(ctx context.Context, o cli.ControllerOptions) error {
 			return fmt.Errorf("--scopes: %w", err)
 		}
 	}
+	selector, err := labels.Parse(o.Selector)
+	if err != nil {
+		return fmt.Errorf("--selector: %w", err)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		return err
 	}
 	return controller.Run(ctx, controller.Options{
-		API: api.Config, Inside: inside, Namespace: namespace,
+		API: api.Config, Inside: inside, Namespace: namespace, Namespaces: o.Namespaces,
+		Selector: selector,
 		Identity: host + "_" + uuid.NewString(), Lease: o.Lease, Health: o.Health, Scopes: scopes,
 		Daemon: o.Daemon,
 	})

@@ -353,7 +353,8 @@ func (r *reader) expect(b *batch, now time.Time) {
 			now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
 			continue
 		}
-		if d.answered != nil && (!d.answered.asked.Before(b.notBefore) || d.answered.err != nil) {
+		if a := d.answered; a != nil && (!a.asked.Before(b.notBefore) || a.err != nil ||
+			a.miss != nil && a.miss.Absent) { // no list shows what is absent
 			continue
 		}
 		b.add(key, d)

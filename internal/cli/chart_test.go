@@ -63,6 +63,8 @@ func TestChart(t *testing.T) {
 	m.kube("apply", "--dry-run=server", "--validate=strict", "-f",
 		filepath.Join(charted, "aks.test.yaml"))
 
+	m.testRoles()
+
 	// Two replicas do not share a node.
 	m.until("scheduled", func() bool {
 		nodes := strings.Fields(m.kube("get", "pods", "-n", "routekeeper", "-o",
@@ -146,6 +148,34 @@ func TestChart(t *testing.T) {
 	m.until("pruned", func() bool { return m.copies() == 0 })
 	if strings.Contains(m.logs(), "forbidden") {
 		t.Errorf("a right is missing\n%s", m.logs())
+	}
+}
+
+// testRoles: the roles of Kubernetes have the rights to the objects, and with watchNamespaces the
+// controller has its rights to write only there.
+func (m *managed) testRoles() {
+	m.t.Helper()
+	docs := documents(m.t, filepath.Join(charted, "everything.yaml"))
+	m.kube("apply", "-f", m.write("roles.yaml", docs["Role"]+docs["RoleBinding"]+
+		docs["ClusterRole"]+docs["ClusterRoleBinding"]))
+	m.kube("create", "namespace", "team")
+	for _, who := range []string{"view", "edit"} {
+		m.kube("create", "rolebinding", who, "-n", "team", "--clusterrole", who, "--user", who)
+	}
+	const controller = "system:serviceaccount:routekeeper:keeper"
+	may := func(who, verb, namespace string) bool {
+		return exec.Command(m.kubectl, "--kubeconfig", filepath.Join(m.dir, "kube.yaml"), "auth",
+			"can-i", verb, "clusterroutes", "-n", namespace, "--as", who).Run() == nil
+	}
+	m.until("aggregated", func() bool {
+		return may("view", "watch", "team") && may("edit", "delete", "team")
+	})
+	if may("view", "create", "team") || may("edit", "get", "default") {
+		m.t.Error("people have more rights than their role")
+	}
+	if !may(controller, "patch", "default") || !may(controller, "list", "team") ||
+		may(controller, "patch", "team") {
+		m.t.Error("the controller has other rights than in its namespaces")
 	}
 }
 

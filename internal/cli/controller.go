@@ -22,6 +22,11 @@ type ControllerOptions struct {
 	Kubeconfig, Context string
 	// Namespace is the controller's own. "": the pod's, or the context's.
 	Namespace string
+	// QPS and Burst limit the calls of the API server in a second, for long and for a moment.
+	QPS, Burst int
+	// Namespaces and Selector limit the objects.
+	Namespaces []string
+	Selector   string
 	// Scopes is the content of the file that maps namespaces to scopes; nil without one.
 	Scopes []byte
 	// Inside is set if the controller runs in the cluster of the API server, nil if the flag was
@@ -113,6 +118,8 @@ Exit code 0: interrupted; 1: an error.`,
 	f.StringVar(&o.Context, "context", "", "`NAME` of the kubeconfig's context")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	o.nodes.flags(cmd, "nodes-kubeconfig")
+	f.IntVar(&o.QPS, "kube-api-qps", 50, "the most calls of the API server in a second")
+	f.IntVar(&o.Burst, "kube-api-burst", 100, "the most calls of the API server at once")
 	f.StringVar(&o.Namespace, "namespace", "", "the controller's own `NAMESPACE`, which has the "+
 		"Lease (default the pod's, or the context's)")
 	f.StringVar(&o.scopes, "scopes", "", "`FILE` that maps namespaces to the scopes they may name")
@@ -120,6 +127,10 @@ Exit code 0: interrupted; 1: an error.`,
 	f.StringVar(&o.notify, "notify", "", "send messages to the places in `FILE`, a Notify "+
 		"document; it is read again when it changes")
 	_ = cmd.MarkFlagFilename("notify", "yaml", "yml", "json")
+	f.StringSliceVar(&o.Namespaces, "watch-namespaces", nil, "see only the objects in these "+
+		"`NAMESPACES` (default all)")
+	f.StringVarP(&o.Selector, "selector", "l", "", "see only the objects with these `LABELS`, as "+
+		"in kubectl get -l")
 	f.BoolVar(&o.inside, "inside", false, "the controller runs in the cluster of this API server "+
 		"(default: if it uses a pod's service account)")
 	durationFlag(f, &o.Lease, "lease", 15*time.Second, "how long others wait before they replace "+
@@ -145,6 +156,10 @@ func readController(ctx context.Context, a *app, o *controllerFlags) error {
 	}
 	if o.Lease < shortestLease {
 		return fmt.Errorf("--lease: %s is too short, expected %s or more", o.Lease, shortestLease)
+	}
+	if o.QPS < 1 || o.Burst < 1 {
+		return fmt.Errorf("--kube-api-qps and --kube-api-burst: %d and %d, expected 1 or more",
+			o.QPS, o.Burst)
 	}
 	if o.scopes != "" {
 		text, err := input.ReadFile(o.scopes, input.Text)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -67,6 +68,7 @@ func (d *routes) check() error {
 			return oneOf(d.document, "spec.onRemoval", s.OnRemoval, v1alpha1.RemovalKeep,
 				v1alpha1.RemovalPrune)
 		},
+		d.checkPause,
 		d.checkPodCIDRs,
 		d.checkGuard,
 		d.checkOwnTargets,
@@ -254,6 +256,26 @@ func (d *routes) checkProperties(at string, s *v1alpha1.GuardedSubnet) error {
 	return nil
 }
 
+func (d *routes) checkPause() error {
+	p := d.spec.Spec.Pause
+	if p == nil {
+		return nil
+	}
+	if _, err := time.Parse(time.RFC3339, p.Until); err != nil {
+		return d.errorf("spec.pause.until", "%s is not a time, expected one such as "+
+			"2030-01-31T18:00:00Z", quoted(p.Until))
+	}
+	const longest, longestName = 300, 100
+	if strings.TrimSpace(p.Reason) == "" || len(p.Reason) > longest {
+		return d.errorf("spec.pause.reason", "expected 1 to %d bytes that others understand",
+			longest)
+	}
+	if len(p.By) > longestName {
+		return d.errorf("spec.pause.by", "expected at most %d bytes", longestName)
+	}
+	return nil
+}
+
 func (d *routes) checkOwnTargets() error {
 	for i := range d.spec.Spec.Targets {
 		t := &d.spec.Spec.Targets[i]
@@ -287,8 +309,8 @@ func (d *routes) checkAgainst(before []*routes) error {
 				d.spec.Metadata.Name, other.where("metadata.name"))
 		}
 		if equalIDs(other.spec.Spec.ClusterID, d.spec.Spec.ClusterID) {
-			return d.errorf("spec.clusterID", "the cluster is already configured at %s, expected "+
-				"one document for each cluster", other.where("spec.clusterID"))
+			return d.errorf("spec.clusterID", "the cluster is already configured %s, expected "+
+				"one %s for each cluster", other.at("spec.clusterID"), d.kind())
 		}
 		for i, s := range d.spec.Spec.Guard.Subnets {
 			for j, o := range other.spec.Spec.Guard.Subnets {
@@ -341,8 +363,27 @@ func quoted(value string) string {
 	return strconv.Quote(value)
 }
 
-// where returns file:line of a field.
+// kind is what a document is called.
+func (d *document) kind() string {
+	if d.object {
+		return "object"
+	}
+	return "document"
+}
+
+// at says where a field is.
+func (d *document) at(field string) string {
+	if d.object {
+		return "by " + d.where(field)
+	}
+	return "at " + d.where(field)
+}
+
+// where returns file:line of a field, or the name of an object.
 func (d *document) where(field string) string {
+	if d.object {
+		return d.file
+	}
 	e := d.errorf(field, "")
 	return fmt.Sprintf("%s:%d", e.File, e.Line)
 }

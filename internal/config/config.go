@@ -58,6 +58,8 @@ type document struct {
 	file string
 	line int // of its first line in the file, counted from 0
 	body ast.Node
+	// object is set if it is an object of the Kubernetes API: mistakes do not speak of lines.
+	object bool
 }
 
 // routes is a ClusterRoutes document.

@@ -28,6 +28,7 @@ func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*
 		}
 		if err == nil {
 			d := found[0]
+			d.object = true
 			d.spec.SetDefaults()
 			if err = d.check(); err == nil {
 				d.spec.Metadata.Name = f.Name

@@ -31,6 +31,10 @@ func TestObjects(t *testing.T) {
 			t.Errorf("%s: %v, want a mistake in %s", name, e, field)
 		}
 	}
+	const both = "the cluster is already configured by a.shop, expected one object for each cluster"
+	if got := refused["b.shop"].Problem; got != both {
+		t.Errorf("%s, want %s", got, both)
+	}
 	if len(refused) != 3 {
 		t.Errorf("refused are %v", refused)
 	}

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -24,6 +25,7 @@ import (
 	"github.com/go-logr/logr"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
@@ -33,6 +35,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -61,11 +64,29 @@ type Options struct {
 	Namespace, Identity string
 	// Lease is how long others wait before they replace a replica that has died.
 	Lease time.Duration
+	// Namespaces and Selector limit which objects the controller sees; none: all.
+	Namespaces []string
+	Selector   labels.Selector
 	// Health is the address of /healthz and /readyz, which every replica serves; "" for none.
 	Health string
 	Scopes Scopes
 	// Daemon is what the leader runs. Run sets its configs and hooks.
 	Daemon daemon.Options
+}
+
+// name is the controller's name in the status of objects.
+func (o Options) name() string { return o.Namespace + "/" + leaseName }
+
+// cache is the cache of the objects that the controller sees; it has no others.
+func (o Options) cache() cache.Options {
+	c := cache.Options{DefaultLabelSelector: o.Selector}
+	for _, namespace := range o.Namespaces {
+		if c.DefaultNamespaces == nil {
+			c.DefaultNamespaces = map[string]cache.Config{}
+		}
+		c.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return c
 }
 
 // leaseName is the name of the Lease, and of the controller in Events.
@@ -105,7 +126,7 @@ func Run(ctx context.Context, o Options) error {
 	scheme := runtime.NewScheme()
 	addTo(scheme)
 	m, err := manager.New(o.API, manager.Options{
-		Scheme: scheme, HealthProbeBindAddress: o.Health,
+		Scheme: scheme, HealthProbeBindAddress: o.Health, Cache: o.cache(),
 		Metrics: server.Options{BindAddress: "0"}, // the daemon has its own
 	})
 	if err != nil {
@@ -163,6 +184,7 @@ func (c *controller) watch(ctx context.Context, m manager.Manager) error {
 		UpdateFunc: func(before, after any) {
 			was, is := before.(*ClusterRoutes), after.(*ClusterRoutes)
 			if was.Generation != is.Generation ||
+				was.Status.Controller != is.Status.Controller ||
 				len(was.Finalizers) != len(is.Finalizers) ||
 				was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 				c.changed()
@@ -211,6 +233,8 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 		release()
 		<-elected
 	}()
+	waited := daemon.Wait(c.o.Daemon)
+	defer func() { waited() }()
 	c.log.Info("waiting for the lease", "namespace", c.o.Namespace, "lease", leaseName, "identity",
 		c.o.Identity)
 	for {
@@ -222,15 +246,18 @@ func (c *controller) lead(ctx context.Context, m manager.Manager) error {
 			return err
 		case <-c.lease.news:
 		case <-c.dirty:
-			var all ClusterRoutesList
-			if err := c.client.List(ctx, &all); err == nil { // from the cache
-				c.set.observe(all.Items)
+			if all, err := c.list(ctx); err == nil {
+				c.set.observe(all)
 			}
 		}
 		if valid, _ := c.lease.holds(); valid {
-			if err := c.keep(ctx); err != nil || ctx.Err() != nil {
+			waited()
+			err := c.keep(ctx)
+			waited = func() {}
+			if err != nil || ctx.Err() != nil {
 				return err
 			}
+			waited = daemon.Wait(c.o.Daemon)
 		}
 	}
 }
@@ -293,21 +320,28 @@ func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
 	return "", nil
 }
 
+// list returns the objects that are not another controller's, from the cache.
+func (c *controller) list(ctx context.Context) ([]ClusterRoutes, error) {
+	var all ClusterRoutesList
+	err := c.client.List(ctx, &all)
+	return slices.DeleteFunc(all.Items, func(o ClusterRoutes) bool { return c.o.foreign(&o) }), err
+}
+
 // configs makes the set from all objects.
 func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []keeper.Removal,
 	error) {
-	var all ClusterRoutesList
-	if err := c.client.List(ctx, &all); err != nil {
+	all, err := c.list(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
-	configs, removals := c.set.make(all.Items)
+	configs, removals := c.set.make(all)
 	objects := map[string]*ClusterRoutes{}
 	for _, config := range configs {
 		objects[config.Metadata.Name] = nil
 	}
-	for i := range all.Items {
-		if _, has := objects[all.Items[i].name()]; has {
-			objects[all.Items[i].name()] = c.set.current(&all.Items[i])
+	for i := range all {
+		if _, has := objects[all[i].name()]; has {
+			objects[all[i].name()] = c.set.current(&all[i])
 		}
 	}
 	refused := c.set.refusals()
@@ -316,8 +350,8 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	c.mu.Lock()
 	c.objects = objects
 	c.mu.Unlock()
-	for i := range all.Items {
-		c.wake(&all.Items[i])
+	for i := range all {
+		c.wake(&all[i])
 	}
 	return configs, removals, nil
 }

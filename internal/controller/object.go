@@ -34,6 +34,10 @@ func (o *ClusterRoutes) copyInto(out *ClusterRoutes) {
 	out.Spec.PodCIDRs = slices.Clone(o.Spec.PodCIDRs)
 	out.Spec.Guard.Subnets = slices.Clone(o.Spec.Guard.Subnets)
 	out.Spec.Targets = slices.Clone(o.Spec.Targets)
+	if o.Spec.Pause != nil {
+		pause := *o.Spec.Pause
+		out.Spec.Pause = &pause
+	}
 	out.Status.Conditions = slices.Clone(o.Status.Conditions)
 	out.Status.Targets = slices.Clone(o.Status.Targets)
 	if o.Status.LastChange != nil {

@@ -27,24 +27,43 @@ func (c *controller) Reconcile(ctx context.Context, r reconcile.Request) (reconc
 	if err := c.client.Get(ctx, r.NamespacedName, o); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	err := c.write(ctx, o)
+	if errors.IsConflict(err) {
+		// The cache is old: after an outage of the API server it stays so for half a minute.
+		var now ClusterRoutesList
+		err = c.reader.List(ctx, &now, client.InNamespace(o.Namespace),
+			client.MatchingFields{"metadata.name": o.Name})
+		if err == nil && len(now.Items) == 1 {
+			err = c.write(ctx, &now.Items[0])
+		}
+	}
+	return reconcile.Result{}, ignoreRace(err)
+}
+
+// write writes what is known of an object into it.
+func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
+	if c.o.foreign(o) {
+		return nil
+	}
 	if err := c.finalize(ctx, o); err != nil {
-		return reconcile.Result{}, ignoreRace(err)
+		return err
 	}
 	refused, unguarded := c.set.state(o)
 	s, checked := c.board.of(o.name())
 	leaves := c.set.leaving(o)
 	if !c.has(o.name()) && refused.reason == "" && leaves.reason == "" { // it waits for the keeper
-		return reconcile.Result{}, nil
+		return nil
 	}
 	want, known := statusOf(o, leaves.of(s), checked, refused, unguarded, time.Now())
+	want.Controller = c.o.name()
 	if !known || reflect.DeepEqual(want, o.Status) {
-		return reconcile.Result{}, nil
+		return nil
 	}
 	if refused.reason != "" && o.Status.LastError != want.LastError {
 		c.say(o, "Warning", refused.reason, "Accept", refused.message)
 	}
 	o.Status = want
-	return reconcile.Result{}, ignoreRace(c.client.Status().Update(ctx, o))
+	return c.client.Status().Update(ctx, o)
 }
 
 // ignoreRace drops the error of a write that came too late: what changed the object triggers

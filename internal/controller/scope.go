@@ -23,6 +23,13 @@ type Scopes map[string][]arm.ID
 // Everything is the scope of all resources.
 const Everything = arm.ID("*")
 
+// foreign reports whether an object is another controller's: the scopes allow nothing in its
+// namespace, and the other one has written into it first.
+func (o Options) foreign(object *ClusterRoutes) bool {
+	by := object.Status.Controller
+	return len(o.Scopes[object.Namespace]) == 0 && by != "" && by != o.name()
+}
+
 // ReadScopes reads an allow-list: YAML with a list of scopes for each namespace. A scope is the ID
 // of a subscription, resource group or resource, or "*".
 func ReadScopes(text []byte) (Scopes, error) {

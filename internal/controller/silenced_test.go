@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // TestReadySilenced: an error that a person silenced leaves Ready True, which says how many there
@@ -32,6 +33,19 @@ func TestReadySilenced(t *testing.T) {
 		if c, failed := ready(result(other), "shop"); c.Status != "False" ||
 			c.Message != other.Message || failed != other.Message {
 			t.Errorf("%s: %+v, %q", other.Code, c, failed)
+		}
+	}
+}
+
+// TestReadyByVerdict: without an error, Ready is what the cluster's verdict says.
+func TestReadyByVerdict(t *testing.T) {
+	for state, want := range map[verdict.State]string{verdict.Broken: "False",
+		verdict.Unknown: "Unknown", verdict.Bypassed: "True", verdict.AtRisk: "True",
+		verdict.Stopped: "True", verdict.Observed: "True", verdict.InSync: "True"} {
+		r := keeper.Result{Verdicts: []verdict.Verdict{{Cluster: "shop", State: state},
+			{Cluster: "play", State: verdict.Broken}}}
+		if c, _ := ready(r, "shop"); c.Status != want {
+			t.Errorf("%s: %+v", state, c)
 		}
 	}
 }

@@ -107,10 +107,12 @@ func changed(r keeper.Result, name string) []string {
 // showing makes the conditions and counts of a cluster. While a lost route table is put back, no
 // finding says so, but the cluster is not ready.
 func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
-	p := picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
+	p := pictureOf(r, config)
 	s := shown{}
 	why := withheld(r, config.Metadata.Name)
+	paused := pausedBy(r, config.Metadata.Name)
 	guard, loud := guarded(p, config, why, quietOf(r, config.Metadata.Name))
+	guard = withPause(guard, paused)
 	if is.Status == "True" && loud {
 		is.Status, is.Reason, is.Message = guard.Status, guard.Reason, guard.Message
 	}
@@ -144,8 +146,12 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 		s.targets = append(s.targets, count)
 		switch {
 		case count.Correct < count.Expected || count.Stale > 0:
-			off = append(off, fmt.Sprintf("%s has %d of %d routes, and %d stale ones%s",
-				t.ID.Short(), count.Correct, count.Expected, count.Stale, because(why(t.ID))))
+			line := fmt.Sprintf("%s has %d of %d routes", t.ID.Short(), count.Correct,
+				count.Expected)
+			if count.Stale > 0 {
+				line += fmt.Sprintf(", and %d stale", count.Stale)
+			}
+			off = append(off, line+because(why(t.ID)))
 		case unknown:
 			synced.Status, synced.Reason = "Unknown", "NotRead"
 			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
@@ -153,11 +159,45 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 		}
 	}
 	if len(off) > 0 {
-		synced.Status, synced.Reason = "False", "OutOfSync"
+		synced.Status, synced.Reason = "False", reasonOutOfSync
 		synced.Message = strings.Join(off, "; ")
 	}
+	synced = withPause(synced, paused)
 	s.conditions = append(s.conditions, synced)
 	return s
+}
+
+// pictureOf is the picture that the cluster's verdict was judged by, so that the conditions agree
+// with it.
+func pictureOf(r keeper.Result, config *v1alpha1.ClusterRoutes) picture.Cluster {
+	for _, v := range r.Verdicts {
+		if v.Cluster == config.Metadata.Name && v.Seen() != nil {
+			return v.Seen().Picture
+		}
+	}
+	return picture.Of(r.Seen, config, r.Configs, plan.TakenBy(r.Configs))
+}
+
+// pausedBy says that a cluster is paused, by whom and until when, or returns "".
+func pausedBy(r keeper.Result, name string) string {
+	for _, f := range r.Findings {
+		if f.Code == finding.Paused && (f.Cluster == name || f.Cluster == "") {
+			return f.Message
+		}
+	}
+	return ""
+}
+
+// withPause says in a condition that nothing is changed while the cluster is paused.
+func withPause(c v1alpha1.Condition, paused string) v1alpha1.Condition {
+	switch {
+	case paused == "":
+	case c.Type == v1alpha1.ConditionGuarded && c.Status == "True" && c.Reason == reasonEnforced:
+		c.Status, c.Reason, c.Message = "False", "Paused", paused
+	case c.Reason == reasonLost, c.Reason == reasonOutOfSync:
+		c.Message += "; " + paused
+	}
+	return c
 }
 
 // unreadSource says why it is unknown which pod routes a cluster has, or "": a target without any
@@ -213,9 +253,14 @@ func ready(r keeper.Result, name string) (c v1alpha1.Condition, failed string) {
 		}
 	}
 	for _, v := range r.Verdicts {
-		if v.Cluster == name && v.State == verdict.Broken {
+		switch {
+		case v.Cluster != name:
+		case v.State == verdict.Broken:
 			c.Status, c.Reason, c.Message = "False", "PacketsDropped", v.Sentence
 			return c, v.Sentence
+		case v.State == verdict.Unknown:
+			c.Status, c.Reason, c.Message = "Unknown", "NotRead", v.Sentence
+			return c, ""
 		}
 	}
 	if n := silencedErrors(r, name); n > 0 {
@@ -255,8 +300,13 @@ func quietOf(r keeper.Result, name string) map[string]bool {
 	}))
 }
 
-// reasonLost is the reason of Guarded where a subnet lacks its route table.
-const reasonLost = "AssociationLost"
+// Reasons of conditions: a subnet lacks its route table, or all have theirs and are defended; a
+// target differs.
+const (
+	reasonLost      = "AssociationLost"
+	reasonEnforced  = "Enforced"
+	reasonOutOfSync = "OutOfSync"
+)
 
 // guarded is the condition Guarded. loud is set if a subnet lacks its route table and no person
 // silenced that.
@@ -308,7 +358,7 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 		c.Status, c.Reason = "False", "Observe"
 		c.Message = "the subnets have their route tables, but a lost one is only reported"
 	default:
-		c.Status, c.Reason = "True", "Enforced"
+		c.Status, c.Reason = "True", reasonEnforced
 		c.Message = fmt.Sprintf("%d subnets have their route tables, and a lost one is put back",
 			subnets)
 		if subnets == 1 {

@@ -92,14 +92,44 @@ type Running struct {
 	Refused func([]string)
 }
 
+// metrics returns the metrics that the program has from its start.
+func (o Options) metrics() *serve.Metrics {
+	m := serve.NewMetrics()
+	m.LogDropped(o.LogDropped)
+	m.Build(o.Version)
+	return m
+}
+
+// Wait listens as a replica that waits, until close is called. If that fails, Run will say so.
+func Wait(o Options) (close func()) {
+	if o.Listen == nil {
+		return func() {}
+	}
+	listen := *o.Listen
+	listen.Metrics, listen.Log = o.metrics(), o.Log
+	listen.Metrics.Leads(false)
+	server, err := serve.Start(listen, nil)
+	if err != nil {
+		o.Log.Warn("a waiting replica has no metrics", "error", "--listen: "+err.Error())
+		return func() {}
+	}
+	return func() {
+		if err := server.Close(); err != nil {
+			o.Log.Warn("closing the listener of a waiting replica", "error", err.Error())
+		}
+	}
+}
+
 // Run keeps the configured clusters correct until the context ends, which is not an error.
 func Run(ctx context.Context, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
 	}
 	log := o.Log
-	metrics := serve.NewMetrics()
-	metrics.LogDropped(o.LogDropped)
+	metrics := o.metrics()
+	if o.Follow != nil {
+		metrics.Leads(true)
+	}
 	files := &openfiles.Watch{Log: log}
 	manager := newSystemd(log)
 	client, err := o.Connect(ctx, log, func(c azure.Call) {
@@ -128,7 +158,11 @@ func Run(ctx context.Context, o Options) error {
 	interrupted := ctx
 	said := make(chan struct{})
 	tells := context.AfterFunc(interrupted, func() {
-		log.Info("stopping: finishing the write in flight; press Ctrl-C again to exit at once")
+		line := "stopping: finishing the write in flight"
+		if o.Follow == nil { // the controller's log is a pod's
+			line += "; press Ctrl-C again to exit at once"
+		}
+		log.Info(line)
 		manager.tell("STOPPING=1")
 		close(said)
 	})
@@ -171,6 +205,7 @@ func Run(ctx context.Context, o Options) error {
 		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
 			"interval", o.Interval.String(), "dryRun", o.DryRun)
 	}
+	silences.Also(newSpecPauses(k).entries)
 	var server *serve.Server
 	broken := make(chan error, 1)
 	if o.Listen != nil {

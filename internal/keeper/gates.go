@@ -214,8 +214,12 @@ func (c *check) reportWithheld(changes []plan.Change) {
 		}
 	}
 	for _, at := range places {
+		what := "changes to %[2]s are"
+		if counts[at] == 1 {
+			what = "change to %[2]s is"
+		}
 		c.mem.planned = append(c.mem.planned, finding.New(finding.ChangesWithheld, at.cluster,
-			at.resource, "%d changes to %s are withheld: %s", counts[at],
+			at.resource, "%[1]d "+what+" withheld: %[3]s", counts[at],
 			arm.ID(at.resource).Short(), at.why))
 	}
 }

@@ -46,12 +46,19 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 // configureLocked sets the configs.
 func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
+	k.pausing = map[string]v1alpha1.Pause{}
+	for _, c := range configs {
+		if c.Spec.Pause != nil {
+			k.pausing[c.Metadata.Name] = *c.Spec.Pause
+		}
+	}
 	k.outages.keep(k.named)
 	kept := keySet(configs)
 	owners := maps.Clone(k.owners)
 	gone := func(key string) bool { return !kept[key] }
 	maps.DeleteFunc(owners, func(key string, _ arm.ID) bool { return gone(key) })
 	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
+	maps.DeleteFunc(k.absent, func(key string, _ bool) bool { return gone(key) })
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
 	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
 	for _, c := range configs { // what was last seen counts until the next check

@@ -44,8 +44,9 @@ type Options struct {
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string
-	// ClusterPaused returns until when changes for a cluster are paused, and why, or "". A request
-	// for certain changes overrides it. It must not block. Nil: never paused.
+	// ClusterPaused returns until when changes for a cluster are paused, and why, or "": also by
+	// spec.pause, which the keeper itself only passes on. A request for certain changes overrides
+	// it. It must not block. Nil: never paused.
 	ClusterPaused func(cluster string) string
 	// Withhold returns why a change must not be made now, or "". It is called before a write and
 	// again on each fresh GET of a table. It must not block. Nil: nothing is withheld.
@@ -89,9 +90,10 @@ type Keeper struct {
 	// mu guards the fields below. It is held briefly, and never during a wait. A method whose name
 	// ends in Locked must be called with it.
 	mu      sync.Mutex
-	configs []v1alpha1.ClusterRoutes // replaced, not changed
-	names   []string                 // of the configs
-	named   map[string]bool          // the same
+	configs []v1alpha1.ClusterRoutes  // replaced, not changed
+	names   []string                  // of the configs
+	named   map[string]bool           // the same
+	pausing map[string]v1alpha1.Pause // spec.pause, by name; replaced, not changed
 	taken   plan.Taken
 	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
 	stored  map[string]Lasting  // content of the store; replaced, not changed
@@ -106,6 +108,7 @@ type Keeper struct {
 	idle     *worker            // checks all clusters if Run does not run
 	unknown  map[arm.ID]trigger
 	counted  map[string]bool // clusters whose nodes are followed because they migrate
+	absent   map[string]bool // clusters that do not exist
 	requests []*request
 	findings standing
 	outages  outages
@@ -138,7 +141,7 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
 		limit: newLimiter(opts.ChangesPerMinute), outages: outages{
 			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
-		seen: map[string][]string{}, counted: map[string]bool{},
+		seen: map[string][]string{}, counted: map[string]bool{}, absent: map[string]bool{},
 		failed: make(chan error, 1)}
 	if opts.Store != nil {
 		k.stored = opts.Store.Recall()
@@ -207,20 +210,4 @@ func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Resu
 		q.end(errOver)
 	}
 	return failed
-}
-
-// pause returns until when changes are paused, or "".
-func (k *Keeper) pause() string {
-	if k.opts.Paused == nil {
-		return ""
-	}
-	return k.opts.Paused()
-}
-
-// clusterPause returns until when changes for a cluster are paused, and why, or "".
-func (k *Keeper) clusterPause(cluster string) string {
-	if k.opts.ClusterPaused == nil {
-		return ""
-	}
-	return k.opts.ClusterPaused(cluster)
 }

@@ -20,6 +20,7 @@ type memory struct {
 	unread     *inventory.Unread // why the last read of the cluster failed
 	incomplete bool              // the node subnets that AKS created could not be listed
 	read       time.Time         // when these were last read
+	againIn    time.Duration     // an absent cluster is read again so long after that
 
 	plan.Remembered
 	aksSubnets []arm.ID
@@ -84,7 +85,8 @@ func (m *memory) subnetsMissed() bool {
 func (m *memory) forgetNetwork() {
 	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
 	// nodes.
-	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, judged: m.judged,
+	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, againIn: m.againIn,
+		judged:     m.judged,
 		Remembered: plan.Remembered{Subnets: m.Subnets, Had: m.Had}}
 }
 
@@ -114,6 +116,8 @@ type groupMemory struct {
 	// unfinished are findings of resources that earlier checks are writing, until the writes end.
 	unfinished []finding.Finding
 	last       *inventory.Snapshot // of the last complete check
+	changing   bool                // that one planned changes
+	rest       time.Time           // until when ticks trigger no check; zero: they do
 	basis      basis               // what seen was gathered from
 	seen       []verdict.Evidence
 	wrote      time.Time // when the last write ended: older reads may be outdated
@@ -204,7 +208,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 		}
 	}
 	if o.last != nil {
-		m.last = o.last
+		m.last, m.changing = o.last, o.changing
 	}
 	if o.wrote.After(m.wrote) {
 		m.wrote = o.wrote

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -30,6 +31,7 @@ type observation struct {
 	began   time.Time
 	calls   *azure.Calls
 	life    context.Context // the keeper's: the worker can be replaced during a write
+	called  atomic.Bool     // something was read: a poll of absent clusters reads nothing
 
 	fresh time.Time // answers to earlier calls are not used
 	until time.Time // when reading ends
@@ -45,6 +47,7 @@ func (o *observation) read(ctx context.Context, s *inventory.Snapshot, w invento
 	if w.Empty() {
 		return nil
 	}
+	o.called.Store(true)
 	options := azure.ReadOptions{NotBefore: o.fresh, Poll: o.poll && !o.urgent, Calls: o.calls,
 		Life: o.life}
 	if !o.patient {
@@ -113,7 +116,10 @@ func (o *observation) due() (due []arm.ID, known bool) {
 		if m.unread != nil || m.incomplete {
 			age = min(age, retryCluster)
 		}
-		if m.subnetsMissed() {
+		if m.absent(o.began) {
+			age = m.againIn
+		}
+		if m.subnetsMissed() || m.absent(o.began) && !o.poll {
 			age = 0
 		}
 		if m.read.IsZero() || time.Since(m.read) >= age {
@@ -134,6 +140,7 @@ func (o *observation) recall() {
 		}
 		m.recall(o.s, id)
 	}
+	o.recallAbsent()
 }
 
 // readSubnets reads node subnets and guarded subnets that were not read yet. It returns errReplaced
@@ -180,13 +187,14 @@ func (o *observation) noteClusters(ctx context.Context, documents *inventory.Sna
 		m.read, m.unread = time.Now(), nil
 		if u, failed := documents.Unread[id.Key()]; failed {
 			m.unread = &u
-			if u.Absent {
+			if m.againIn = o.k.noteAbsent(id.Key(), u.Absent); u.Absent {
 				m.cluster = nil
 				m.forgetNetwork()
 				delete(o.s.Clusters, id.Key())
 			}
 			continue
 		}
+		o.k.noteAbsent(id.Key(), false)
 		before := m.cluster
 		m.cluster, m.incomplete = documents.Cluster(id), false
 		if before != nil || fromTable(o.configs, id) {

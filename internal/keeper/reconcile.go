@@ -128,7 +128,8 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p.Plan, chosen, c.s, p.Planner)
-	c.whole, c.mem.last = true, c.s.Snapshot
+	c.whole, c.mem.last, c.mem.changing = true, c.s.Snapshot, len(p.Changes) > 0
+	c.mem.rest = c.restsUntil()
 	return nil
 }
 
@@ -165,8 +166,14 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 		}
 		f := finding.New(code, change.Cluster, string(change.Resource),
 			"%s: %s; it is not repaired while %s is paused", change.Resource.Short(), change.Why,
-			who).About(change.Key().Route).WithAdvice("this ends the pause")
-		found = append(found, f.WithFix("%s", fix))
+			who).About(change.Key().Route)
+		if p := k.Pauses()[change.Cluster]; !all && time.Now().Before(PauseEnd(p)) {
+			f = f.WithAdvice("remove spec.pause from the config of %s to end the pause",
+				change.Cluster)
+		} else {
+			f = f.WithAdvice("this ends the pause").WithFix("%s", fix)
+		}
+		found = append(found, f)
 	}
 	return found
 }
@@ -325,7 +332,7 @@ func (c *check) end(w *worker) {
 	found := w.findings()
 	r.Verdicts = c.judge(r.Seen, found)
 	c.noteVerdicts(r.Verdicts)
-	r.Findings = c.k.stand(w, c.began, found)
+	r.Findings = c.k.stand(w, c, found)
 	if own := c.k.own(c, w, &r); len(own) > 0 {
 		r.Findings = finding.Sort(slices.Concat(r.Findings, own))
 	}

@@ -157,8 +157,8 @@ func (w *worker) remove(ordered bool) error {
 			return w.ctx.Err()
 		}
 	}
-	if pause := cmp.Or(w.k.pause(),
-		w.k.clusterPause(w.configs[0].Metadata.Name)); pause != "" {
+	if pause := cmp.Or(w.k.pause(), w.k.clusterPause(w.configs[0].Metadata.Name),
+		inSpec(w.configs[0])); pause != "" {
 		log.Warn("removed from the config: it is paused, so its routes stay in the targets",
 			"paused", pause)
 		return errors.New("it is paused " + pause)

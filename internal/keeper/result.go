@@ -107,7 +107,7 @@ func (c *check) name(result *Result) {
 }
 
 // stand stores the current findings of a worker's group, and returns those of all groups.
-func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []finding.Finding {
+func (k *Keeper) stand(w *worker, c *check, found []finding.Finding) []finding.Finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// another worker has it now
@@ -118,11 +118,14 @@ func (k *Keeper) stand(w *worker, began time.Time, found []finding.Finding) []fi
 		return found
 	}
 	all := k.findings.set(group, found)
-	for _, c := range group {
-		name := c.Metadata.Name
-		k.outages.note(name, began, !slices.ContainsFunc(found, func(f finding.Finding) bool {
+	for _, config := range group {
+		name := config.Metadata.Name
+		silent := slices.ContainsFunc(found, func(f finding.Finding) bool {
 			return f.Code == finding.AzureUnreachable && f.Cluster == name
-		}))
+		})
+		if silent || c.called.Load() {
+			k.outages.note(name, c.began, !silent)
+		}
 	}
 	return k.outages.fold(all)
 }

@@ -85,6 +85,10 @@ func (w *worker) run() {
 		w.work()
 		now := time.Now()
 		due := !now.Before(poll)
+		if due && now.Before(w.mem.rest) {
+			poll, due = w.k.tick(now), false
+			w.k.progress(w)
+		}
 		// After a request, what is due goes first: many requests do not delay repairs.
 		if !answered || !due && !w.mem.due(now) && (now.Before(spaced) || !w.eventPending()) {
 			if same := w.nextRequests(); len(same) > 0 {

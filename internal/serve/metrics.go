@@ -2,6 +2,7 @@ package serve
 
 import (
 	"net/http"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,6 +136,24 @@ func (m *Metrics) turnedAway(result string) { m.away.WithLabelValues(result).Inc
 
 func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
 func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
+
+// Build notes which build this is.
+func (m *Metrics) Build(version string) {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "routekeeper_build_info",
+		Help: "The build of the program; always 1."}, []string{"version", "goversion"})
+	m.registry.MustRegister(g)
+	g.WithLabelValues(version, runtime.Version()).Set(1)
+}
+
+// Leads notes whether this replica of a controller is the one that works.
+func (m *Metrics) Leads(leads bool) {
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "routekeeper_leader",
+		Help: "Whether this replica of the controller works (1) or waits (0)."})
+	m.registry.MustRegister(g)
+	if leads {
+		g.Set(1)
+	}
+}
 
 // Refused notes how many configs are refused.
 func (m *Metrics) Refused(n int) { m.refusedConfig.Set(float64(n)) }

@@ -74,7 +74,8 @@ type Server struct {
 	ended    chan error
 }
 
-// Start listens. Without authentication it accepts loopback addresses only.
+// Start listens. Without authentication it accepts loopback addresses only. Without a waker it
+// serves metrics and health only, and refuses everything else for now: a replica that waits.
 func Start(o Options, waker Waker) (*Server, error) {
 	if err := o.Auth.check(); err != nil {
 		return nil, err
@@ -182,6 +183,13 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc("GET /livez", s.healthy((*Health).Live))
 	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
 	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), toMeasure))
+	if s.waker == nil {
+		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "this replica waits for the lease: another one works",
+				http.StatusServiceUnavailable)
+		})
+		return plain(mux)
+	}
 	if s.pages != nil {
 		mux.Handle("/", s.guarded(s.pages, toLook))
 		mux.Handle("/actions/", s.guarded(s.pages, toAct))
@@ -194,10 +202,15 @@ func (s *Server) handler() http.Handler {
 		mux.HandleFunc("OPTIONS "+path, s.consent)
 		mux.Handle("POST "+path, s.guarded(http.HandlerFunc(s.events), toSend))
 	}
+	return plain(mux)
+}
+
+// plain adds the headers of all answers.
+func plain(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		w.Header().Set("Cache-Control", "no-store")
-		mux.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 

@@ -37,6 +37,10 @@ const (
 	Pause   Kind = "pause"
 )
 
+// InSpec is the From of a pause that is in the config of its cluster. It has no ID, and ends with
+// an edit of the config.
+const InSpec = "spec.pause"
+
 // Entry is a silence or a pause.
 type Entry struct {
 	ID      int    `json:"id"`
@@ -111,6 +115,7 @@ func (e Entry) check(now time.Time) error {
 type Store struct {
 	path string
 	log  *slog.Logger
+	also func() []Entry // more entries, which are not in the file; nil for none
 
 	mu   sync.Mutex
 	last []Entry // from the last successful read
@@ -123,6 +128,9 @@ func Open(path string, log *slog.Logger) *Store {
 	return &Store{path: path, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
 
+// Also adds entries that are not in the file. It must be called before the store is used.
+func (s *Store) Also(entries func() []Entry) { s.also = entries }
+
 // Current returns the entries that have not ended, the oldest first.
 func (s *Store) Current() []Entry {
 	return slices.DeleteFunc(s.All(), func(e Entry) bool { return e.Ended != nil })
@@ -133,7 +141,11 @@ func (s *Store) All() []Entry {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.loadLocked()
-	return kept(s.last, time.Now())
+	all := s.last
+	if s.also != nil {
+		all = slices.Concat(all, s.also())
+	}
+	return kept(all, time.Now())
 }
 
 // kept leaves out the entries whose time is over, or that a person ended long ago.
@@ -185,6 +197,9 @@ func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 	for _, e := range entries {
 		until := e.Until.UTC().Format(time.RFC3339)
 		subject := fmt.Sprint(e.ID)
+		if e.From == InSpec {
+			subject = InSpec
+		}
 		if e.Ended != nil {
 			found = append(found, e.endOf().About(subject))
 			continue
@@ -197,17 +212,24 @@ func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 				WithFix("routekeeper silence end %s%s", subject, finding.Config()))
 			continue
 		}
-		found = append(found, finding.New(finding.Paused, e.Cluster, "",
+		found = append(found, e.ends(finding.New(finding.Paused, e.Cluster, "",
 			"nothing is changed for %s until %s: %s paused it: %s", e.Cluster, until, e.By,
 			e.Reason).About(subject).
-			With("from "+e.From, "since "+e.At.UTC().Format(time.RFC3339)).
-			WithAdvice("this ends the pause").
-			WithFix("routekeeper pause end %s%s", e.Cluster, finding.Config()))
+			With("from "+e.From, "since "+e.At.UTC().Format(time.RFC3339))))
 		if now.Sub(e.At) >= Forgotten {
-			found = append(found, ForgottenPause(e.Cluster, e.At, until))
+			found = append(found, e.ends(ForgottenPause(e.Cluster, e.At, until)))
 		}
 	}
 	return found
+}
+
+// ends adds to a finding how a pause is ended.
+func (e Entry) ends(f finding.Finding) finding.Finding {
+	if e.From == InSpec {
+		return f.WithAdvice("remove spec.pause from the config of %s to end the pause", e.Cluster)
+	}
+	return f.WithAdvice("this ends the pause").
+		WithFix("routekeeper pause end %s%s", e.Cluster, finding.Config())
 }
 
 // endOf says who ended an entry.
@@ -226,7 +248,7 @@ func (e Entry) endOf() finding.Finding {
 }
 
 // ForgottenPause is the finding of a pause that has lasted for more than a day; cluster is "" if
-// all are paused.
+// all are paused. Only then it says how the pause is ended.
 func ForgottenPause(cluster string, since time.Time, until string) finding.Finding {
 	what := cluster
 	if cluster == "" {
@@ -234,9 +256,9 @@ func ForgottenPause(cluster string, since time.Time, until string) finding.Findi
 	}
 	f := finding.New(finding.PauseForgotten, cluster, "",
 		"%s has been paused since %s, until %s: nothing is repaired", what,
-		since.UTC().Format(time.RFC3339), until).WithAdvice("this ends the pause")
+		since.UTC().Format(time.RFC3339), until)
 	if cluster == "" {
-		return f.WithFix("routekeeper pause end%s", finding.Config())
+		f = f.WithAdvice("this ends the pause").WithFix("routekeeper pause end%s", finding.Config())
 	}
-	return f.WithFix("routekeeper pause end %s%s", cluster, finding.Config())
+	return f
 }

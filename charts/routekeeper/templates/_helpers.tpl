@@ -1,8 +1,11 @@
 {{- define "routekeeper.name" -}}
-{{- if contains "routekeeper" .Release.Name -}}
+{{- $base := .Values.nameOverride | default "routekeeper" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $base .Release.Name -}}
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-routekeeper" (.Release.Name | trunc 38 | trimSuffix "-") -}}
+{{- printf "%s-%s" (.Release.Name | trunc 25 | trimSuffix "-") ($base | trunc 24) | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
@@ -16,6 +19,9 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "routekeeper.image" -}}

@@ -74,7 +74,7 @@ func (p *Pages) shown() string {
 	state := fmt.Sprint(version, " ", p.mode())
 	if p.opts.Silences != nil {
 		for _, e := range p.opts.Silences.Current() {
-			state += fmt.Sprint(" ", e.ID)
+			state += fmt.Sprint(" ", e.ID, e.Cluster, e.Until)
 		}
 	}
 	return state

@@ -1,0 +1,70 @@
+package controller
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// apiServer is an API server with one object, behind a cache that is old.
+type apiServer struct {
+	client.Client // what is not used
+	cached, is    ClusterRoutes
+}
+
+// statusOfIt is its subresource status.
+type statusOfIt struct {
+	client.SubResourceWriter // what is not used
+	*apiServer
+}
+
+func (s *apiServer) Get(_ context.Context, _ client.ObjectKey, to client.Object,
+	_ ...client.GetOption) error {
+	s.cached.copyInto(to.(*ClusterRoutes))
+	return nil
+}
+
+func (s *apiServer) List(_ context.Context, to client.ObjectList, _ ...client.ListOption) error {
+	to.(*ClusterRoutesList).Items = []ClusterRoutes{s.is}
+	return nil
+}
+
+func (s *apiServer) Status() client.SubResourceWriter { return statusOfIt{nil, s} }
+
+func (s statusOfIt) Update(_ context.Context, o client.Object,
+	_ ...client.SubResourceUpdateOption) error {
+	if o.GetResourceVersion() != s.is.ResourceVersion {
+		return errors.NewConflict(schema.GroupResource{}, o.GetName(), nil)
+	}
+	o.(*ClusterRoutes).copyInto(&s.is)
+	return nil
+}
+
+// TestStatusBehindOldCache: after an outage of the API server the status is written at once, though
+// the cache still has an older version of the object.
+func TestStatusBehindOldCache(t *testing.T) {
+	object := refusable("shop", "1", 1)
+	s := &apiServer{cached: object, is: object}
+	s.cached.ResourceVersion, s.is.ResourceVersion = "1", "2"
+	o := Options{Namespace: object.Namespace, Scopes: Scopes{object.Namespace: {Everything}}}
+	c := &controller{o: o, client: s, reader: s, lease: newLease(&lock{me: "me"}, time.Hour),
+		set: newSet(o, func() {}), objects: map[string]*ClusterRoutes{object.name(): &object}}
+	c.lease.renewed = time.Now()
+	c.led.Store(true)
+	c.board.clear()
+	c.board.shown[object.name()] = shown{conditions: []v1alpha1.Condition{{
+		Type: v1alpha1.ConditionReady, Status: "True"}}}
+	if _, err := c.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.is.Status.Conditions; len(got) != 1 || got[0].Status != "True" {
+		t.Errorf("the status is %+v", got)
+	}
+}

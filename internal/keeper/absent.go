@@ -1,0 +1,95 @@
+package keeper
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// Clusters that do not exist. How it works: Azure answered 404 for the cluster, so nothing of it
+// can be lost, and its routes are in no hurry. Polls use that answer, and what was read of the
+// tables and subnets that only such clusters name, until the cluster is due again, and groups of
+// such clusters are checked at every few ticks only. So configs of clusters that are gone do not
+// use up the calls and the processor time that the others need. Events and people read everything.
+
+// absentEach is how much later absent clusters are read again for each of them, if there are more
+// than 20: so all take about 20 to 40 reads of clusters a minute, of the 60 that AKS allows.
+const absentEach = 3 * time.Second
+
+// restLeast and restMost are the shortest and longest rest of a group whose clusters do not exist.
+// The page calls a check overdue after a minute.
+const restLeast, restMost = 20 * time.Second, 45 * time.Second
+
+// noteAbsent notes whether a cluster exists, and returns when an absent one is read again. The
+// reads of many are spread, because a burst delays others.
+func (k *Keeper) noteAbsent(cluster string, absent bool) time.Duration {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !absent {
+		delete(k.absent, cluster)
+		return 0
+	}
+	k.absent[cluster] = true
+	again := time.Duration(len(k.absent)) * absentEach
+	if again <= retryCluster {
+		return retryCluster
+	}
+	return max(retryCluster, again/2+rand.N(again/2))
+}
+
+// absent reports whether an earlier check found that the cluster does not exist, and this one has
+// not read it again.
+func (m *memory) absent(began time.Time) bool {
+	return m.unread != nil && m.unread.Absent && m.read.Before(began)
+}
+
+// restsUntil returns until when no tick triggers a check of the group, because none of its clusters
+// exists and nothing is planned. The checks of many are spread.
+func (c *check) restsUntil() time.Time {
+	for _, config := range c.configs {
+		m := c.mem.clusters[keyOf(config)]
+		if m.unread == nil || !m.unread.Absent {
+			return time.Time{}
+		}
+	}
+	if c.mem.changing || c.troubled() {
+		return time.Time{}
+	}
+	return time.Now().Add(restLeast + rand.N(restMost-restLeast))
+}
+
+// recallAbsent adds to a poll what the last check read of resources that only absent clusters name,
+// unless it planned changes.
+func (o *observation) recallAbsent() {
+	last := o.mem.last
+	if !o.poll || last == nil || o.mem.changing {
+		return
+	}
+	absent := func(c v1alpha1.ClusterRoutes) bool {
+		return o.mem.clusters[keyOf(c)].absent(o.began)
+	}
+	var needed, idle []string
+	for _, c := range o.configs {
+		if absent(c) {
+			idle = append(idle, configured(c)...)
+		} else {
+			needed = append(needed, configured(c)...)
+		}
+	}
+	for _, key := range idle {
+		if slices.Contains(needed, key) {
+			continue
+		}
+		if table := last.Tables[key]; table != nil {
+			o.s.Tables[key] = table
+		}
+		if subnet := last.Subnets[key]; subnet != nil {
+			o.s.Subnets[key] = subnet
+		}
+		if u, failed := last.Unread[key]; failed && !u.Transient() {
+			o.s.Unread[key] = u
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package keeper
+
+import (
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// pause returns until when changes are paused, or "".
+func (k *Keeper) pause() string {
+	if k.opts.Paused == nil {
+		return ""
+	}
+	return k.opts.Paused()
+}
+
+// Pauses returns spec.pause of the configs that have it, by name. They must not be changed.
+func (k *Keeper) Pauses() map[string]v1alpha1.Pause {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pausing
+}
+
+// clusterPause returns until when changes for a cluster are paused, and why, or "".
+func (k *Keeper) clusterPause(cluster string) string {
+	if k.opts.ClusterPaused == nil {
+		return ""
+	}
+	return k.opts.ClusterPaused(cluster)
+}
+
+// PauseEnd returns when a pause of a spec ends. A time that cannot be read has passed: the config
+// refuses it.
+func PauseEnd(p v1alpha1.Pause) time.Time {
+	end, err := time.Parse(time.RFC3339, p.Until)
+	if err != nil {
+		return time.Time{}
+	}
+	return end
+}
+
+// inSpec returns until when a config's own spec pauses its cluster, or "".
+func inSpec(c v1alpha1.ClusterRoutes) string {
+	if p := c.Spec.Pause; p != nil && time.Now().Before(PauseEnd(*p)) {
+		return "until " + p.Until + ": " + p.Reason
+	}
+	return ""
+}
