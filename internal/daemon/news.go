@@ -20,7 +20,7 @@ import (
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
-	states  map[string]verdict.State
+	states  map[string]verdict.Verdict
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a check was last logged; zero before the first
 	silence time.Duration   // after which a check without news is logged
@@ -28,8 +28,7 @@ type news struct {
 
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
-		states:  map[string]verdict.State{},
-		silence: time.Hour}
+		states: map[string]verdict.Verdict{}, silence: time.Hour}
 }
 
 // report logs what is new, and reports whether there was anything.
@@ -85,28 +84,31 @@ var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
 	verdict.Unknown: slog.LevelWarn}
 
-// verdicts logs the clusters whose state has changed. The first state of a cluster is news unless
-// all is well.
+// verdicts logs the clusters whose state has changed, and what else a broken cluster has lost. The
+// first state of a cluster is news unless all is well.
 func (n *news) verdicts(r keeper.Result) (something bool) {
 	for _, v := range r.Verdicts {
 		was := n.states[v.Cluster]
-		if was == v.State {
+		if was.State == v.State && (was.Sentence == v.Sentence || !v.State.Harmed()) {
 			continue
 		}
-		n.states[v.Cluster] = v.State
+		n.states[v.Cluster] = verdict.Verdict{State: v.State, Sentence: v.Sentence}
 		level := loudness[v.State]
-		if was == "" && level == slog.LevelInfo {
+		if was.State == "" && level == slog.LevelInfo {
 			continue
 		}
 		something = true
 		attrs := []any{"cluster", v.Cluster, "state", string(v.State), "message", v.Sentence}
-		if was != "" {
-			attrs = append(attrs, "was", string(was))
+		switch {
+		case was.State == v.State:
+			attrs = append(attrs, "was", was.Sentence)
+		case was.State != "":
+			attrs = append(attrs, "was", string(was.State))
 		}
 		n.log.Log(context.Background(), level, "cluster", attrs...)
 	}
 	if len(n.states) > len(r.Managed) { // some have left the config
-		maps.DeleteFunc(n.states, func(name string, _ verdict.State) bool {
+		maps.DeleteFunc(n.states, func(name string, _ verdict.Verdict) bool {
 			return !slices.Contains(r.Managed, name)
 		})
 	}
@@ -117,15 +119,19 @@ var levels = map[finding.Severity]slog.Level{
 	finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError,
 }
 
-// findings logs new findings, known findings with another severity, and known findings that are
-// gone.
+// findings logs new findings, known findings with another severity or other words, and known
+// findings that are gone.
 func (n *news) findings(all []finding.Finding) (something bool) {
 	known, changed := n.known, finding.News(n.known, all)
 	n.known = finding.ByKey(all)
-	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder) {
+	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder,
+		changed.Reworded) {
 		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource,
 			"message", f.Message}
-		if before, old := known[f.Key()]; old {
+		switch before, old := known[f.Key()]; {
+		case old && before.Severity == f.Severity:
+			attrs = append(attrs, "was", before.Message)
+		case old:
 			attrs = append(attrs, "was", before.Severity.String())
 		}
 		if len(f.Evidence) > 0 {
@@ -147,6 +153,10 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 	}
 	for _, f := range changed.Gone {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
+	}
+	for _, f := range changed.Unrepaired {
+		n.log.Warn("not repaired", "code", string(f.Code), "cluster", f.Cluster, "message",
+			f.Message)
 	}
 	for _, f := range changed.Hidden {
 		n.log.Info("not checked", "code", string(f.Code), "cluster", f.Cluster, "message",

@@ -202,7 +202,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		of.tell(&l.j, New, changed.Appeared)
 		of.tell(&l.j, Worse, changed.Worse)
 		of.tell(&l.j, Milder, changed.Milder)
+		of.tell(&l.j, Reworded, changed.Reworded)
 		of.tell(&l.j, Resolved, changed.Gone)
+		of.tell(&l.j, Unrepaired, changed.Unrepaired)
 		of.tell(&l.j, Hidden, changed.Hidden)
 		if kept {
 			l.j.add(&standing{l.known})

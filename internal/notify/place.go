@@ -24,7 +24,12 @@ type place struct {
 // add puts news into the queue. If something came and went before it was sent, nothing is sent.
 func (p *place) add(e Event) (dropped bool) {
 	for i, w := range p.waiting {
-		if e.key != "" && w.key == e.key && (w.Kind == Resolved) != (e.Kind == Resolved) {
+		switch {
+		case e.key == "" || w.key != e.key:
+		case e.Kind == Changed && !w.ends():
+			p.waiting[i].Text = e.Text
+			return false
+		case w.ends() != e.ends():
 			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
 			return false
 		}

@@ -61,6 +61,9 @@ const (
 	Bad    = "bad"    // packets are dropped
 )
 
+// Harmed reports whether packets do not arrive, or not on the declared way.
+func (s State) Harmed() bool { return s == Broken || s == Bypassed }
+
 // Color returns the color of a state.
 func (s State) Color() string {
 	switch s {
@@ -91,6 +94,8 @@ type Verdict struct {
 	Egress []Egress      `json:"egress,omitempty"`
 	// Cause is the finding that causes the state; absent if no finding does.
 	Cause *Cause `json:"cause,omitempty"`
+	// Silenced is set if the state would be broken, but a person silenced all that explains it.
+	Silenced bool `json:"silenced,omitempty"`
 
 	evidence *Evidence
 }
@@ -211,7 +216,7 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 		silenced = silenced || Explains(f)
 	}
 	if silenced && v.State == Broken {
-		v.State = AtRisk
+		v.State, v.Silenced = AtRisk, true
 	}
 	return v
 }

@@ -190,8 +190,7 @@ func tone(e history.Entry) string {
 		}
 	}
 	for _, f := range e.Findings {
-		told := f.News == history.New || f.News == history.Worse
-		if told && f.Severity == finding.Error && !done {
+		if f.Stands() && f.Severity == finding.Error && !done {
 			return Bad
 		}
 	}
