@@ -21,6 +21,7 @@ type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
 	states  map[string]verdict.Verdict
+	dark    map[string]bool // clusters that were checked in an outage of Azure
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a check was last logged; zero before the first
 	silence time.Duration   // after which a check without news is logged
@@ -28,7 +29,8 @@ type news struct {
 
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
-		states: map[string]verdict.Verdict{}, silence: time.Hour}
+		states: map[string]verdict.Verdict{}, dark: map[string]bool{},
+		silence: time.Hour}
 }
 
 // report logs what is new, and reports whether there was anything.
@@ -57,8 +59,9 @@ func (n *news) report(r keeper.Result) bool {
 			}
 		}
 	}
+	outage, whole := n.outage(r)
 	something := n.verdicts(r)
-	something = n.findings(r.Findings) || something
+	something = n.findings(r.Findings, outage, whole) || something
 	something = something || n.said.IsZero() || counts[plan.Done] > 0 ||
 		counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
 	n.unmade = unmade
@@ -84,11 +87,30 @@ var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
 	verdict.Unknown: slog.LevelWarn}
 
+// outage returns the finding that Azure answers nothing, or nil, and whether it has just reached
+// the last of all clusters. An outage is a line at its begin, a second one then, and one at its
+// end, however many clusters it has.
+func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
+	i := slices.IndexFunc(r.Findings, finding.Finding.IsOutage)
+	if i < 0 {
+		clear(n.dark)
+		return nil, false
+	}
+	before := len(n.dark)
+	for _, v := range r.Verdicts {
+		n.dark[v.Cluster] = true
+	}
+	return &r.Findings[i], len(n.dark) > before && len(n.dark) == len(r.Managed) && before > 0
+}
+
 // verdicts logs the clusters whose state has changed, and what else a broken cluster has lost. The
 // first state of a cluster is news unless all is well.
 func (n *news) verdicts(r keeper.Result) (something bool) {
 	for _, v := range r.Verdicts {
 		was := n.states[v.Cluster]
+		if n.dark[v.Cluster] && v.State == verdict.Unknown {
+			continue // the line about the outage says it
+		}
 		if was.State == v.State && (was.Sentence == v.Sentence || !v.State.Harmed()) {
 			continue
 		}
@@ -120,10 +142,20 @@ var levels = map[finding.Severity]slog.Level{
 }
 
 // findings logs new findings, known findings with another severity or other words, and known
-// findings that are gone.
-func (n *news) findings(all []finding.Finding) (something bool) {
+// findings that are gone. What an outage hides stays known: it is neither gone nor new afterwards.
+func (n *news) findings(all []finding.Finding, outage *finding.Finding,
+	whole bool) (something bool) {
 	known, changed := n.known, finding.News(n.known, all)
 	n.known = finding.ByKey(all)
+	if outage != nil {
+		for _, f := range changed.Hidden {
+			n.known[f.Key()] = f
+		}
+		changed.Hidden = nil
+		if _, old := known[outage.Key()]; old && whole {
+			changed.Reworded = append(changed.Reworded, *outage)
+		}
+	}
 	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder,
 		changed.Reworded) {
 		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource,

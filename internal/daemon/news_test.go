@@ -129,3 +129,44 @@ func TestStateNews(t *testing.T) {
 		}
 	}
 }
+
+// TestOutageNews: an outage of all clusters is a line at its begin, one once it has reached them
+// all, and one at its end. What was known before is not told again.
+func TestOutageNews(t *testing.T) {
+	var log bytes.Buffer
+	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
+	names := []string{"a", "b", "c"}
+	lost := finding.New(finding.AssociationLost, "a", "/x", "lost")
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	round := func(dark bool, state verdict.State, found ...finding.Finding) string {
+		log.Reset()
+		for i, name := range names {
+			all := found
+			if dark {
+				var silent []finding.Finding
+				for _, c := range names[:i+1] {
+					silent = append(silent, finding.New(finding.AzureUnreachable, c, "", "x"))
+				}
+				all = append(finding.Outage(silent, at), found...)
+			}
+			n.report(keeper.Result{Started: at, Managed: names, Of: []string{name}, Findings: all,
+				Verdicts: []verdict.Verdict{{Cluster: name, State: state}}})
+		}
+		return log.String()
+	}
+	round(false, verdict.Broken, lost)
+	began := round(true, verdict.Unknown)
+	if lines := strings.Split(strings.TrimSpace(began), "\n"); len(lines) != 4 ||
+		!strings.Contains(lines[0], "cluster a is not checked") ||
+		!strings.Contains(lines[2], "3 clusters are not checked") {
+		t.Errorf("its begin:\n%s", began)
+	}
+	if again := round(true, verdict.Unknown); again != "" {
+		t.Errorf("the next checks:\n%s", again)
+	}
+	over := round(false, verdict.Broken, lost)
+	if lines := strings.Split(strings.TrimSpace(over), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[0], "msg=resolved code=azure-unreachable") {
+		t.Errorf("its end:\n%s", over)
+	}
+}

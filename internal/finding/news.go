@@ -35,6 +35,9 @@ type Changed struct {
 	// Gone are resolved. Hidden are not: a new finding keeps them from being checked. Neither are
 	// Unrepaired: their place takes a finding that their resource could not be repaired.
 	Gone, Hidden, Unrepaired []Finding
+	// Quotes is set if only the error that a message quotes, or a count, is another one. That is
+	// not news.
+	Quotes bool
 }
 
 // None reports whether nothing has changed.
@@ -46,16 +49,17 @@ func (c Changed) None() bool {
 // News compares findings with the previous ones.
 func News(known map[string]Finding, now []Finding) (c Changed) {
 	still, unseen := ByKey(now), map[string]bool{}
-	failed := map[string]bool{} // resources
-	outage := false             // any cluster may be unchecked
+	failed := map[string]bool{}                // resources
+	outage, silent := false, map[string]bool{} // any cluster may be unchecked, or these
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true
 		}
+		silent[f.Cluster] = silent[f.Cluster] || f.Code == AzureUnreachable
 		if slices.Contains(unrepaired, f.Code) && f.Resource != "" {
 			failed[strings.ToLower(f.Resource)] = true
 		}
-		outage = outage || f.Code == AzureUnreachable && f.Cluster == ""
+		outage = outage || f.IsOutage()
 		switch before, old := known[f.Key()]; {
 		case !old:
 			c.Appeared = append(c.Appeared, f)
@@ -63,7 +67,10 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 			c.Worse = append(c.Worse, f)
 		case f.Severity < before.Severity:
 			c.Milder = append(c.Milder, f)
-		case f.Message != before.Message && !slices.Contains(quoting, f.Code):
+		case f.Message == before.Message:
+		case slices.Contains(quoting, f.Code):
+			c.Quotes = true
+		default:
 			c.Reworded = append(c.Reworded, f)
 		}
 	}
@@ -71,7 +78,8 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 		f := known[key]
 		switch _, there := still[key]; {
 		case there:
-		case (outage || unseen[f.Cluster]) && !slices.Contains(blind, f.Code):
+		case (outage || silent[f.Cluster]) && f.Code != AzureUnreachable,
+			unseen[f.Cluster] && !slices.Contains(blind, f.Code):
 			c.Hidden = append(c.Hidden, f)
 		case failed[strings.ToLower(f.Resource)] && !slices.Contains(unrepaired, f.Code):
 			c.Unrepaired = append(c.Unrepaired, f)

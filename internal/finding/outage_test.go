@@ -64,10 +64,10 @@ func TestOutage(t *testing.T) {
 // TestOutageNews: what is not seen in an outage has not resolved itself, of no cluster.
 func TestOutageNews(t *testing.T) {
 	before := []Finding{New(PrefixTaken, "shop", "", "taken"),
-		New(PrefixTaken, "play", "", "taken")}
+		New(PrefixTaken, "play", "", "taken"), New(ReadFailed, "play", "", "403")}
 	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
 	c := News(ByKey(before), now)
-	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 2 {
+	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 3 {
 		t.Errorf("%+v", c)
 	}
 }

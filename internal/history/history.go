@@ -215,6 +215,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		// the next check settles what is left
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
 	}
+	if changed.Quotes { // the state is as it reads now
+		l.j.add(&standing{l.known})
+	}
 	l.unmade = left
 	checked := r.Of
 	if checked == nil {

@@ -94,10 +94,28 @@ type Verdict struct {
 	Egress []Egress      `json:"egress,omitempty"`
 	// Cause is the finding that causes the state; absent if no finding does.
 	Cause *Cause `json:"cause,omitempty"`
+	// Before is what was last known; only if the state is Unknown.
+	Before *Before `json:"before,omitempty"`
 	// Silenced is set if the state would be broken, but a person silenced all that explains it.
 	Silenced bool `json:"silenced,omitempty"`
 
 	evidence *Evidence
+}
+
+// Before is a state with its age, as it was before a cluster could not be read.
+type Before struct {
+	State    State     `json:"state"`
+	Since    time.Time `json:"since,omitzero"`
+	Sentence string    `json:"sentence"`
+	CutOff   int       `json:"cutOff"`
+}
+
+// LastKnown returns the verdict as it was before an outage.
+func (v Verdict) LastKnown() Verdict {
+	if b := v.Before; b != nil {
+		v.State, v.Since, v.Sentence, v.CutOff = b.State, b.Since, b.Sentence, b.CutOff
+	}
+	return v
 }
 
 // Cause names a finding.

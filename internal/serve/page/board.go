@@ -268,6 +268,8 @@ type Cluster struct {
 	Paused string `json:"paused,omitempty"`
 	// Since is the verdict's; zero before the first check.
 	Since time.Time `json:"since,omitzero"`
+
+	old bool // the state is the last known one
 }
 
 // overview returns the state of all clusters, in the order of the config.
@@ -347,6 +349,15 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.State = worse(c.State, Busy)
 	}
 	c.Sentence = c.sentence()
+	return c
+}
+
+// lastKnown returns the state of a cluster before an outage.
+func (c Cluster) lastKnown() Cluster {
+	if c.Verdict.Before != nil {
+		c.Verdict, c.old = c.Verdict.LastKnown(), true
+		c.State, c.Since, c.Sentence = c.Verdict.State.Color(), c.Verdict.Since, c.Verdict.Sentence
+	}
 	return c
 }
 

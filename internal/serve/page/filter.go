@@ -32,6 +32,7 @@ type list struct {
 	Regions       []string
 	Codes         []finding.Code
 	Badges        []badge
+	Counts        Counts // of all, as the list shows them
 	pages         int
 	found         []Cluster
 }
@@ -58,10 +59,10 @@ func (c Cluster) Badges() (names []string) {
 	if c.Migrating {
 		names = append(names, badgeMigrating)
 	}
-	if c.Unread != "" || c.networkUnread() ||
+	if !c.old && (c.Unread != "" || c.networkUnread() ||
 		slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
 			return f.Code == finding.AzureUnreachable
-		}) {
+		})) {
 		names = append(names, badgeUnreachable)
 	}
 	if c.Paused != "" {
@@ -144,6 +145,7 @@ func selected(clusters []Cluster, q listQuery) list {
 	codes := map[finding.Code]bool{}
 	var fit []Cluster
 	for _, c := range clusters {
+		l.Counts.add(c.State)
 		for _, f := range c.Findings {
 			codes[f.Code] = true
 		}

@@ -221,13 +221,22 @@ func testOutage(t *testing.T, w *world) {
 	before := r.Findings
 	r.Findings = append(slices.Clone(before), finding.New(finding.AzureUnreachable, "", "",
 		"Azure has not answered since 01:13"))
+	read := slices.Clone(r.Verdicts)
+	for i, v := range read {
+		r.Verdicts[i].State, r.Verdicts[i].Sentence = verdict.Unknown, "it could not be read"
+		r.Verdicts[i].Before = &verdict.Before{State: v.State, Sentence: v.Sentence}
+	}
 	w.board.Record(r)
 	body := w.get("/").body
+	if strings.Contains(body, "it could not be read") ||
+		!strings.Contains(body, "big-50") || !strings.Contains(body, "clusters were in sync") {
+		t.Error("the list does not show what was before the outage")
+	}
 	if o := w.overview(); o.Sentence != "Azure has not answered since 01:13" ||
 		o.State != page.Bad || !strings.Contains(body, "Before the outage: 30 clusters") {
 		t.Errorf("%s: %s", o.State, o.Sentence)
 	}
-	r.Findings = before
+	r.Findings, r.Verdicts = before, read
 	w.board.Record(r)
 	if strings.Contains(w.get("/").body, "Before the outage") {
 		t.Error("the outage has ended")

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -297,10 +298,17 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		chosen = nil
 	}
 	if len(chosen) > large {
-		l := selected(o.Clusters, readListQuery(r))
+		listed := o.Clusters
+		if o.Outage() {
+			listed = slices.Clone(listed)
+			for i, c := range listed {
+				listed[i] = c.lastKnown()
+			}
+		}
+		l := selected(listed, readListQuery(r))
 		f.List, f.Told, chosen = &l, tell(l.about(o.Findings)), nil
 		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
-			(l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
+			!o.Outage() && (l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
 			chosen = l.Shown[:1]
 		}
 	}
