@@ -27,9 +27,11 @@ package verdict
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -237,6 +239,29 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 		v.State, v.Silenced = AtRisk, true
 	}
 	return v
+}
+
+// Missed returns the nodes whose pods do not get the packets of a subnet; nodes says that it is a
+// node subnet. A verdict from a file knows only the first.
+func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
+	all := v.Breaks
+	if v.evidence != nil {
+		all = v.evidence.packets.Broken
+	}
+	missed := map[string]bool{}
+	for _, b := range all {
+		sends := nodes
+		if strings.HasPrefix(b.Kind, "subnet") {
+			sends = slices.Contains(b.From, subnet.Short())
+		}
+		if b.Verdict != trace.Dropped || b.Answer || !sends {
+			continue
+		}
+		for _, node := range b.To {
+			missed[node] = true
+		}
+	}
+	return missed
 }
 
 // Seen is the evidence of the verdict, nil if it was read from a file.

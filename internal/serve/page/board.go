@@ -342,6 +342,9 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
+	if c.Unrouted() { // each node lacks its route
+		c.Routes.All += c.Nodes
+	}
 	if !c.Checked.IsZero() {
 		c.State = s.verdict.State.Color()
 	}

@@ -160,7 +160,12 @@ func testManyRows(t *testing.T, w *world) {
 	}
 	for cluster, wants := range map[string][]string{
 		"huge-390": {"Nothing is wrong.", ">nodepool1: 390 nodes<", ">390 of 390<"},
-		"big-50":   {"No single route is wrong.", ">nodepool1: 50 nodes<", ">50 routes kept<"},
+		"big-50": {"50 of 50 destinations wrong", ">nodepool1: 50 nodes<", ">50 routes kept<",
+			">0 of 50 work<"},
+		// the table that the subnet has, and the way that breaks
+		"shop-09": {`class="association has"`, `class="association other"`},
+		"shop-06": {`class="route cut"`, ">1 of 3 pod routes broken<",
+			"packets are dropped: another route hides it"},
 	} {
 		body := w.get("/clusters/" + cluster).body
 		for _, want := range wants {
