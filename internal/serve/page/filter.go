@@ -85,7 +85,7 @@ type listQuery struct {
 	Subscription string
 	Region       string
 	Code         string // of a finding
-	Sort         string // sortHarm, sortName or sortNodes
+	Sort         string // sortHarm, sortName, sortNodes or sortSince
 	Page         int    // counts from 1
 }
 
@@ -94,6 +94,7 @@ const (
 	sortHarm  = "harm"
 	sortName  = "name"
 	sortNodes = "nodes"
+	sortSince = "since" // what changed last stands first
 )
 
 func readListQuery(r *http.Request) listQuery {
@@ -180,6 +181,8 @@ func selected(clusters []Cluster, q listQuery) list {
 		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	case sortNodes:
 		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	case sortSince:
+		slices.SortStableFunc(fit, func(a, b Cluster) int { return b.Since.Compare(a.Since) })
 	default:
 		fit = worstFirst(fit)
 	}

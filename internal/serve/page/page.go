@@ -291,6 +291,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	o := p.state()
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
+	past.tell(o.Clusters)
 	f := front{Overview: o, Told: tell(o.Findings), Past: past, Scenes: p.opts.Scenes,
 		Starting: p.board.starting()}
 	chosen := o.Clusters
@@ -349,6 +350,9 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		}
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
 		past.Checks = only(past.Checks, name)
+		one := []Cluster{c}
+		past.tell(one)
+		c = one[0]
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,
