@@ -14,6 +14,9 @@ var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKuben
 var unrepaired = []Code{WriteRefused, WriteFailed, WriteUndone, Conflict, ChangesWithheld,
 	UpdatesWithheld, DeletesWithheld, ChangesLimited}
 
+// repairable are the codes of what a repair ends.
+var repairable = []Code{AssociationLost, AssociationOther, TargetDrift}
+
 // quoting are the codes whose messages quote an error or count what an outage hides: their words
 // can change at every check, and that is no news.
 var quoting = []Code{AzureUnreachable, ReadFailed, WriteFailed, NotifyFailed}
@@ -81,7 +84,7 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 		case (outage || silent[f.Cluster]) && f.Code != AzureUnreachable,
 			unseen[f.Cluster] && !slices.Contains(blind, f.Code):
 			c.Hidden = append(c.Hidden, f)
-		case failed[strings.ToLower(f.Resource)] && !slices.Contains(unrepaired, f.Code):
+		case failed[strings.ToLower(f.Resource)] && slices.Contains(repairable, f.Code):
 			c.Unrepaired = append(c.Unrepaired, f)
 		default:
 			c.Gone = append(c.Gone, f)

@@ -48,8 +48,9 @@ type Event struct {
 	Text     string        `json:"text"`
 	Fix      string        `json:"fix,omitempty"` // the command to run next
 
-	key  string // of the finding
-	news v1alpha1.News
+	key   string // of the finding or the cluster
+	news  v1alpha1.News
+	again bool // an earlier event with the key was not the end
 }
 
 // kindOf says what kind of news a finding is, and whether it is news at all.
@@ -81,7 +82,7 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, v := range verdicts {
-		if v.State.Harmed() {
+		if v = v.LastKnown(); v.State.Harmed() {
 			n.states[v.Cluster] = told{v.State, v.Sentence}
 		}
 	}
@@ -118,7 +119,9 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	for _, f := range changed.Reworded {
 		if _, news, is := kindOf(f); is && f.Silenced == nil {
 			n.told[f.Key()] = f
-			events = append(events, about(Changed, news, at, f))
+			e := about(Changed, news, at, f)
+			e.again = true
+			events = append(events, e)
 		}
 	}
 	for _, f := range changed.Unrepaired { // the finding of the failed repair is sent
@@ -138,7 +141,8 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
 	was := n.states[v.Cluster]
 	e = Event{At: at, Cluster: v.Cluster, State: v.State, Since: v.Since, Text: v.Sentence,
-		key: "state " + v.Cluster, news: v1alpha1.NewsErrors}
+		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, again: v.State.Harmed() &&
+			was.state != ""}
 	switch {
 	case v.State == verdict.Unknown || v.Silenced:
 		return e, false

@@ -387,6 +387,33 @@ func TestStates(t *testing.T) {
 	})
 }
 
+// TestRecovers: a recovery is sent although other news of the cluster still waits, which is not.
+func TestRecovers(t *testing.T) {
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		is := func(s verdict.State, sentence string) {
+			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s,
+				Sentence: sentence}}, nil, nil)
+		}
+		is(verdict.Broken, "1 node")
+		time.Sleep(11 * time.Second)
+		is(verdict.Broken, "2 nodes")
+		is(verdict.Bypassed, "egress")
+		is(verdict.InSync, "fine")
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); !slices.Equal(got, []string{"1 cluster broken",
+			"1 cluster recovered"}) {
+			t.Errorf("told %q", got)
+		}
+		is(verdict.Broken, "1 node")
+		is(verdict.Bypassed, "egress")
+		is(verdict.InSync, "fine")
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); len(got) > 0 {
+			t.Errorf("told %q of what came and went", got)
+		}
+	})
+}
+
 // TestChanged: words that change before the message is sent are in it, and later ones are sent.
 func TestChanged(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
