@@ -109,8 +109,8 @@ func definition(t *testing.T) object {
 				}},
 				"additionalPrinterColumns": []object{
 					condition(ConditionReady, "Whether no finding is an error."),
-					condition(ConditionGuarded, "Whether the subnets have their route tables, "+
-						"and a lost one is put back."),
+					condition(ConditionGuarded, "Whether the subnets have what they must have, "+
+						"and what one loses is put back."),
 					condition(ConditionSynced, "Whether the targets have the pod routes."),
 					column("Routes", "string", ".status.routes",
 						"Correct and expected routes in all targets."),

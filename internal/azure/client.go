@@ -105,6 +105,8 @@ type Client struct {
 	ownWrites  ownWrites
 	reader     *reader
 
+	unanswered, throttled, failed rare // what every call of an outage logs
+
 	// documents read before, subnets by their network
 	tables  seen[*inventory.RouteTable]
 	subnets seen[map[string]*inventory.Subnet]
@@ -191,15 +193,16 @@ func (c *Client) count(r *policy.Request) (*http.Response, error) {
 	c.called(callOf(r.Raw(), response, err))
 	switch path := r.Raw().URL.Path; {
 	case err != nil && r.Raw().Context().Err() == nil:
-		c.log.Warn("no answer from Azure", "method", r.Raw().Method, "path", path, "error",
-			gist(err))
+		c.unanswered.log(r.Raw().Context(), c.log, slog.LevelWarn, "no answer from Azure",
+			"method", r.Raw().Method, "path", path, "error", gist(err))
 	case err != nil:
 	case response.StatusCode == http.StatusTooManyRequests:
 		wait := retryAfter(response)
-		c.log.Log(r.Raw().Context(), waitLevel(wait), "Azure asks to wait", "method",
-			r.Raw().Method, "path", path, "retryAfter", wait.String())
+		c.throttled.log(r.Raw().Context(), c.log, waitLevel(wait), "Azure asks to wait",
+			"method", r.Raw().Method, "path", path, "retryAfter", wait.String())
 	case response.StatusCode >= 500:
-		c.log.Warn("Azure answers with a server error", "method", r.Raw().Method, "path", path,
+		c.failed.log(r.Raw().Context(), c.log, slog.LevelWarn,
+			"Azure answers with a server error", "method", r.Raw().Method, "path", path,
 			"status", response.StatusCode)
 	}
 	return response, err

@@ -44,7 +44,7 @@ func pastReport(e history.Entry) report.Past {
 	}
 	for _, f := range e.Findings {
 		p.Findings = append(p.Findings, report.PastFinding{News: f.News, Finding: f.Finding,
-			New: f.News == history.New || f.News == history.Worse})
+			New: f.Stands()})
 	}
 	return p
 }

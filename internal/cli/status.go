@@ -260,6 +260,9 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 			s.Findings = append(s.Findings, f)
 		}
 	}
+	if i := slices.IndexFunc(s.Findings, finding.Finding.IsOutage); i >= 0 {
+		s.Sentence = s.Findings[i].Message
+	}
 	s.Paused = daemon.Paused(configs)
 	return s, nil
 }

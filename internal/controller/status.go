@@ -300,7 +300,7 @@ func quietOf(r keeper.Result, name string) map[string]bool {
 	}))
 }
 
-// Reasons of conditions: a subnet lacks its route table, or all have theirs and are defended; a
+// Reasons of conditions: a subnet lacks what it must have, or all have theirs and are defended; a
 // target differs.
 const (
 	reasonLost      = "AssociationLost"
@@ -308,7 +308,7 @@ const (
 	reasonOutOfSync = "OutOfSync"
 )
 
-// guarded is the condition Guarded. loud is set if a subnet lacks its route table and no person
+// guarded is the condition Guarded. loud is set if a subnet lacks what it must have and no person
 // silenced that.
 func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
 	quiet map[string]bool) (c v1alpha1.Condition, loud bool) {
@@ -317,24 +317,31 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 	subnets := 0
 	tableless := p.Plugin != "" && p.Plugin != "kubenet" // its node subnets need no route table
 	for _, subnet := range p.Subnets {
-		if subnet.Role == picture.RoleTarget || subnet.Role == picture.RoleNodes && tableless {
+		required := subnet.Required()
+		if subnet.Role == picture.RoleTarget || len(required) == 0 &&
+			subnet.Role == picture.RoleNodes && tableless {
 			continue
 		}
 		subnets++
-		switch subnet.State {
-		case picture.Lost, picture.Other:
-			line := subnet.ID.Short() + " has lost its route table"
-			if subnet.State == picture.Other {
-				line = subnet.ID.Short() + " has another route table"
-			}
-			if quiet[subnet.ID.Key()] {
-				line += " (silenced)"
-			} else {
-				loud = true
-			}
-			lost = append(lost, line+because(why(subnet.ID)))
-		case picture.Unknown:
+		if len(required) == 0 {
 			unknown = append(unknown, subnet.ID.Short())
+		}
+		for _, p := range required {
+			switch p.State {
+			case picture.Lost, picture.Other:
+				line := subnet.ID.Short() + " has lost its " + p.Property.Name()
+				if p.State == picture.Other {
+					line = subnet.ID.Short() + " has another " + p.Property.Name()
+				}
+				if quiet[subnet.ID.Key()] {
+					line += " (silenced)"
+				} else {
+					loud = true
+				}
+				lost = append(lost, line+because(why(subnet.ID)))
+			case picture.Unknown:
+				unknown = append(unknown, subnet.ID.Short())
+			}
 		}
 	}
 	mode := config.Spec.Guard.Mode
@@ -351,18 +358,18 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 		c.Status, c.Reason = "Unknown", "NotRead"
 		c.Message = "the node subnets are not known" + because(p.Unread)
 		if len(unknown) > 0 {
-			c.Message = "it is not known whether these have their route tables: " +
+			c.Message = "it is not known whether these have what they must have: " +
 				strings.Join(unknown, ", ")
 		}
 	case mode == v1alpha1.GuardObserve:
 		c.Status, c.Reason = "False", "Observe"
-		c.Message = "the subnets have their route tables, but a lost one is only reported"
+		c.Message = "the subnets have what they must have, but what one loses is only reported"
 	default:
 		c.Status, c.Reason = "True", reasonEnforced
-		c.Message = fmt.Sprintf("%d subnets have their route tables, and a lost one is put back",
-			subnets)
+		c.Message = fmt.Sprintf("%d subnets have what they must have, and what one loses is put "+
+			"back", subnets)
 		if subnets == 1 {
-			c.Message = "1 subnet has its route table, and a lost one is put back"
+			c.Message = "1 subnet has what it must have, and what it loses is put back"
 		}
 	}
 	return c, loud && mode != v1alpha1.GuardOff

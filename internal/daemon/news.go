@@ -20,7 +20,8 @@ import (
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
-	states  map[string]verdict.State
+	states  map[string]verdict.Verdict
+	dark    map[string]bool // clusters that were checked in an outage of Azure
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a check was last logged; zero before the first
 	silence time.Duration   // after which a check without news is logged
@@ -28,7 +29,7 @@ type news struct {
 
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
-		states:  map[string]verdict.State{},
+		states: map[string]verdict.Verdict{}, dark: map[string]bool{},
 		silence: time.Hour}
 }
 
@@ -58,8 +59,9 @@ func (n *news) report(r keeper.Result) bool {
 			}
 		}
 	}
+	outage, whole := n.outage(r)
 	something := n.verdicts(r)
-	something = n.findings(r.Findings) || something
+	something = n.findings(r.Findings, outage, whole) || something
 	something = something || n.said.IsZero() || counts[plan.Done] > 0 ||
 		counts[plan.Obsolete] > 0 || !maps.Equal(unmade, n.unmade)
 	n.unmade = unmade
@@ -85,28 +87,50 @@ var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
 	verdict.Unknown: slog.LevelWarn}
 
-// verdicts logs the clusters whose state has changed. The first state of a cluster is news unless
-// all is well.
+// outage returns the finding that Azure answers nothing, or nil, and whether it has just reached
+// the last of all clusters. An outage is a line at its begin, a second one then, and one at its
+// end, however many clusters it has.
+func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
+	i := slices.IndexFunc(r.Findings, finding.Finding.IsOutage)
+	if i < 0 {
+		clear(n.dark)
+		return nil, false
+	}
+	before := len(n.dark)
+	for _, v := range r.Verdicts {
+		n.dark[v.Cluster] = true
+	}
+	return &r.Findings[i], len(n.dark) > before && len(n.dark) == len(r.Managed) && before > 0
+}
+
+// verdicts logs the clusters whose state has changed, and what else a broken cluster has lost. The
+// first state of a cluster is news unless all is well.
 func (n *news) verdicts(r keeper.Result) (something bool) {
 	for _, v := range r.Verdicts {
 		was := n.states[v.Cluster]
-		if was == v.State {
+		if n.dark[v.Cluster] && v.State == verdict.Unknown {
+			continue // the line about the outage says it
+		}
+		if was.State == v.State && (was.Sentence == v.Sentence || !v.State.Harmed()) {
 			continue
 		}
-		n.states[v.Cluster] = v.State
+		n.states[v.Cluster] = verdict.Verdict{State: v.State, Sentence: v.Sentence}
 		level := loudness[v.State]
-		if was == "" && level == slog.LevelInfo {
+		if was.State == "" && level == slog.LevelInfo {
 			continue
 		}
 		something = true
 		attrs := []any{"cluster", v.Cluster, "state", string(v.State), "message", v.Sentence}
-		if was != "" {
-			attrs = append(attrs, "was", string(was))
+		switch {
+		case was.State == v.State:
+			attrs = append(attrs, "was", was.Sentence)
+		case was.State != "":
+			attrs = append(attrs, "was", string(was.State))
 		}
 		n.log.Log(context.Background(), level, "cluster", attrs...)
 	}
 	if len(n.states) > len(r.Managed) { // some have left the config
-		maps.DeleteFunc(n.states, func(name string, _ verdict.State) bool {
+		maps.DeleteFunc(n.states, func(name string, _ verdict.Verdict) bool {
 			return !slices.Contains(r.Managed, name)
 		})
 	}
@@ -117,15 +141,29 @@ var levels = map[finding.Severity]slog.Level{
 	finding.Info: slog.LevelInfo, finding.Warning: slog.LevelWarn, finding.Error: slog.LevelError,
 }
 
-// findings logs new findings, known findings with another severity, and known findings that are
-// gone.
-func (n *news) findings(all []finding.Finding) (something bool) {
+// findings logs new findings, known findings with another severity or other words, and known
+// findings that are gone. What an outage hides stays known: it is neither gone nor new afterwards.
+func (n *news) findings(all []finding.Finding, outage *finding.Finding,
+	whole bool) (something bool) {
 	known, changed := n.known, finding.News(n.known, all)
 	n.known = finding.ByKey(all)
-	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder) {
+	if outage != nil {
+		for _, f := range changed.Hidden {
+			n.known[f.Key()] = f
+		}
+		changed.Hidden = nil
+		if _, old := known[outage.Key()]; old && whole {
+			changed.Reworded = append(changed.Reworded, *outage)
+		}
+	}
+	for _, f := range slices.Concat(changed.Appeared, changed.Worse, changed.Milder,
+		changed.Reworded) {
 		attrs := []any{"code", string(f.Code), "cluster", f.Cluster, "resource", f.Resource,
 			"message", f.Message}
-		if before, old := known[f.Key()]; old {
+		switch before, old := known[f.Key()]; {
+		case old && before.Severity == f.Severity:
+			attrs = append(attrs, "was", before.Message)
+		case old:
 			attrs = append(attrs, "was", before.Severity.String())
 		}
 		if len(f.Evidence) > 0 {
@@ -147,6 +185,10 @@ func (n *news) findings(all []finding.Finding) (something bool) {
 	}
 	for _, f := range changed.Gone {
 		n.log.Info("resolved", "code", string(f.Code), "cluster", f.Cluster, "message", f.Message)
+	}
+	for _, f := range changed.Unrepaired {
+		n.log.Warn("not repaired", "code", string(f.Code), "cluster", f.Cluster, "message",
+			f.Message)
 	}
 	for _, f := range changed.Hidden {
 		n.log.Info("not checked", "code", string(f.Code), "cluster", f.Cluster, "message",

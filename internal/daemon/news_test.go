@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // TestNews: only news is logged, and once an hour that there is none.
@@ -24,6 +25,8 @@ func TestNews(t *testing.T) {
 	}
 	held, unread := finding.New(finding.DeletesWithheld, "shop", "",
 		"held"), finding.New(finding.ReadFailed, "shop", "", "unread")
+	grown := held
+	grown.Message = "2 held"
 	milder := held
 	milder.Severity = finding.Warning
 	for i, step := range []struct {
@@ -61,6 +64,10 @@ func TestNews(t *testing.T) {
 		{findings: []finding.Finding{held}, news: true,
 			want: []string{`level=ERROR msg=finding code=deletes-withheld cluster=shop resource="" ` +
 				"message=held was=warning", "findings=1"}},
+		{findings: []finding.Finding{grown}, news: true,
+			want: []string{`level=ERROR msg=finding code=deletes-withheld cluster=shop resource="" ` +
+				`message="2 held" was=held`, "findings=1"}},
+		{findings: []finding.Finding{held}, news: true, want: []string{"was=\"2 held\"", ""}},
 		{after: time.Hour, findings: []finding.Finding{held},
 			want: []string{"msg=check done=0 findings=1"}},
 		{findings: []finding.Finding{unread}, news: true,
@@ -90,5 +97,76 @@ func TestNews(t *testing.T) {
 				t.Errorf("step %d: %s\nlacks %s", i, lines[j], part)
 			}
 		}
+	}
+}
+
+// TestStateNews: a state that changes is logged, and what more a broken cluster loses. The other
+// sentences of a state are in its findings.
+func TestStateNews(t *testing.T) {
+	var log bytes.Buffer
+	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
+	for i, step := range []struct {
+		state    verdict.State
+		sentence string
+		want     string
+	}{
+		{verdict.InSync, "fine", ""},
+		{verdict.Broken, "one", "level=ERROR msg=cluster cluster=shop state=broken message=one " +
+			"was=in-sync"},
+		{verdict.Broken, "one", ""},
+		{verdict.Broken, "two", "level=ERROR msg=cluster cluster=shop state=broken message=two " +
+			"was=one"},
+		{verdict.AtRisk, "two", "level=WARN msg=cluster cluster=shop state=at-risk message=two " +
+			"was=broken"},
+		{verdict.AtRisk, "three", ""},
+	} {
+		log.Reset()
+		n.verdicts(keeper.Result{Managed: []string{"shop"}, Verdicts: []verdict.Verdict{
+			{Cluster: "shop", State: step.state, Sentence: step.sentence}}})
+		_, got, _ := strings.Cut(strings.TrimSpace(log.String()), " ")
+		if got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+	}
+}
+
+// TestOutageNews: an outage of all clusters is a line at its begin, one once it has reached them
+// all, and one at its end. What was known before is not told again.
+func TestOutageNews(t *testing.T) {
+	var log bytes.Buffer
+	n := newsOf(slog.New(slog.NewTextHandler(&log, nil)))
+	names := []string{"a", "b", "c"}
+	lost := finding.New(finding.AssociationLost, "a", "/x", "lost")
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	round := func(dark bool, state verdict.State, found ...finding.Finding) string {
+		log.Reset()
+		for i, name := range names {
+			all := found
+			if dark {
+				var silent []finding.Finding
+				for _, c := range names[:i+1] {
+					silent = append(silent, finding.New(finding.AzureUnreachable, c, "", "x"))
+				}
+				all = append(finding.Outage(silent, at), found...)
+			}
+			n.report(keeper.Result{Started: at, Managed: names, Of: []string{name}, Findings: all,
+				Verdicts: []verdict.Verdict{{Cluster: name, State: state}}})
+		}
+		return log.String()
+	}
+	round(false, verdict.Broken, lost)
+	began := round(true, verdict.Unknown)
+	if lines := strings.Split(strings.TrimSpace(began), "\n"); len(lines) != 4 ||
+		!strings.Contains(lines[0], "cluster a is not checked") ||
+		!strings.Contains(lines[2], "3 clusters are not checked") {
+		t.Errorf("its begin:\n%s", began)
+	}
+	if again := round(true, verdict.Unknown); again != "" {
+		t.Errorf("the next checks:\n%s", again)
+	}
+	over := round(false, verdict.Broken, lost)
+	if lines := strings.Split(strings.TrimSpace(over), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[0], "msg=resolved code=azure-unreachable") {
+		t.Errorf("its end:\n%s", over)
 	}
 }

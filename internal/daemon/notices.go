@@ -37,7 +37,7 @@ func newNotices(o Options) (*notices, error) {
 	if r, err := history.Read(o.HistoryFile); err == nil { // else it is new, or Open says so
 		defer r.Close()
 		if now, err := r.Now(); err == nil {
-			n.to.Known(now.Findings)
+			n.to.Known(slices.Collect(maps.Values(now.Verdicts)), now.Findings)
 		}
 	}
 	return n, nil
@@ -82,7 +82,7 @@ func Secret(p v1alpha1.Place) (string, error) {
 // check tells people the news of a check. On a dry run nothing leaves the program.
 func (n *notices) check(r keeper.Result) {
 	if !n.dryRun {
-		n.to.Check(r.Started.Add(r.Elapsed), r.Findings, r.Changes)
+		n.to.Check(r.Started.Add(r.Elapsed), r.Verdicts, r.Findings, r.Changes)
 	}
 }
 

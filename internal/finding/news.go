@@ -3,11 +3,23 @@ package finding
 import (
 	"maps"
 	"slices"
+	"strings"
 )
 
 // blind are the codes that keep other parts of their cluster from being checked.
 var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR,
 	TableUnknown, TableMissing}
+
+// unrepaired are the codes of repairs that failed, or that are not made.
+var unrepaired = []Code{WriteRefused, WriteFailed, WriteUndone, Conflict, ChangesWithheld,
+	UpdatesWithheld, DeletesWithheld, ChangesLimited}
+
+// repairable are the codes of what a repair ends.
+var repairable = []Code{AssociationLost, AssociationOther, TargetDrift}
+
+// quoting are the codes whose messages quote an error or count what an outage hides: their words
+// can change at every check, and that is no news.
+var quoting = []Code{AzureUnreachable, ReadFailed, WriteFailed, NotifyFailed}
 
 // ByKey indexes findings for News.
 func ByKey(findings []Finding) map[string]Finding {
@@ -20,26 +32,37 @@ func ByKey(findings []Finding) map[string]Finding {
 
 // Changed is how findings differ from the previous ones.
 type Changed struct {
-	// Appeared are new. Worse and Milder were there with another severity.
-	Appeared, Worse, Milder []Finding
-	// Gone are resolved. Hidden are not: a new finding keeps them from being checked.
-	Gone, Hidden []Finding
+	// Appeared are new. Worse and Milder were there with another severity, Reworded with another
+	// message.
+	Appeared, Worse, Milder, Reworded []Finding
+	// Gone are resolved. Hidden are not: a new finding keeps them from being checked. Neither are
+	// Unrepaired: their place takes a finding that their resource could not be repaired.
+	Gone, Hidden, Unrepaired []Finding
+	// Quotes is set if only the error that a message quotes, or a count, is another one. That is
+	// not news.
+	Quotes bool
 }
 
 // None reports whether nothing has changed.
 func (c Changed) None() bool {
-	return len(c.Appeared)+len(c.Worse)+len(c.Milder)+len(c.Gone)+len(c.Hidden) == 0
+	return len(c.Appeared)+len(c.Worse)+len(c.Milder)+len(c.Reworded)+len(c.Gone)+len(c.Hidden)+
+		len(c.Unrepaired) == 0
 }
 
 // News compares findings with the previous ones.
 func News(known map[string]Finding, now []Finding) (c Changed) {
 	still, unseen := ByKey(now), map[string]bool{}
-	outage := false // any cluster may be unchecked
+	failed := map[string]bool{}                // resources
+	outage, silent := false, map[string]bool{} // any cluster may be unchecked, or these
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true
 		}
-		outage = outage || f.Code == AzureUnreachable && f.Cluster == ""
+		silent[f.Cluster] = silent[f.Cluster] || f.Code == AzureUnreachable
+		if slices.Contains(unrepaired, f.Code) && f.Resource != "" {
+			failed[strings.ToLower(f.Resource)] = true
+		}
+		outage = outage || f.IsOutage()
 		switch before, old := known[f.Key()]; {
 		case !old:
 			c.Appeared = append(c.Appeared, f)
@@ -47,14 +70,22 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 			c.Worse = append(c.Worse, f)
 		case f.Severity < before.Severity:
 			c.Milder = append(c.Milder, f)
+		case f.Message == before.Message:
+		case slices.Contains(quoting, f.Code):
+			c.Quotes = true
+		default:
+			c.Reworded = append(c.Reworded, f)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(known)) {
 		f := known[key]
 		switch _, there := still[key]; {
 		case there:
-		case (outage || unseen[f.Cluster]) && !slices.Contains(blind, f.Code):
+		case (outage || silent[f.Cluster]) && f.Code != AzureUnreachable,
+			unseen[f.Cluster] && !slices.Contains(blind, f.Code):
 			c.Hidden = append(c.Hidden, f)
+		case failed[strings.ToLower(f.Resource)] && slices.Contains(repairable, f.Code):
+			c.Unrepaired = append(c.Unrepaired, f)
 		default:
 			c.Gone = append(c.Gone, f)
 		}

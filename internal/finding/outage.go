@@ -10,6 +10,9 @@ import (
 // namedClusters is the number of clusters that the evidence of an outage names.
 const namedClusters = 10
 
+// IsOutage reports whether the finding says that Azure answers nothing, for any cluster.
+func (f Finding) IsOutage() bool { return f.Code == AzureUnreachable && f.Cluster == "" }
+
 // Outage folds all azure-unreachable findings into one without a cluster: an outage of Azure is one
 // finding, for one cluster or a thousand. since is the time of the first unanswered call. Other
 // findings stay as they are.

@@ -64,10 +64,10 @@ func TestOutage(t *testing.T) {
 // TestOutageNews: what is not seen in an outage has not resolved itself, of no cluster.
 func TestOutageNews(t *testing.T) {
 	before := []Finding{New(PrefixTaken, "shop", "", "taken"),
-		New(PrefixTaken, "play", "", "taken")}
+		New(PrefixTaken, "play", "", "taken"), New(ReadFailed, "play", "", "403")}
 	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
 	c := News(ByKey(before), now)
-	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 2 {
+	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 3 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -86,7 +86,34 @@ func TestSeverityNews(t *testing.T) {
 	if len(down.Milder) != 1 || len(down.Appeared)+len(down.Worse)+len(down.Gone) != 0 {
 		t.Errorf("milder: %+v", down)
 	}
+	grown := worse
+	grown.Message = "2 nodes have no route"
+	if c := News(ByKey([]Finding{worse}), []Finding{grown}); len(c.Reworded) != 1 || c.None() {
+		t.Errorf("other words: %+v", c)
+	}
+	out := unreachable("", "EOF")
+	more := out
+	more.Message = "2 clusters are not checked"
+	if c := News(ByKey([]Finding{out}), []Finding{more}); !c.None() {
+		t.Errorf("an outage that grows: %+v", c)
+	}
 	if same := News(ByKey([]Finding{worse}), []Finding{worse}); !same.None() {
 		t.Errorf("the same: %+v", same)
+	}
+}
+
+// TestFailedRepair: a finding is not resolved if its place takes one that the repair failed. Of
+// another resource, it is.
+func TestFailedRepair(t *testing.T) {
+	lost := New(AssociationLost, "shop", "/subscriptions/s/subnets/nodes", "lost")
+	drift := New(TargetDrift, "shop", "/subscriptions/s/routeTables/t", "drift")
+	refused := New(WriteRefused, "shop", "/subscriptions/s/subnets/NODES", "403")
+	c := News(ByKey([]Finding{lost, drift}), []Finding{refused})
+	if len(c.Unrepaired) != 1 || c.Unrepaired[0].Code != AssociationLost || len(c.Gone) != 1 ||
+		len(c.Appeared) != 1 {
+		t.Errorf("refused: %+v", c)
+	}
+	if c := News(ByKey([]Finding{refused}), nil); len(c.Gone) != 1 {
+		t.Errorf("repaired: %+v", c)
 	}
 }

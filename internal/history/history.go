@@ -210,7 +210,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		of.tell(&l.j, New, changed.Appeared)
 		of.tell(&l.j, Worse, changed.Worse)
 		of.tell(&l.j, Milder, changed.Milder)
+		of.tell(&l.j, Reworded, changed.Reworded)
 		of.tell(&l.j, Resolved, changed.Gone)
+		of.tell(&l.j, Unrepaired, changed.Unrepaired)
 		of.tell(&l.j, Hidden, changed.Hidden)
 		if kept {
 			l.j.add(&standing{l.known})
@@ -220,6 +222,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		delete(l.checks, identify(r))
 		// the next check settles what is left
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
+	}
+	if changed.Quotes { // the state is as it reads now
+		l.j.add(&standing{l.known})
 	}
 	l.unmade = left
 	checked := r.Of

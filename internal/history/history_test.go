@@ -398,3 +398,29 @@ func BenchmarkChanges(b *testing.B) {
 	b.ReportMetric(float64(rows)/b.Elapsed().Seconds(), "rows/s")
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/check")
 }
+
+// TestRefusedRepair: a lost association is not resolved because its repair was refused, and a
+// finding with other words is news.
+func TestRefusedRepair(t *testing.T) {
+	p := newPast(t)
+	for _, f := range []finding.Finding{
+		finding.New(finding.AssociationLost, "shop", string(nodes), "lost"),
+		finding.New(finding.WriteRefused, "shop", string(nodes), "403"),
+		finding.New(finding.WriteRefused, "shop", string(nodes), "403 of another caller"),
+	} {
+		r := p.start()
+		r.Findings = []finding.Finding{f}
+		p.Record(r, seenWith(""))
+	}
+	want := []string{"association-lost new", "write-refused new", "association-lost not repaired",
+		"write-refused changed"}
+	var got []string
+	for _, e := range p.checks() {
+		for _, f := range e.Findings {
+			got = append(got, string(f.Code)+" "+f.News)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

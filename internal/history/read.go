@@ -56,6 +56,12 @@ type News struct {
 	finding.Finding
 }
 
+// Stands reports whether the finding was there at the end of the check, for a reader who has not
+// seen it, or not as it is.
+func (n News) Stands() bool {
+	return n.News == New || n.News == Worse || n.News == Milder || n.News == Reworded
+}
+
 // Kinds of checks for a Query.
 const (
 	KindChange      = "change"      // something was changed

@@ -103,14 +103,16 @@ func (b *batch) ensure(r *check) error {
 	return nil
 }
 
-// News about a finding compared to the last check: it is new, more or less severe, resolved, or no
-// longer checked.
+// News about a finding compared to the last check: it is new, more or less severe, has other words,
+// is resolved, is covered by the finding that its repair failed, or is no longer checked.
 const (
-	New      = "new"
-	Worse    = "worse"
-	Milder   = "milder"
-	Resolved = "resolved"
-	Hidden   = "not checked"
+	New        = "new"
+	Worse      = "worse"
+	Milder     = "milder"
+	Reworded   = "changed"
+	Resolved   = "resolved"
+	Unrepaired = "not repaired"
+	Hidden     = "not checked"
 )
 
 // told is the row of a finding that changed.

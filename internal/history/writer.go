@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -30,6 +31,39 @@ type Writer struct {
 
 // unknown is the writer of a change for which the log shows none. The program never guesses.
 var unknown = Writer{Line: "unknown: the activity log shows no write by another identity"}
+
+// Author is who changed something of a cluster, as a change that undoes it learned.
+type Author struct {
+	Name    string
+	At      time.Time
+	Noticed time.Time // when the change that undoes it was planned or made
+}
+
+// Authors returns the last known author for each cluster, by its name.
+func (r *Reader) Authors() (map[string]Author, error) {
+	rows, err := r.db.Query("SELECT cluster, writer, intended FROM changes WHERE id IN (SELECT " +
+		"max(id) FROM changes WHERE json_extract(nullif(writer, ''), '$.caller') IS NOT NULL " +
+		"GROUP BY cluster)")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	authors := map[string]Author{}
+	for rows.Next() {
+		var cluster, raw string
+		var intended int64
+		var w Writer
+		if err := rows.Scan(&cluster, &raw, &intended); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(raw), &w); err != nil {
+			return nil, err
+		}
+		authors[cluster] = Author{cmp.Or(w.Name, w.Caller), w.At,
+			time.UnixMilli(intended).UTC()}
+	}
+	return authors, rows.Err()
+}
 
 // delays are the times after a repair at which the activity log is queried: it lags by up to twenty
 // minutes, and is complete then.

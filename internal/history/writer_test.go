@@ -125,6 +125,15 @@ func TestWhoItWas(t *testing.T) {
 					c.want == "" && !strings.HasPrefix(who.Line, "unknown"):
 					t.Errorf("%+v, want %q", who, c.want)
 				}
+				r, err := Read(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer r.Close()
+				authors, err := r.Authors()
+				if err != nil || (authors["shop"].Name != "") != (c.want != "") {
+					t.Errorf("authors %v, %v", authors, err)
+				}
 				if s.log.asked != c.asks {
 					t.Errorf("the log was asked %d times, want %d", s.log.asked, c.asks)
 				}

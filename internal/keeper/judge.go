@@ -27,7 +27,7 @@ type aged struct {
 type judged struct {
 	last     aged
 	sentence string
-	known    aged // the last state but Unknown
+	known    verdict.Before // the last state but Unknown
 }
 
 // age returns a verdict with the age of its state, at a time.
@@ -35,18 +35,25 @@ func (j *judged) age(v verdict.Verdict, now time.Time) verdict.Verdict {
 	switch {
 	case v.State == j.last.state && !j.last.since.IsZero():
 		v.Since = j.last.since
-	case v.State == j.known.state && j.last.state == verdict.Unknown:
-		v.Since = j.known.since
+	case v.State == j.known.State && j.last.state == verdict.Unknown:
+		v.Since = j.known.Since
 	default:
 		v.Since = now
+	}
+	if known := j.known; v.State == verdict.Unknown && known.State != "" {
+		v.Before = &known
 	}
 	return v
 }
 
 func (j *judged) note(v verdict.Verdict) {
 	j.last, j.sentence = aged{v.State, v.Since}, v.Sentence
-	if v.State != verdict.Unknown {
-		j.known = j.last
+	switch {
+	case v.State != verdict.Unknown:
+		j.known = verdict.Before{State: v.State, Since: v.Since, Sentence: v.Sentence,
+			CutOff: v.CutOff}
+	case v.Before != nil: // after a restart
+		j.known = *v.Before
 	}
 }
 

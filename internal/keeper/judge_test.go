@@ -13,6 +13,7 @@ import (
 func TestAge(t *testing.T) {
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	var j judged
+	var stored *verdict.Before
 	for minute, step := range []struct {
 		state   verdict.State
 		restart bool
@@ -26,13 +27,14 @@ func TestAge(t *testing.T) {
 		{verdict.Broken, true, 1},
 		{verdict.Unknown, false, 6},
 		{verdict.Unknown, true, 6},
-		{verdict.InSync, false, 8},
-		{verdict.Broken, false, 9},
-		{verdict.Unknown, false, 10},
-		{verdict.InSync, false, 11},
+		{verdict.Broken, false, 1},
+		{verdict.InSync, false, 9},
+		{verdict.Broken, false, 10},
+		{verdict.Unknown, false, 11},
+		{verdict.InSync, false, 12},
 	} {
 		if step.restart {
-			last := verdict.Verdict{State: j.last.state, Since: j.last.since}
+			last := verdict.Verdict{State: j.last.state, Since: j.last.since, Before: stored}
 			raw, err := json.Marshal(Lasting{Verdict: &last})
 			if err != nil {
 				t.Fatal(err)
@@ -49,5 +51,6 @@ func TestAge(t *testing.T) {
 			t.Errorf("minute %d, %s: since %s, want %s", minute, step.state, v.Since, want)
 		}
 		j.note(v)
+		stored = v.Before
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Kind is what an event is about.
@@ -18,15 +19,20 @@ type Kind string
 
 // The kinds of events, in the order of a message.
 const (
-	Error    Kind = "error"
-	Conflict Kind = "conflict"
-	Decision Kind = "decision"
-	Repaired Kind = "repaired"
-	Resolved Kind = "resolved"
-	Test     Kind = "test"
+	Broken    Kind = "broken"   // the state of a cluster
+	Bypassed  Kind = "bypassed" // likewise
+	Error     Kind = "error"
+	Conflict  Kind = "conflict"
+	Decision  Kind = "decision"
+	Changed   Kind = "changed" // what was sent has other words
+	Repaired  Kind = "repaired"
+	Recovered Kind = "recovered" // a cluster is no longer broken or bypassed
+	Resolved  Kind = "resolved"
+	Test      Kind = "test"
 )
 
-var kinds = []Kind{Error, Conflict, Decision, Repaired, Resolved, Test}
+var kinds = []Kind{Broken, Bypassed, Error, Conflict, Decision, Changed, Repaired, Recovered,
+	Resolved, Test}
 
 // Event is one piece of news.
 type Event struct {
@@ -35,12 +41,16 @@ type Event struct {
 	Code     string    `json:"code,omitempty"`
 	Severity string    `json:"severity,omitempty"`
 	Cluster  string    `json:"cluster,omitempty"`
-	Resource string    `json:"resource,omitempty"`
-	Text     string    `json:"text"`
-	Fix      string    `json:"fix,omitempty"` // the command to run next
+	// State is the cluster's, and Since its age; only if the event is about the cluster's state.
+	State    verdict.State `json:"state,omitempty"`
+	Since    time.Time     `json:"since,omitzero"`
+	Resource string        `json:"resource,omitempty"`
+	Text     string        `json:"text"`
+	Fix      string        `json:"fix,omitempty"` // the command to run next
 
-	key  string // of the finding
-	news v1alpha1.News
+	key   string // of the finding or the cluster
+	news  v1alpha1.News
+	again bool // an earlier event with the key was not the end
 }
 
 // kindOf says what kind of news a finding is, and whether it is news at all.
@@ -58,10 +68,24 @@ func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
 	return "", "", false
 }
 
-// Known takes findings that an earlier run has reported.
-func (n *Notifier) Known(findings []finding.Finding) {
+// ends reports whether the event says that something is over.
+func (e Event) ends() bool { return e.Kind == Resolved || e.Kind == Recovered }
+
+// told is what was last sent about the state of a cluster.
+type told struct {
+	state    verdict.State
+	sentence string
+}
+
+// Known takes verdicts and findings that an earlier run has reported.
+func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	for _, v := range verdicts {
+		if v = v.LastKnown(); v.State.Harmed() {
+			n.states[v.Cluster] = told{v.State, v.Sentence}
+		}
+	}
 	for _, f := range findings {
 		if _, _, is := kindOf(f); is && f.Silenced == nil {
 			n.told[f.Key()] = f
@@ -69,17 +93,39 @@ func (n *Notifier) Known(findings []finding.Finding) {
 	}
 }
 
-// Check puts the news of a check into the queues: all current findings, and what was changed.
-func (n *Notifier) Check(at time.Time, findings []finding.Finding, changes []plan.Outcome) {
+// Check puts the news of a check into the queues: the states of the clusters that it checked, all
+// current findings, and what was changed.
+func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []finding.Finding,
+	changes []plan.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var events []Event
+	for _, v := range verdicts {
+		if e, is := n.stateLocked(at, v, findings); is {
+			events = append(events, e)
+		}
+	}
 	changed := finding.News(n.told, findings)
 	for _, f := range slices.Concat(changed.Appeared, changed.Worse) {
-		if kind, news, is := kindOf(f); is && f.Silenced == nil {
+		kind, news, is := kindOf(f)
+		if kind == Error && verdict.Explains(f) && n.states[f.Cluster].state.Harmed() {
+			continue // the event about the cluster says it
+		}
+		if is && f.Silenced == nil {
 			n.told[f.Key()] = f
 			events = append(events, about(kind, news, at, f))
 		}
+	}
+	for _, f := range changed.Reworded {
+		if _, news, is := kindOf(f); is && f.Silenced == nil {
+			n.told[f.Key()] = f
+			e := about(Changed, news, at, f)
+			e.again = true
+			events = append(events, e)
+		}
+	}
+	for _, f := range changed.Unrepaired { // the finding of the failed repair is sent
+		delete(n.told, f.Key())
 	}
 	for _, f := range changed.Gone { // what an outage hides is not gone
 		delete(n.told, f.Key())
@@ -87,6 +133,41 @@ func (n *Notifier) Check(at time.Time, findings []finding.Finding, changes []pla
 		events = append(events, about(Resolved, news, at, f))
 	}
 	n.queueLocked(append(events, repairs(at, changes)...))
+}
+
+// stateLocked is the event about the state of a cluster, if it is news. What is not known, or
+// silenced, is none.
+func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
+	findings []finding.Finding) (e Event, news bool) {
+	was := n.states[v.Cluster]
+	e = Event{At: at, Cluster: v.Cluster, State: v.State, Since: v.Since, Text: v.Sentence,
+		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, again: v.State.Harmed() &&
+			was.state != ""}
+	switch {
+	case v.State == verdict.Unknown || v.Silenced:
+		return e, false
+	case !v.State.Harmed():
+		delete(n.states, v.Cluster)
+		e.Kind = Recovered
+		return e, was.state != ""
+	case v.State != was.state:
+		e.Kind = Kind(v.State)
+	case v.Sentence != was.sentence:
+		e.Kind = Changed
+	default:
+		return e, false
+	}
+	n.states[v.Cluster] = told{v.State, v.Sentence}
+	if c := v.Cause; c != nil {
+		e.Code, e.Resource = string(c.Code), c.Resource
+		i := slices.IndexFunc(findings, func(f finding.Finding) bool {
+			return f.Cluster == v.Cluster && f.Code == c.Code && f.Resource == c.Resource
+		})
+		if i >= 0 {
+			e.Severity, e.Fix = findings[i].Severity.String(), findings[i].Fix
+		}
+	}
+	return e, true
 }
 
 // repairs are events about what was restored: one for each subnet, and one for all routes of a

@@ -33,7 +33,10 @@ type Message struct {
 
 // nouns are the kinds in a title, for one and for several.
 var nouns = map[Kind][2]string{
-	Error: {"new error", "new errors"}, Conflict: {"conflict", "conflicts"},
+	Broken: {"cluster broken", "clusters broken"}, Bypassed: {"cluster bypassed",
+		"clusters bypassed"}, Recovered: {"cluster recovered", "clusters recovered"},
+	Changed: {"changed", "changed"},
+	Error:   {"new error", "new errors"}, Conflict: {"conflict", "conflicts"},
 	Decision: {"decision to make", "decisions to make"}, Repaired: {"repair", "repairs"},
 	Resolved: {"resolved", "resolved"}, Test: {"test message", "test messages"},
 }

@@ -1,11 +1,13 @@
 // Package notify sends word of errors, repairs, conflicts and decisions to people: to Slack, Teams
 // and webhooks.
 //
-// How it works: Check compares the findings of a check with the earlier news, and puts the news
-// into the queue of each place. Each place has a goroutine that waits a moment, so that one outage
-// or one check of many clusters becomes one message, sends the message, and then waits at least a
-// minute. If a place does not take a message, the news stays in the queue, which has a limit; what
-// is dropped is counted, and the next message says how much.
+// How it works: Check compares the states of the clusters (package verdict) and the findings of a
+// check with the earlier news, and puts the news into the queue of each place. A cluster that does
+// not get its packets is one event, not one for each finding that explains it. Each place has a
+// goroutine that waits a moment, so that one outage or one check of many clusters becomes one
+// message, sends the message, and then waits at least a minute. If a place does not take a message,
+// the news stays in the queue, which has a limit; what is dropped is counted, and the next message
+// says how much.
 //
 // It must not delay a check: Check never waits. It must not show the URL of a place, which is a
 // secret: not in errors, findings or logs. It decides nothing about routes.
@@ -56,6 +58,7 @@ type Notifier struct {
 	spec   v1alpha1.NotifySpec
 	places []*place
 	told   map[string]finding.Finding // open findings that are news no more, by key
+	states map[string]told            // of clusters, by name
 	counts map[string]Counts
 	ended  sync.WaitGroup
 }
@@ -71,7 +74,8 @@ func New(o Options) *Notifier {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Notifier{opts: o, told: map[string]finding.Finding{}, counts: map[string]Counts{}}
+	return &Notifier{opts: o, told: map[string]finding.Finding{},
+		states: map[string]told{}, counts: map[string]Counts{}}
 }
 
 // Configure replaces the places. News that waits for a place of the same name stays.

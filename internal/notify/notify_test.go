@@ -16,6 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // chat takes messages in a bubble.
@@ -91,7 +92,7 @@ func errorOn(cluster string) finding.Finding {
 	return finding.New(finding.AssociationLost, cluster, "/subscriptions/s/x/"+cluster, "lost")
 }
 
-func (n *Notifier) check(findings ...finding.Finding) { n.Check(time.Now(), findings, nil) }
+func (n *Notifier) check(findings ...finding.Finding) { n.Check(time.Now(), nil, findings, nil) }
 
 // TestGrouped: a check of many clusters is one message, and later news waits for its minute.
 func TestGrouped(t *testing.T) {
@@ -172,7 +173,7 @@ func TestRepairs(t *testing.T) {
 // hides is not resolved, and not new afterwards.
 func TestKinds(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
-		n.Check(time.Now(), []finding.Finding{
+		n.Check(time.Now(), nil, []finding.Finding{
 			finding.New(finding.Conflict, "shop", "/a", "x"),
 			finding.New(finding.DeletesWithheld, "shop", "/b", "x"),
 			finding.New(finding.TargetDrift, "shop", "/c", "a warning"),
@@ -215,7 +216,7 @@ func TestKinds(t *testing.T) {
 // than it was is.
 func TestKnown(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
-		n.Known([]finding.Finding{errorOn("shop")})
+		n.Known(nil, []finding.Finding{errorOn("shop")})
 		silenced := errorOn("play")
 		silenced.Silenced = &finding.Silence{Reason: "we know"}
 		n.check(errorOn("shop"), silenced)
@@ -337,6 +338,94 @@ func TestConfigure(t *testing.T) {
 		time.Sleep(time.Hour)
 		if got := c.told(); len(got) > 0 {
 			t.Errorf("told %q without places", got)
+		}
+	})
+}
+
+// TestStates: a cluster that is broken is one event, with the findings that explain it. It is sent
+// again when it grows, and when the cluster recovers. An outage, and a silence, are no recovery.
+func TestStates(t *testing.T) {
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		is := func(s verdict.State, sentence string, found ...finding.Finding) string {
+			t.Helper()
+			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s, Sentence: sentence}},
+				found, nil)
+			time.Sleep(2 * time.Minute)
+			return strings.Join(c.told(), " | ")
+		}
+		quiet := func() string {
+			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: verdict.AtRisk,
+				Silenced: true}}, nil, nil)
+			time.Sleep(2 * time.Minute)
+			return strings.Join(c.told(), " | ")
+		}
+		other := finding.New(finding.Conflict, "shop", "/a", "x")
+		for i, step := range []struct{ got, want string }{
+			{is(verdict.InSync, "fine"), ""},
+			{is(verdict.Broken, "1 node", errorOn("shop")), "1 cluster broken"},
+			{is(verdict.Broken, "1 node", errorOn("shop")), ""},
+			{is(verdict.Broken, "2 nodes", errorOn("shop"), other), "1 conflict, 1 changed"},
+			{is(verdict.Unknown, "not read", other), ""},
+			{quiet(), "1 resolved"}, // the conflict
+			{is(verdict.Bypassed, "egress", errorOn("shop")), "1 cluster bypassed"},
+			{is(verdict.AtRisk, "drift"), "1 cluster recovered"},
+			{is(verdict.InSync, "fine"), ""},
+		} {
+			if step.got != step.want {
+				t.Errorf("step %d: told %q, want %q", i, step.got, step.want)
+			}
+		}
+	})
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		broken := []verdict.Verdict{{Cluster: "shop", State: verdict.Broken, Sentence: "1 node"}}
+		n.Known(broken, nil)
+		n.Check(time.Now(), broken, []finding.Finding{errorOn("shop"), errorOn("play")}, nil)
+		time.Sleep(time.Minute)
+		if got := c.told(); !slices.Equal(got, []string{"1 new error"}) { // of the other cluster
+			t.Errorf("told %q after a restart", got)
+		}
+	})
+}
+
+// TestRecovers: a recovery is sent although other news of the cluster still waits, which is not.
+func TestRecovers(t *testing.T) {
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		is := func(s verdict.State, sentence string) {
+			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s,
+				Sentence: sentence}}, nil, nil)
+		}
+		is(verdict.Broken, "1 node")
+		time.Sleep(11 * time.Second)
+		is(verdict.Broken, "2 nodes")
+		is(verdict.Bypassed, "egress")
+		is(verdict.InSync, "fine")
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); !slices.Equal(got, []string{"1 cluster broken",
+			"1 cluster recovered"}) {
+			t.Errorf("told %q", got)
+		}
+		is(verdict.Broken, "1 node")
+		is(verdict.Bypassed, "egress")
+		is(verdict.InSync, "fine")
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); len(got) > 0 {
+			t.Errorf("told %q of what came and went", got)
+		}
+	})
+}
+
+// TestChanged: words that change before the message is sent are in it, and later ones are sent.
+func TestChanged(t *testing.T) {
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		grown := errorOn("shop")
+		grown.Message = "lost, and more"
+		n.check(errorOn("shop"))
+		n.check(grown)
+		time.Sleep(2 * time.Minute)
+		n.check(errorOn("shop"))
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); !slices.Equal(got, []string{"1 new error", "1 changed"}) {
+			t.Errorf("told %q", got)
 		}
 	})
 }

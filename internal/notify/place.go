@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -23,9 +24,19 @@ type place struct {
 
 // add puts news into the queue. If something came and went before it was sent, nothing is sent.
 func (p *place) add(e Event) (dropped bool) {
-	for i, w := range p.waiting {
-		if e.key != "" && w.key == e.key && (w.Kind == Resolved) != (e.Kind == Resolved) {
-			p.waiting = append(p.waiting[:i:i], p.waiting[i+1:]...)
+	unsent := false
+	p.waiting = slices.DeleteFunc(p.waiting, func(w Event) bool {
+		over := e.key != "" && w.key == e.key && w.ends() != e.ends()
+		unsent = unsent || over && !w.again
+		return over
+	})
+	if unsent {
+		return false
+	}
+	if e.Kind == Changed {
+		i := slices.IndexFunc(p.waiting, func(w Event) bool { return w.key == e.key })
+		if i >= 0 {
+			p.waiting[i].Text = e.Text
 			return false
 		}
 	}

@@ -45,6 +45,14 @@ const (
 	// may or may not work.
 )
 
+// Required is all that the subnet must have, as far as that is known: its table first.
+func (s Subnet) Required() (all []Property) {
+	if s.Wanted != "" {
+		all = append(all, Property{inventory.PropertyTable, s.Table, s.Wanted, s.State})
+	}
+	return append(all, s.Properties...)
+}
+
 func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subnet {
 	out := Subnet{ID: id, Role: role, Wanted: wanted, State: Unknown, Unread: reasonOf(s, id)}
 	subnet := s.Subnet(id)

@@ -87,6 +87,10 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, s)
 	}
+	outage := slices.ContainsFunc(s.Findings, finding.Finding.IsOutage)
+	if outage {
+		s.lastKnown()
+	}
 	s.sort()
 	shown, folded := s.Clusters, ""
 	if format == Text {
@@ -115,6 +119,9 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	var b strings.Builder
 	if s.Sentence != "" && len(s.Clusters) > 1 {
 		fmt.Fprintln(&b, style.Bold(cell(upperFirst(s.Sentence))+"."))
+	}
+	if outage {
+		fmt.Fprintln(&b, "Before the outage:")
 	}
 	for i, line := range Columns(rows) {
 		fmt.Fprintln(&b, style.byColor(shown[i].State)(strings.TrimRight(line, " ")))
@@ -174,6 +181,18 @@ func (s *Status) sort() {
 // foldFrom is how many good clusters are one line.
 const foldFrom = 5
 
+// lastKnown shows the clusters as they were before an outage.
+func (s *Status) lastKnown() {
+	s.Clusters = slices.Clone(s.Clusters)
+	for i, c := range s.Clusters {
+		if c.Verdict != nil && c.Verdict.Before != nil {
+			v := c.Verdict.LastKnown()
+			c.Verdict, c.State, c.Sentence = &v, v.State.Color(), v.Sentence
+			s.Clusters[i] = c
+		}
+	}
+}
+
 // fold returns the clusters to show line by line, and one line for many good ones, which are last.
 func (s Status) fold() (shown []ClusterStatus, line string) {
 	n := len(s.Clusters)
@@ -181,8 +200,12 @@ func (s Status) fold() (shown []ClusterStatus, line string) {
 		n--
 	}
 	if good := len(s.Clusters) - n; good >= foldFrom {
-		return s.Clusters[:n], fmt.Sprintf("%s  %d clusters are fine (-o short lists them)",
-			symbols["good"], good)
+		are := "are"
+		if slices.ContainsFunc(s.Findings, finding.Finding.IsOutage) {
+			are = "were"
+		}
+		return s.Clusters[:n], fmt.Sprintf("%s  %d clusters %s fine (-o short lists them)",
+			symbols["good"], good, are)
 	}
 	return s.Clusters, ""
 }
@@ -206,6 +229,8 @@ func (s Status) lines() []string {
 	for _, f := range s.Findings {
 		if f.Silenced != nil {
 			silenced++
+		} else if f.IsOutage() && len(s.Clusters) > 1 && s.Sentence != "" { // the headline says it
+			continue
 		} else if f.Severity >= finding.Warning {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
 		} else if f.Code == finding.SilenceEnded {

@@ -1,6 +1,8 @@
 package verdict_test
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -15,10 +17,15 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/bundle"
+	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/notify"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/serve"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -97,8 +104,8 @@ func (f *fleet) check() keeper.Result {
 	return r
 }
 
-// truth is what a trace of all pairs says, with everything read that a diagnosis reads.
-func (f *fleet) truth() *trace.Tracer {
+// survey is everything that a diagnosis reads.
+func (f *fleet) survey() *inventory.Snapshot {
 	f.Helper()
 	client := emulatortest.Client(f.T, f.azure, emulatortest.Operator)
 	s, err := client.Survey(f.Context(), arm.ID("/subscriptions/"+emulator.DefaultSubscription))
@@ -108,7 +115,66 @@ func (f *fleet) truth() *trace.Tracer {
 	if err := client.Examine(f.Context(), s); err != nil {
 		f.Fatal(err)
 	}
-	return trace.New(s, trace.Options{})
+	return s
+}
+
+// doctor is what doctor says of a bundle of what it read.
+func (f *fleet) doctor(s *inventory.Snapshot) []verdict.Verdict {
+	f.Helper()
+	b := bundle.Bundle{Snapshot: s, Configs: f.configs}
+	for _, c := range f.configs {
+		b.Clusters = append(b.Clusters, arm.ID(c.Spec.ClusterID))
+	}
+	var file bytes.Buffer
+	err := bundle.Write(&file, b)
+	if err == nil {
+		b, err = bundle.Read(&file)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	found := diagnose.Check(diagnose.Case{Snapshot: b.Snapshot, Configs: b.Configs,
+		Clusters: b.Clusters})
+	return verdict.Of(plan.Facts{Snapshot: b.Snapshot}, b.Configs, b.Configs,
+		plan.TakenBy(b.Configs), found)
+}
+
+// messages are the clusters that people hear of as broken or bypassed, if they knew of none.
+func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
+	f.Helper()
+	said := map[string]verdict.State{}
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+		var m notify.Message
+		if err := json.NewDecoder(q.Body).Decode(&m); err != nil {
+			f.Error(err)
+		}
+		for _, e := range m.Events {
+			if e.State != "" {
+				said[e.Cluster] = e.State
+			}
+		}
+	}))
+	defer hook.Close()
+	n := notify.New(notify.Options{Secret: func(v1alpha1.Place) (string, error) {
+		return hook.URL, nil
+	}})
+	n.Configure(v1alpha1.NotifySpec{Places: []v1alpha1.Place{{Name: "team",
+		Type: v1alpha1.PlaceWebhook}}})
+	n.Check(r.Started, r.Verdicts, r.Findings, r.Changes)
+	ctx, end := context.WithCancel(f.Context())
+	n.Run(brief{ctx, end}) // what waits is sent at its end
+	return said
+}
+
+// brief is a context that ends once its end is waited for.
+type brief struct {
+	context.Context
+	end func()
+}
+
+func (b brief) Done() <-chan struct{} {
+	b.end()
+	return b.Context.Done()
 }
 
 // surfaces returns the state of each cluster as the page, the history and the metrics say it.
@@ -290,6 +356,7 @@ func TestAgree(t *testing.T) {
 	for i, d := range damages {
 		d.do(f, clusters[(i*5+1)%len(clusters)], i)
 		f.agree(d.name + ", on " + clusters[(i*5+1)%len(clusters)])
+		f.agreeAll(d.name)
 	}
 	for range 50 - len(damages) {
 		d, on := damages[rnd.IntN(len(damages))], clusters[rnd.IntN(len(clusters))]
@@ -307,7 +374,7 @@ func (f *fleet) has(subnet arm.ID) bool {
 // route has just gone may be leaving, so the keeper checks it twice.
 func (f *fleet) agree(after string) {
 	f.Helper()
-	truth := f.truth()
+	truth := trace.New(f.survey(), trace.Options{})
 	var wrong []string
 	for began := time.Now(); time.Since(began) < 20*time.Second; {
 		if wrong = f.disagree(truth); len(wrong) == 0 {
@@ -315,6 +382,24 @@ func (f *fleet) agree(after string) {
 		}
 	}
 	f.Fatalf("%s:\n%s", after, strings.Join(wrong, "\n"))
+}
+
+// agreeAll checks that doctor, which reads everything, agrees with the trace as well, and that
+// messages name the broken clusters.
+func (f *fleet) agreeAll(after string) {
+	f.Helper()
+	s := f.survey()
+	for _, text := range f.against(trace.New(s, trace.Options{}), f.doctor(s)) {
+		f.Errorf("%s: by doctor, %s", after, text)
+	}
+	r := f.check()
+	said := f.messages(r)
+	for _, v := range r.Verdicts {
+		if state := said[v.Cluster]; v.State.Harmed() != (state != "") || v.State.Harmed() &&
+			state != v.State {
+			f.Errorf("%s: %s is %s, and the message says %q", after, v.Cluster, v.State, state)
+		}
+	}
 }
 
 func (f *fleet) disagree(truth *trace.Tracer) (wrong []string) {
@@ -330,7 +415,12 @@ func (f *fleet) disagree(truth *trace.Tracer) (wrong []string) {
 			}
 		}
 	}
-	for i, v := range r.Verdicts {
+	return f.against(truth, r.Verdicts)
+}
+
+// against compares verdicts, in the order of the configs, with a trace of all pairs.
+func (f *fleet) against(truth *trace.Tracer, verdicts []verdict.Verdict) (wrong []string) {
+	for i, v := range verdicts {
 		m := truth.Sampled(arm.ID(f.configs[i].Spec.ClusterID),
 			f.subnet(f.configs[i].Metadata.Name, "appgw"))
 		dropped, broken := m.Dropped > 0, v.State == verdict.Broken

@@ -27,9 +27,11 @@ package verdict
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -61,6 +63,9 @@ const (
 	Bad    = "bad"    // packets are dropped
 )
 
+// Harmed reports whether packets do not arrive, or not on the declared way.
+func (s State) Harmed() bool { return s == Broken || s == Bypassed }
+
 // Color returns the color of a state.
 func (s State) Color() string {
 	switch s {
@@ -91,8 +96,28 @@ type Verdict struct {
 	Egress []Egress      `json:"egress,omitempty"`
 	// Cause is the finding that causes the state; absent if no finding does.
 	Cause *Cause `json:"cause,omitempty"`
+	// Before is what was last known; only if the state is Unknown.
+	Before *Before `json:"before,omitempty"`
+	// Silenced is set if the state would be broken, but a person silenced all that explains it.
+	Silenced bool `json:"silenced,omitempty"`
 
 	evidence *Evidence
+}
+
+// Before is a state with its age, as it was before a cluster could not be read.
+type Before struct {
+	State    State     `json:"state"`
+	Since    time.Time `json:"since,omitzero"`
+	Sentence string    `json:"sentence"`
+	CutOff   int       `json:"cutOff"`
+}
+
+// LastKnown returns the verdict as it was before an outage.
+func (v Verdict) LastKnown() Verdict {
+	if b := v.Before; b != nil {
+		v.State, v.Since, v.Sentence, v.CutOff = b.State, b.Since, b.Sentence, b.CutOff
+	}
+	return v
 }
 
 // Cause names a finding.
@@ -214,9 +239,32 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 		silenced = silenced || Explains(f)
 	}
 	if silenced && v.State == Broken {
-		v.State = AtRisk
+		v.State, v.Silenced = AtRisk, true
 	}
 	return v
+}
+
+// Missed returns the nodes whose pods do not get the packets of a subnet; nodes says that it is a
+// node subnet. A verdict from a file knows only the first.
+func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
+	all := v.Breaks
+	if v.evidence != nil {
+		all = v.evidence.packets.Broken
+	}
+	missed := map[string]bool{}
+	for _, b := range all {
+		sends := nodes
+		if strings.HasPrefix(b.Kind, "subnet") {
+			sends = slices.Contains(b.From, subnet.Short())
+		}
+		if b.Verdict != trace.Dropped || b.Answer || !sends {
+			continue
+		}
+		for _, node := range b.To {
+			missed[node] = true
+		}
+	}
+	return missed
 }
 
 // Seen is the evidence of the verdict, nil if it was read from a file.

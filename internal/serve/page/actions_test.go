@@ -62,6 +62,9 @@ func TestObservedButtons(t *testing.T) {
 	if html := w.get("/clusters/shop").body; !strings.Contains(html, ">Sync…</a>") {
 		t.Errorf("the button counts what it does not change: %s", html)
 	}
+	if html := w.get("/clusters/shop").body; strings.Contains(html, "Repair") {
+		t.Error("a button leads to nothing")
+	}
 	html := w.get("/actions/sync?cluster=shop").body
 	if !strings.Contains(html, "The config says Observe: it would add 3 routes.") ||
 		strings.Contains(html, "nothing to change") || strings.Contains(html, "<button") {

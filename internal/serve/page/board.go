@@ -22,6 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -268,6 +269,11 @@ type Cluster struct {
 	Paused string `json:"paused,omitempty"`
 	// Since is the verdict's; zero before the first check.
 	Since time.Time `json:"since,omitzero"`
+	// ChangedBy is who made the change that broke the cluster; "" if that is not known, and in the
+	// overview as JSON.
+	ChangedBy string `json:"changedBy,omitempty"`
+
+	old bool // the state is the last known one
 }
 
 // overview returns the state of all clusters, in the order of the config.
@@ -340,6 +346,9 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
+	if c.Unrouted() { // each node lacks its route
+		c.Routes.All += c.Nodes
+	}
 	if !c.Checked.IsZero() {
 		c.State = s.verdict.State.Color()
 	}
@@ -350,21 +359,38 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 	return c
 }
 
-// Syncs counts the pod routes that a person's Sync would change, as of the last check, and Repairs
-// the associations that Repair would put back.
-func (c Cluster) Syncs() int { return c.open(false) }
-
-// Repairs is described at Syncs.
-func (c Cluster) Repairs() int { return c.open(true) }
-
-// open counts the changes that are planned and not made. The buttons do not change what the config
-// only observes.
-func (c Cluster) open(associations bool) int {
-	n := 0
-	for _, change := range c.Changes {
-		if !c.Acting && (change.Verb == plan.Associate) == associations {
-			n++
-		}
+// lastKnown returns the state of a cluster before an outage.
+func (c Cluster) lastKnown() Cluster {
+	if c.Verdict.Before != nil {
+		c.Verdict, c.old = c.Verdict.LastKnown(), true
+		c.State, c.Since, c.Sentence = c.Verdict.State.Color(), c.Verdict.Since, c.Verdict.Sentence
 	}
-	return n
+	return c
+}
+
+// Sync is the text of the button that writes pod routes, and Repair of the one that restores
+// associations: how much a person's click would change, as of the last check. Where the config says
+// Observe, the button promises nothing, and its page says why. "" means no button, as a click would
+// change nothing.
+func (c Cluster) Sync() string { return c.button("Sync", "route", false) }
+
+// Repair is described at Sync.
+func (c Cluster) Repair() string { return c.button("Repair", "association", true) }
+
+func (c Cluster) button(does, what string, associations bool) string {
+	of := func(changes []plan.Outcome) (n int) {
+		for _, change := range changes {
+			if (change.Verb == plan.Associate) == associations {
+				n++
+			}
+		}
+		return n
+	}
+	if n := of(c.Changes); n > 0 && !c.Acting {
+		return does + " " + report.Count(n, what) + "…"
+	}
+	if of(c.OnlyObserved) > 0 {
+		return does + "…"
+	}
+	return ""
 }

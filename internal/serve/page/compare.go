@@ -138,7 +138,7 @@ const (
 // routeStates orders the states of a row, the worst last.
 var routeStates = []string{
 	none, picture.Unmanaged, picture.Leftover, picture.Kept, picture.Works, picture.Unknown,
-	picture.Idle, picture.Stale, picture.Missing, picture.Wrong,
+	severed, picture.Idle, picture.Stale, picture.Missing, picture.Wrong,
 }
 
 // compare puts tables side by side, differences first. It shows at most so many rows, or three

@@ -32,6 +32,10 @@ var shownStates = map[string]func(w *seen){
 		w.cluster(0, "shop", "kubenet", 3)
 		w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", "")
 	},
+	"another table": func(w *seen) {
+		w.cluster(0, "shop", "kubenet", 3)
+		w.subnet(subnetID("vnet", "shop-nodes"), "10.0.0.0/16", tableID("hub-rt"))
+	},
 	"emptied": func(w *seen) {
 		w.cluster(0, "shop", "kubenet", 3)
 		w.table(tableID("shop-rt"), []arm.ID{subnetID("vnet", "shop-nodes")})

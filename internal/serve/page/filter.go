@@ -32,6 +32,7 @@ type list struct {
 	Regions       []string
 	Codes         []finding.Code
 	Badges        []badge
+	Counts        Counts // of all, as the list shows them
 	pages         int
 	found         []Cluster
 }
@@ -58,10 +59,10 @@ func (c Cluster) Badges() (names []string) {
 	if c.Migrating {
 		names = append(names, badgeMigrating)
 	}
-	if c.Unread != "" || c.networkUnread() ||
+	if !c.old && (c.Unread != "" || c.networkUnread() ||
 		slices.ContainsFunc(c.Findings, func(f finding.Finding) bool {
 			return f.Code == finding.AzureUnreachable
-		}) {
+		})) {
 		names = append(names, badgeUnreachable)
 	}
 	if c.Paused != "" {
@@ -84,7 +85,7 @@ type listQuery struct {
 	Subscription string
 	Region       string
 	Code         string // of a finding
-	Sort         string // sortHarm, sortName or sortNodes
+	Sort         string // sortHarm, sortName, sortNodes or sortSince
 	Page         int    // counts from 1
 }
 
@@ -93,6 +94,7 @@ const (
 	sortHarm  = "harm"
 	sortName  = "name"
 	sortNodes = "nodes"
+	sortSince = "since" // what changed last stands first
 )
 
 func readListQuery(r *http.Request) listQuery {
@@ -144,6 +146,7 @@ func selected(clusters []Cluster, q listQuery) list {
 	codes := map[finding.Code]bool{}
 	var fit []Cluster
 	for _, c := range clusters {
+		l.Counts.add(c.State)
 		for _, f := range c.Findings {
 			codes[f.Code] = true
 		}
@@ -178,6 +181,8 @@ func selected(clusters []Cluster, q listQuery) list {
 		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	case sortNodes:
 		slices.SortStableFunc(fit, func(a, b Cluster) int { return cmp.Compare(b.Nodes, a.Nodes) })
+	case sortSince:
+		slices.SortStableFunc(fit, func(a, b Cluster) int { return b.Since.Compare(a.Since) })
 	default:
 		fit = worstFirst(fit)
 	}

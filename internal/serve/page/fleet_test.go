@@ -160,7 +160,12 @@ func testManyRows(t *testing.T, w *world) {
 	}
 	for cluster, wants := range map[string][]string{
 		"huge-390": {"Nothing is wrong.", ">nodepool1: 390 nodes<", ">390 of 390<"},
-		"big-50":   {"No single route is wrong.", ">nodepool1: 50 nodes<", ">50 routes kept<"},
+		"big-50": {"50 of 50 destinations wrong", ">nodepool1: 50 nodes<", ">50 routes kept<",
+			">0 of 50 work<"},
+		// the table that the subnet has, and the way that breaks
+		"shop-09": {`class="association has"`, `class="association other"`},
+		"shop-06": {`class="route cut"`, ">1 of 3 pod routes broken<",
+			"packets are dropped: another route hides it"},
 	} {
 		body := w.get("/clusters/" + cluster).body
 		for _, want := range wants {
@@ -221,13 +226,22 @@ func testOutage(t *testing.T, w *world) {
 	before := r.Findings
 	r.Findings = append(slices.Clone(before), finding.New(finding.AzureUnreachable, "", "",
 		"Azure has not answered since 01:13"))
+	read := slices.Clone(r.Verdicts)
+	for i, v := range read {
+		r.Verdicts[i].State, r.Verdicts[i].Sentence = verdict.Unknown, "it could not be read"
+		r.Verdicts[i].Before = &verdict.Before{State: v.State, Sentence: v.Sentence}
+	}
 	w.board.Record(r)
 	body := w.get("/").body
+	if strings.Contains(body, "it could not be read") ||
+		!strings.Contains(body, "big-50") || !strings.Contains(body, "clusters were in sync") {
+		t.Error("the list does not show what was before the outage")
+	}
 	if o := w.overview(); o.Sentence != "Azure has not answered since 01:13" ||
 		o.State != page.Bad || !strings.Contains(body, "Before the outage: 30 clusters") {
 		t.Errorf("%s: %s", o.State, o.Sentence)
 	}
-	r.Findings = before
+	r.Findings, r.Verdicts = before, read
 	w.board.Record(r)
 	if strings.Contains(w.get("/").body, "Before the outage") {
 		t.Error("the outage has ended")

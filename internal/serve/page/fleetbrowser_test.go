@@ -151,7 +151,10 @@ func (b *browser) finds(width int64) {
 		}
 		return names
 	}
-	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="q"]`), "HOP-28\r"))
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="q"]`), "HOP-28"))
+	b.until(`document.getElementById("said").textContent === "1 of 30 clusters" &&
+		document.activeElement.name === "q" && document.activeElement.value === "HOP-28"`)
+	b.do(chromedp.SendKeys(chromedp.CSS(`input[name="q"]`), "\r"))
 	b.until(`location.search.includes("q=HOP-28") &&
 		document.querySelector("#all-clusters")?.textContent === "1 of 30 clusters"`)
 	if got := names(); !slices.Equal(got, []string{"shop-28"}) {

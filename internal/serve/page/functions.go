@@ -22,6 +22,12 @@ var functions = template.FuncMap{
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"full":  func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") },
 	"clock": func(t time.Time) string { return t.Local().Format(time.TimeOnly) },
+	"since": func(t time.Time) string {
+		if time.Since(t) < 24*time.Hour {
+			return t.Local().Format(time.TimeOnly)
+		}
+		return t.Local().Format("2006-01-02 15:04")
+	},
 	"count": report.Count,
 	"duration": func(ms *int64) string {
 		return report.Duration(time.Duration(*ms) * time.Millisecond)
@@ -152,7 +158,7 @@ func concerns(e history.Entry) string {
 	return strings.Join(names, ", ")
 }
 
-// did says in one line what a check did, in the words of the command history.
+// did says what a check did, and what it found.
 func did(e history.Entry) string {
 	p := report.Past{}
 	if e.ElapsedMs != nil {
@@ -164,10 +170,48 @@ func did(e history.Entry) string {
 			Open: c.State == history.Intended, Lost: c.State == history.Interrupted,
 			Found: c.State == history.Found})
 	}
-	for _, f := range e.Findings {
-		p.Findings = append(p.Findings, report.PastFinding{News: f.News, Finding: f.Finding})
+	parts := found(e.Findings)
+	if made := p.Summary(); made != "" {
+		parts = slices.Insert(parts, 0, made)
 	}
-	return p.Summary()
+	return strings.Join(parts, "; ")
+}
+
+// newsWords stand before the message of a finding.
+var newsWords = map[string]string{history.Worse: "worse: ", history.Milder: "milder: ",
+	history.Reworded: "now: ", history.Resolved: "resolved: ",
+	history.Unrepaired: "not repaired: ", history.Hidden: "not checked: "}
+
+// found says what is new about findings: the messages, and for several of one code its title.
+func found(all []history.News) (parts []string) {
+	const most = 3
+	type kind struct {
+		news string
+		code finding.Code
+	}
+	count := map[kind]int{}
+	for _, f := range all {
+		count[kind{f.News, f.Code}]++
+	}
+	left := 0
+	for _, f := range all {
+		n := count[kind{f.News, f.Code}]
+		delete(count, kind{f.News, f.Code})
+		switch {
+		case n == 0: // said
+		case len(parts) == most:
+			left += n
+		case n == 1:
+			parts = append(parts, newsWords[f.News]+report.Plain(f.Message))
+		default:
+			parts = append(parts, fmt.Sprintf("%s%d × %s", newsWords[f.News], n,
+				finding.Describe(f.Code).Title))
+		}
+	}
+	if left > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", left))
+	}
+	return parts
 }
 
 func verb(c plan.Change) string {
@@ -191,8 +235,7 @@ func tone(e history.Entry) string {
 		}
 	}
 	for _, f := range e.Findings {
-		told := f.News == history.New || f.News == history.Worse
-		if told && f.Severity == finding.Error && !done {
+		if f.Stands() && f.Severity == finding.Error && !done {
 			return Bad
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -290,6 +291,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	o := p.state()
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
+	past.tell(o.Clusters)
 	f := front{Overview: o, Told: tell(o.Findings), Past: past, Scenes: p.opts.Scenes,
 		Starting: p.board.starting()}
 	chosen := o.Clusters
@@ -297,10 +299,17 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		chosen = nil
 	}
 	if len(chosen) > large {
-		l := selected(o.Clusters, readListQuery(r))
+		listed := o.Clusters
+		if o.Outage() {
+			listed = slices.Clone(listed)
+			for i, c := range listed {
+				listed[i] = c.lastKnown()
+			}
+		}
+		l := selected(listed, readListQuery(r))
 		f.List, f.Told, chosen = &l, tell(l.about(o.Findings)), nil
 		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
-			(l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
+			!o.Outage() && (l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
 			chosen = l.Shown[:1]
 		}
 	}
@@ -341,6 +350,9 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		}
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
 		past.Checks = only(past.Checks, name)
+		one := []Cluster{c}
+		past.tell(one)
+		c = one[0]
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,
 			drawn: draw(c, true), history: past,

@@ -22,7 +22,25 @@ type past struct {
 	Since   string          `json:"since,omitempty"`
 	// Repairs sums up the time to repair of the cluster, or of all; nil without a history.
 	Repairs *history.Repairs `json:"repairs,omitempty"`
+
+	authors map[string]history.Author
 }
+
+// tell says who broke clusters, as far as that is known: an author that was noticed since a cluster
+// has its state.
+func (p past) tell(clusters []Cluster) {
+	for i := range clusters {
+		c := &clusters[i]
+		if who, known := p.authors[c.Name]; known && c.State != Good &&
+			!who.Noticed.Before(c.Since.Add(-noticedWithin)) {
+			c.ChangedBy = who.Name + " at " + who.At.UTC().Format("2006-01-02 15:04:05 UTC")
+		}
+	}
+}
+
+// noticedWithin is how long before a state begins its cause can have been noticed: a check plans
+// first, and judges at its end.
+const noticedWithin = time.Minute
 
 // only returns the checks with the changes and findings of one cluster, and without the checks that
 // concern only others.
@@ -86,6 +104,9 @@ func (p *Pages) checks(q history.Query) past {
 		var sum history.Repairs
 		sum, err = reader.Repairs(q.Cluster, time.Now())
 		out.Repairs = &sum
+	}
+	if err == nil && q.ID == 0 {
+		out.authors, err = reader.Authors()
 	}
 	if err != nil {
 		out.Trouble = err.Error()

@@ -73,9 +73,7 @@ func would(changes []plan.Outcome) string {
 
 // outage is the finding that Azure answers nothing, or nil.
 func (o Overview) outage() *finding.Finding {
-	i := slices.IndexFunc(o.Findings, func(f finding.Finding) bool {
-		return f.Code == finding.AzureUnreachable && f.Cluster == ""
-	})
+	i := slices.IndexFunc(o.Findings, finding.Finding.IsOutage)
 	if i < 0 {
 		return nil
 	}

@@ -19,8 +19,11 @@ func draw(c Cluster, whole bool) drawn {
 	if whole {
 		rows, nodes = 0, 2*nodes
 	}
-	return drawn{Cluster: c, Wide: wide(c, nodes), Narrow: narrow(c, nodes),
-		Tables: compare(c.Cluster.Tables, rows)}
+	d := drawn{Cluster: c, Tables: compare(c.tables(), rows)}
+	c.Cluster.Tables = c.tables()
+	c.Cluster.Tables = append(slices.Clip(c.Cluster.Tables), c.others()...)
+	d.Wide, d.Narrow = wide(c, nodes), narrow(c, nodes)
+	return d
 }
 
 // The measures of a drawing, in pixels.
@@ -47,6 +50,9 @@ func wide(c Cluster, most int) drawing {
 				d.cross((tableX+tableW+nodeX)/2, (tableY.at[i]+14+y)/2)
 			}
 		}
+		if i := c.at(s.Table); i >= 0 && s.State == picture.Other {
+			d.line(tableX+tableW, tableY.at[i]+14, nodeX, y+8, "association has", associated(s))
+		}
 	})
 	y := top
 	for _, s := range c.Subnets {
@@ -63,6 +69,10 @@ func wide(c Cluster, most int) drawing {
 			if s.State == picture.Lost || s.State == picture.Other {
 				d.cross((subnetX+subnetW+tableX)/2, (y+h/2+tableY.mid(i))/2)
 			}
+		}
+		if i := c.at(s.Table); i >= 0 && s.State == picture.Other {
+			d.line(subnetX+subnetW, y+h/2+8, tableX, tableY.mid(i), "association has",
+				associated(s))
 		}
 		y += h + gap
 	}
@@ -146,6 +156,8 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover] - n[picture.Kept]
 	class, text := "right", report.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
+	case t.Role == roleOther:
+		class, text = "other", "on a subnet of the cluster"
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
@@ -166,6 +178,8 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 	kind := "route table · target"
 	if t.Role == picture.RoleCluster {
 		kind = "the cluster's route table"
+	} else if t.Role == roleOther {
+		kind = "another route table"
 	}
 	const h = tableHeight
 	d.Boxes = append(d.Boxes, box{x, y, w, h, "table " + class, string(t.ID)})
@@ -297,9 +311,7 @@ func (c Cluster) table(s picture.Subnet) int {
 	if wanted == "" {
 		wanted = s.Table
 	}
-	return slices.IndexFunc(c.Cluster.Tables, func(t picture.Table) bool {
-		return wanted != "" && t.ID.Equal(wanted)
-	})
+	return c.at(wanted)
 }
 
 // describe says where a route leads, and what is wrong with it.
@@ -318,6 +330,8 @@ func describe(r picture.Route) string {
 		return leads + "; the cluster's route table has no such route, but the policy is UpsertOnly"
 	case picture.Kept:
 		return leads + "; it stays, because the cluster's route table has no pod routes"
+	case severed:
+		return leads + ", but packets are dropped: another route hides it"
 	case picture.Idle:
 		return leads + ", but the table is not on its subnet"
 	}

@@ -41,6 +41,8 @@ function swap(text) {
     if (same && field.type !== "hidden") same.value = field.value;
   }
   const path = placeOf(document.activeElement);
+  const caret = main.contains(document.activeElement) && document.activeElement.type === "search"
+    ? [document.activeElement.selectionStart, document.activeElement.selectionEnd] : null;
   const scrolled = [...main.querySelectorAll(".scroll")].map((s) => [s.scrollLeft, s.scrollTop]);
   main.replaceChildren(...next.childNodes);
   main.dataset.version = next.dataset.version;
@@ -53,6 +55,7 @@ function swap(text) {
   });
   const focused = path && elementAt(path);
   if (focused) focused.focus({ preventScroll: true });
+  if (focused && caret !== null) focused.setSelectionRange(...caret);
   copyable();
   tick();
 }
@@ -104,15 +107,39 @@ addEventListener("pointerdown", () => {
 addEventListener("pointerup", () => setTimeout(release));
 addEventListener("pointercancel", release);
 
+// A form that only selects does so at once. The address of the page keeps the selection.
+let selecting = 0;
+let wanted = null; // the address that a form asks for
+
+function select(event) {
+  const form = event.target.form ?? event.target;
+  if (form.getAttribute("role") !== "search") return;
+  if (event.type === "submit") event.preventDefault();
+  clearTimeout(selecting);
+  selecting = setTimeout(async () => {
+    const fields = [...new FormData(form)].filter(([, value]) => value !== "");
+    const query = new URLSearchParams(fields).toString();
+    wanted = form.getAttribute("action") + (query && `?${query}`);
+    await load();
+    said.textContent = main.querySelector("[data-found]")?.textContent ?? "";
+  }, event.type === "input" ? 200 : 0);
+}
+
+main.addEventListener("input", select);
+main.addEventListener("submit", select);
+
 let loading = false;
 let again = false;
 
 async function load() {
   if (loading) { again = true; return; }
   loading = true;
+  const at = wanted ?? location.href;
   try {
-    const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+    const answer = await fetch(at, { headers: { Accept: "text/html" } });
     const text = await answer.text(); // an error page too: the cluster may be gone
+    if (wanted === at) wanted = null;
+    if (wanted === null) history.replaceState(null, "", at);
     if (pressed) newer = text; else swap(text);
   } catch { /* the stream reports when the keeper is back */ }
   loading = false;
