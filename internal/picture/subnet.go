@@ -47,7 +47,7 @@ const (
 
 // Required is all that the subnet must have, as far as that is known: its table first.
 func (s Subnet) Required() (all []Property) {
-	if s.Wanted != "" {
+	if s.Wanted != "" || s.State != Unknown {
 		all = append(all, Property{inventory.PropertyTable, s.Table, s.Wanted, s.State})
 	}
 	return append(all, s.Properties...)

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -166,29 +165,33 @@ func Unread(c picture.Cluster) string {
 
 // astray names the subnets that lack what they must have, or have another one.
 func astray(c picture.Cluster) string {
-	names := map[picture.Property][]string{} // by state and property
-	note := func(s picture.Subnet, state string, property inventory.Property) {
-		of := picture.Property{Property: property, State: state}
-		names[of] = append(names[of], s.ID.Name())
-	}
-	for _, s := range c.Subnets {
-		note(s, s.State, inventory.PropertyTable)
-		for _, p := range s.Properties {
-			note(s, p.State, p.Property)
-		}
-	}
 	var parts []string
 	for _, kind := range []struct{ state, one, several string }{
 		{picture.Lost, "has lost its", "have lost their"},
 		{picture.Other, "has the wrong", "have the wrong"},
 	} {
-		for _, p := range inventory.Properties {
-			switch some := names[picture.Property{Property: p, State: kind.state}]; len(some) {
-			case 0:
-			case 1:
-				parts = append(parts, "subnet "+some[0]+" "+kind.one+" "+p.Name())
-			default:
-				parts = append(parts, "subnets "+list(some)+" "+kind.several+" "+p.Name()+"s")
+		var whats []string             // what subnets lack, in the order of the subnets
+		names := map[string][]string{} // by what they lack
+		for _, s := range c.Subnets {
+			var lacks []string
+			for _, p := range s.Required() {
+				if p.State == kind.state {
+					lacks = append(lacks, p.Property.Name())
+				}
+			}
+			if what := list(lacks); what != "" {
+				if names[what] == nil {
+					whats = append(whats, what)
+				}
+				names[what] = append(names[what], s.ID.Name())
+			}
+		}
+		for _, what := range whats {
+			if some := names[what]; len(some) == 1 {
+				parts = append(parts, "subnet "+some[0]+" "+kind.one+" "+what)
+			} else {
+				parts = append(parts, "subnets "+list(some)+" "+kind.several+" "+
+					strings.NewReplacer(", ", "s, ", " and ", "s and ").Replace(what)+"s")
 			}
 		}
 	}

@@ -212,8 +212,8 @@ func TestLadder(t *testing.T) {
 			bypassed("NAT gateway nat")},
 		"it lost its table and its NAT gateway": {change: func(w *world) {
 			w.guard("userDefinedRouting", hasGroup)
-		}, state: Bypassed, sentence: "subnet nodes has lost its route table, subnet nodes has " +
-			"lost its NAT gateway; " + bypassed("default outbound access")},
+		}, state: Bypassed, sentence: "subnet nodes has lost its route table and NAT " +
+			"gateway; " + bypassed("default outbound access")},
 		"the same, with a load balancer": {change: func(w *world) {
 			w.guard("loadBalancer", "")
 		}, state: Bypassed, sentence: bypassed("the outbound rules of the cluster's load " +
