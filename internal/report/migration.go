@@ -170,7 +170,7 @@ func (m Migration) optional(b *strings.Builder, format Format, style Style) {
 		for _, c := range m.Optional {
 			clusterMarkdown(b, c)
 		}
-	case Text:
+	default: // for a terminal
 		fmt.Fprintf(b, "\n%s:\n", style.Bold(title))
 		for _, line := range Columns(rows) {
 			fmt.Fprintln(b, line)
