@@ -84,9 +84,17 @@ func (o *overlay) subnets() {
 			o.out.Unread[key] = why
 		case after == nil:
 			delete(o.out.Subnets, key)
-		case !after.RouteTable.Equal(before.RouteTable):
+		default:
 			changed := *here
-			changed.RouteTable = after.RouteTable
+			for _, field := range []struct{ to, before, after *arm.ID }{
+				{&changed.RouteTable, &before.RouteTable, &after.RouteTable},
+				{&changed.NATGateway, &before.NATGateway, &after.NATGateway},
+				{&changed.SecurityGroup, &before.SecurityGroup, &after.SecurityGroup},
+			} {
+				if !field.after.Equal(*field.before) {
+					*field.to = *field.after
+				}
+			}
 			o.out.Subnets[key] = &changed
 		}
 	}
