@@ -92,8 +92,8 @@ func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string
 			w.outcome = strips
 			w.how = "CAPZ writes a subnet with the role " + cmp.Or(manifestText(subnet.Get("role")),
 				"control-plane") + " without a route table if it names none" + onlyOwn
-			w.fix = tableFix(o.by.Address, "routeTable.name of the subnet",
-				subnetPlace(string(id)))
+			w.fix = nameFix(o.by.Address, "routeTable.name of the subnet",
+				subnetPlace(string(id)), inventory.PropertyTable)
 		}
 		if w.table != "" && !strings.Contains(w.table, "{") {
 			w.table = string(arm.ID("/subscriptions/" +

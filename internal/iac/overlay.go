@@ -86,12 +86,15 @@ func (o *overlay) subnets() {
 			delete(o.out.Subnets, key)
 		default:
 			changed := *here
+			if !after.RouteTable.Equal(before.RouteTable) {
+				changed.RouteTable = after.RouteTable
+			}
 			for _, field := range []struct{ to, before, after *arm.ID }{
-				{&changed.RouteTable, &before.RouteTable, &after.RouteTable},
 				{&changed.NATGateway, &before.NATGateway, &after.NATGateway},
 				{&changed.SecurityGroup, &before.SecurityGroup, &after.SecurityGroup},
 			} {
-				if !field.after.Equal(*field.before) {
+				if !field.after.Equal(*field.before) && *field.after != unknownID &&
+					!strings.HasPrefix(string(*field.after), "[") { // an expression
 					*field.to = *field.after
 				}
 			}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -73,6 +74,22 @@ func TestProperties(t *testing.T) {
 		}
 		return readWhatIf(t, File{"w.json", []byte(fmt.Sprintf(`{"changes":[{"resourceId":%q,`+
 			`"changeType":"Modify","before":%s,"after":%s}]}`, netID, doc(before), doc(after)))})
+	}
+	aso := func(policy string) *Reading {
+		r, err := Read("aso.yaml", strings.NewReader(`apiVersion: network.azure.com/v1api20240301
+kind: VirtualNetworksSubnet
+metadata:
+  name: nodes
+  annotations: {serviceoperator.azure.com/reconcile-policy: "`+policy+`"}
+spec:
+  owner: {name: hub}
+  routeTable: {reference: {name: rt}}
+  networkSecurityGroup: {reference: {name: nsg}}
+`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
 	}
 	guarded := Known{}
 	for _, p := range []inventory.Property{inventory.PropertyNAT, inventory.PropertyGroup} {
@@ -144,6 +161,8 @@ func TestProperties(t *testing.T) {
 			"warning gets new in place of its NAT gateway nat",
 			"error gets new in place of its NAT gateway nat"},
 		{"a template", template(table+group, ""), "", "error " + guardedNAT},
+		{"an object of Azure Service Operator", aso(""), "", "error " + guardedNAT},
+		{"an object that the operator leaves alone", aso("skip"), "", ""},
 		{"a template with an expression", template(table+group+
 			`,"natGateway":"[reference('x').natGateway]"`, ""), "", ""},
 		{"a template that gives it elsewhere", template(table+group, `,{"type":`+
@@ -204,6 +223,15 @@ func TestPropertiesInAzure(t *testing.T) {
 	if len(found) != 1 || !strings.Contains(found[0].Message, lostNAT) ||
 		found[0].Fix == "" && found[0].Advice == "" {
 		t.Errorf("%+v", found)
+	}
+	open := readTemplate(t, File{"t.json", []byte(fmt.Sprintf(`{"$schema":"https://schema.`+
+		`management.azure.com/schemas/2019-04-01/deploymentTemplate.json#","contentVersion":`+
+		`"1.0.0.0","resources":[{"type":"Microsoft.Network/virtualNetworks/subnets",`+
+		`"apiVersion":"2024-05-01","name":"hub/nodes","properties":{%s,"natGateway":`+
+		`"[reference('x').natGateway]"}}]}`, table))}, TemplateOptions{Where: armtemplate.Options{
+		Subscription: "s", ResourceGroup: "g"}}).Overlay(live(nat).Live).Subnet(nodesID)
+	if open == nil || open.NATGateway != natID {
+		t.Errorf("an expression may be what the subnet has: %+v", open)
 	}
 	group := fmt.Sprintf(`,"networkSecurityGroup":{"id":%q}`, groupID)
 	lost := planOf(t, changes(tfSubnet, "nodes", "no-op", subnetOf(""), subnetOf("")),

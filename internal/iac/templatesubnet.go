@@ -182,7 +182,7 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 // others judges what the template does to the subnet's other properties. Where a template writes a
 // value that is not known, it gives one.
 func (t *armReading) others(s *templateSubnet) {
-	for _, p := range inventory.Properties {
+	for _, p := range inventory.Properties[1:] {
 		view := &templateSubnet{place: s.place, vnet: s.vnet, property: p}
 		for _, w := range s.writes {
 			if w.subnet == nil { // deleted
@@ -197,7 +197,7 @@ func (t *armReading) others(s *templateSubnet) {
 			}
 			view.writes = append(view.writes, w)
 		}
-		if p != s.property && len(view.writes) > 0 {
+		if len(view.writes) > 0 {
 			t.judge(view)
 		}
 	}

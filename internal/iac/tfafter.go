@@ -127,15 +127,12 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 	}
 	for _, e := range j.effects {
 		key := e.What.ID.Key()
-		switch {
-		case e.Property == "":
-		case e.Verb == Loses:
-			delete(othersThen, slot{key, e.Property})
-			continue
-		case e.Verb == Another && strings.HasPrefix(e.After, "/"):
-			othersThen[slot{key, e.Property}] = arm.ID(e.After)
-			continue
-		default:
+		if at := (slot{key, e.Property}); e.Property != "" {
+			if e.Verb == Loses {
+				delete(othersThen, at)
+			} else if e.Verb == Another && strings.HasPrefix(e.After, "/") {
+				othersThen[at] = arm.ID(e.After)
+			}
 			continue
 		}
 		switch e.Verb {
