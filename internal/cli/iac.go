@@ -15,6 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -171,6 +173,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 			whole.Carriers = append(whole.Carriers, p.Carriers...)
 			whole.Notes = append(whole.Notes, p.Notes...)
 			whole.Given = append(whole.Given, p.Given...)
+			whole.Open = append(whole.Open, p.Open...)
 		}
 	}
 	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
@@ -293,6 +296,12 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 			for _, s := range c.Spec.Guard.Subnets {
 				known.Carriers = append(known.Carriers,
 					iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
+				for _, property := range inventory.Properties {
+					if property != inventory.PropertyTable && plan.GuardedValue(s, property) != "" {
+						known.Guarded = append(known.Guarded, iac.Guarded{
+							Carrier: iac.Named(s.SubnetID, ""), Property: property})
+					}
+				}
 				if s.RouteTableID != "" {
 					known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
 						" guards an association with its table"

@@ -356,7 +356,7 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "changes") {
 			on := subnet.Draw(t, "subnet")
 			at := table.Draw(t, "table")
-			switch rapid.IntRange(0, 6).Draw(t, "kind") {
+			switch rapid.IntRange(0, 7).Draw(t, "kind") {
 			case 0:
 				other = append(other, planned("azurerm_subnet_route_table_association", on,
 					associationOf(on, at), nil, nil))
@@ -399,6 +399,11 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 				}
 				other = append(other, planned("azurerm_application_gateway", "gw", gw("appgw"),
 					gw(on), nil))
+			case 7:
+				id := demoVNet + "/subnets/" + on
+				other = append(other, planned("azurerm_subnet_nat_gateway_association", on, values{
+					"id": id, "subnet_id": id, "nat_gateway_id": demoNet + "natGateways/nat"}, nil,
+					nil))
 			}
 		}
 		r := readPlan(t, demoPlan(outbound, other...)...)
@@ -414,6 +419,10 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 			case 1:
 				bare := *live.Subnets[key]
 				bare.RouteTable = ""
+				live.Subnets[key] = &bare
+			case 2:
+				bare := *live.Subnets[key]
+				bare.NATGateway, bare.SecurityGroup = "", demoNet+"networkSecurityGroups/nsg"
 				live.Subnets[key] = &bare
 			}
 		}

@@ -200,7 +200,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 	}
 	var written []arm.ID
 	for _, p := range proposed {
-		if p.Skip == "" {
+		if p.Skip == "" && s.Cluster(p.Cluster).Kubenet() { // others have no table of their own
 			configs = append(configs, p.Config)
 			if !s.Known(p.Cluster).LogRead {
 				written = append(written, p.Cluster)

@@ -18,26 +18,32 @@ const (
 
 // beforehand are the codes of infrastructure code.
 var beforehand = []Description{
-	{IaCStrips, Error, "Applying this code removes a subnet's route table",
-		"Packets to pods on other nodes would be dropped, or leave through a default " +
-			"route. If the table also routes egress through a firewall, the nodes would lose " +
-			"their egress too. For a subnet that is not known to hold pods, this is a warning.",
-		"Name the table in the code that writes the subnet, or stop that code from writing " +
-			"it. The finding says which."},
-	{IaCMayStrip, Warning, "Applying this code may remove a subnet's route table",
-		"The code writes the subnet without a table, and nothing in the file shows whether " +
-			"Azure has one: state that was not refreshed (-refresh=false) misses associations " +
-			"made elsewhere. For a subnet that is not known to hold pods, this is a note.",
-		"Check the subnet in Azure, or run the check again with --live. Then name the " +
-			"table in the code."},
-	{IaCAnotherTable, Error, "Applying this code replaces a subnet's route table",
-		"The routes of the present table, pod routes included, would lose their effect. " +
+	{IaCStrips, Error, "Applying this code removes what a subnet has",
+		"Packets to pods on other nodes would be dropped, or leave through a default route, if " +
+			"the route table is lost. If it also routes egress through a firewall, the nodes " +
+			"would lose their egress too. Without its NAT gateway, the subnet's packets to the " +
+			"internet leave by another address, or are dropped. Without its network security " +
+			"group, the group's rules filter nothing. For a subnet that is not known to hold " +
+			"pods and is not guarded, this is a warning.",
+		"Name the table, gateway or group in the code that writes the subnet, or stop that " +
+			"code from writing it. The finding says which."},
+	{IaCMayStrip, Warning, "Applying this code may remove what a subnet has",
+		"The code writes the subnet without a table, gateway or group, and nothing in the file " +
+			"shows whether Azure has one: state that was not refreshed (-refresh=false) misses " +
+			"associations made elsewhere. For a subnet that is not known to hold pods, this is " +
+			"a note.",
+		"Check the subnet in Azure, or run the check again with --live. Then name it " +
+			"in the code."},
+	{IaCAnotherTable, Error, "Applying this code replaces what a subnet has",
+		"The routes of the present table, pod routes included, would lose their effect, and so " +
+			"would the addresses of a NAT gateway and the rules of a network security group. " +
 			"For a subnet that is not known to hold pods, this is a warning.",
-		"Name the present table in the code."},
-	{IaCFlaps, Error, "Applying this code briefly leaves a subnet without a route table",
+		"Name the present one in the code."},
+	{IaCFlaps, Error, "Applying this code briefly takes away what a subnet has",
 		"The apply destroys the association and creates it again, in two writes. Packets " +
-			"to pods are lost in between, and for good if the second write fails. For a subnet " +
-			"that is not known to hold pods, this is a warning.",
+			"to pods or to the internet are lost in between, or pass without a filter, and for " +
+			"good if the second write fails. For a subnet that is not known to hold pods, this " +
+			"is a warning.",
 		"Keep the association: use a moved block for a new address, and leave its " +
 			"arguments unchanged."},
 	{IaCRecreates, Error, "Applying this code deletes a subnet, or its network",

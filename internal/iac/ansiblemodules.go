@@ -7,6 +7,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // modules are the modules of azure.azcollection that matter to route tables and pods.
@@ -34,7 +35,8 @@ func (t *ansibleTask) subnet() {
 		t.registered[t.register] = id
 	}
 	w := codeWrite{by: t.by, maybe: strings.Join(t.maybe, ", and "),
-		fix: tableFix("the task", "route_table: NAME or ID", subnetPlace(string(id)))}
+		fix: nameFix("the task", "route_table: NAME or ID", subnetPlace(string(id)),
+			inventory.PropertyTable)}
 	table := t.arg("route_table")
 	switch {
 	case t.absent():

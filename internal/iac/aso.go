@@ -2,10 +2,12 @@ package iac
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The API groups of Azure Service Operator (ASO).
@@ -72,32 +74,57 @@ func (m *manifests) asoSubnet(o *kubeObject) {
 	case strings.HasPrefix(policy, "{"):
 		w.maybe = "its reconcile-policy " + policy + " is not skip"
 	}
-	table := o.spec.Get("routeTable")
-	ref := table.Get("reference")
-	switch name := firstText(ref.Get("armId"), ref.Get("name")); {
+	const how = "the manifest names no %s, and Azure Service Operator writes the subnet as it " +
+		"says, when it is applied and then every hour by default"
+	ref := o.spec.At(string(inventory.PropertyTable), "reference")
+	switch is := asoOutcome(o, inventory.PropertyTable); {
 	case w.outcome == keeps:
-	case name != "":
+	case is == gives:
 		w.outcome, w.table = gives, manifestText(ref.Get("armId"))
-		if made := m.find(groupASONetwork, "RouteTable", o.namespace, name); w.table == "" &&
-			made != nil {
+		if made := m.find(groupASONetwork, "RouteTable", o.namespace,
+			manifestText(ref.Get("name"))); w.table == "" && made != nil {
 			w.table = azureName(made)
 		}
-	case table.Is(yamltree.Unknown) || table.Is(yamltree.Scalar) || ref.Is(yamltree.Scalar) ||
-		ref.Is(yamltree.Unknown) || ref.Is(yamltree.Map) && len(ref.Members) > 0:
+	case is == doubts:
 		w.outcome = doubts
 		w.how = "it is not known which routeTable the manifest names"
 	default:
-		w.outcome = strips
-		w.how = "the manifest names no routeTable, and Azure Service Operator writes the subnet " +
-			"as it says, when it is applied and then every hour by default"
+		w.outcome, w.how = strips, fmt.Sprintf(how, inventory.PropertyTable)
 	}
 	if policy != "" && policy != "skip" && policy != "manage" && policy != "detach-on-delete" &&
 		w.maybe == "" && w.how != "" {
 		w.how += "; it does not know the reconcile-policy " + policy + " and takes it for manage"
 	}
-	w.fix = tableFix(o.by.Address, "spec.routeTable.reference.armId: ID", subnetPlace(string(id))) +
-		"; or the annotation " + policyAnnotation + ": skip, if something else manages the subnet"
+	fix := func(p inventory.Property) string {
+		return nameFix(o.by.Address, "spec."+string(p)+".reference.armId: ID",
+			subnetPlace(string(id)), p) + "; or the annotation " + policyAnnotation +
+			": skip, if something else manages the subnet"
+	}
+	w.fix = fix(inventory.PropertyTable)
 	m.write(id, w)
+	if s := m.byID[id.Key()]; s == nil || len(s.writes) > 1 || w.outcome == keeps || w.maybe != "" {
+		return
+	}
+	for _, p := range inventory.Properties {
+		if other(p) != "" && asoOutcome(o, p) == strips {
+			m.reading.put(Effect{Verb: MayLose, What: subnetPlace(string(id)), By: o.by,
+				Property: p, How: fmt.Sprintf(how, p), Fix: fix(p)})
+		}
+	}
+}
+
+// asoOutcome is what a subnet's object does to a property of the subnet.
+func asoOutcome(o *kubeObject, p inventory.Property) outcome {
+	link := o.spec.Get(string(p))
+	ref := link.Get("reference")
+	switch {
+	case firstText(ref.Get("armId"), ref.Get("name")) != "":
+		return gives
+	case link.Is(yamltree.Unknown) || link.Is(yamltree.Scalar) || ref.Is(yamltree.Scalar) ||
+		ref.Is(yamltree.Unknown) || ref.Is(yamltree.Map) && len(ref.Members) > 0:
+		return doubts
+	}
+	return strips
 }
 
 // policy is an object's reconcile-policy: its own, or that of its namespace. One that holds for the

@@ -1,13 +1,14 @@
 package iac
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // subnetsKept is the api-version from which a PUT of a virtual network without subnets keeps them;
@@ -18,17 +19,16 @@ const subnetsKept = "2023-09-01"
 type armSubnet struct {
 	Name       string `json:"name"`
 	Properties struct {
-		Table *struct {
-			ID arm.ID `json:"id"`
-		} `json:"routeTable"`
+		Table         *arm.Ref `json:"routeTable"`
+		NATGateway    *arm.Ref `json:"natGateway"`
+		SecurityGroup *arm.Ref `json:"networkSecurityGroup"`
 	} `json:"properties"`
 }
 
-func (s armSubnet) table() arm.ID {
-	if s.Properties.Table == nil {
-		return ""
-	}
-	return s.Properties.Table.ID
+func (s armSubnet) has(p inventory.Property) arm.ID {
+	return map[inventory.Property]*arm.Ref{inventory.PropertyTable: s.Properties.Table,
+		inventory.PropertyNAT:   s.Properties.NATGateway,
+		inventory.PropertyGroup: s.Properties.SecurityGroup}[p].Target()
 }
 
 // armBody is the body of a subnet or of a virtual network.
@@ -101,7 +101,8 @@ func (j *judge) azapi(r *tfResource) {
 	case vnet && r.Type == tfAzapi && r.replaces():
 		if body, err := r.before().body(); err == nil && body.network.Properties.Subnets != nil {
 			for _, s := range *body.network.Properties.Subnets {
-				j.recreated(id.Child("subnets", s.Name), s.table(), r, "its network is replaced")
+				j.recreated(id.Child("subnets", s.Name), s.has(inventory.PropertyTable), r,
+					"its network is replaced")
 			}
 		}
 		j.goneWith(r, id)
@@ -124,8 +125,8 @@ func (j *judge) azapi(r *tfResource) {
 	list := after.network.Properties.Subnets
 	properties := r.Change.Unknown.of("body").of("properties")
 	switch {
-	case subnet && (r.Type == tfAzapi || r.clears()):
-		j.bodySubnet(r, id, before.armSubnet, after.armSubnet, properties.of("routeTable"))
+	case subnet:
+		j.bodySubnet(r, r.Type == tfAzapi, id, before.armSubnet, after.armSubnet, properties)
 	case vnet && properties.of("subnets").all:
 		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are " +
 			"known only after apply, so it is unknown which of them keep a table", Unknown: true})
@@ -155,9 +156,9 @@ func (j *judge) action(r *tfResource) {
 	}
 }
 
-// clears reports whether an update's body removes the table.
-func (r *tfResource) clears() bool {
-	return strings.Contains(strings.ToLower(string(r.after().Body)), "routetable")
+// names reports whether an update's body of a subnet says something about a property.
+func (r *tfResource) names(p inventory.Property) bool {
+	return strings.Contains(strings.ToLower(string(r.after().Body)), strings.ToLower(string(p)))
 }
 
 func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubnet, u unknown) {
@@ -168,8 +169,8 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 				old = b
 			}
 		}
-		j.bodySubnet(r, vnet.Child("subnets", now.Name), old, now,
-			u.at(i).of("properties").of("routeTable"))
+		j.bodySubnet(r, true, vnet.Child("subnets", now.Name), old, now,
+			u.at(i).of("properties"))
 	}
 	for _, old := range before {
 		listed := false
@@ -209,34 +210,40 @@ func listsNone(at Place, version string) Note {
 		" deletes the subnets of the network: use " + subnetsKept + " or later", Unknown: true}
 }
 
-// bodySubnet judges a subnet that a body writes.
-func (j *judge) bodySubnet(r *tfResource, id arm.ID, before, after armSubnet, u unknown) {
-	had := j.tables[id.Key()]
-	if had == "" {
-		had = before.table()
+// bodySubnet judges a subnet that a body writes, as a whole or only what the body names; u is what
+// is unknown of its properties.
+func (j *judge) bodySubnet(r *tfResource, whole bool, id arm.ID, before, after armSubnet,
+	u unknown) {
+	for _, p := range inventory.Properties {
+		if whole || r.names(p) {
+			j.bodyProperty(r, p, id, before.has(p), after.has(p), u.of(string(p)))
+		}
 	}
-	now := after.table()
-	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had),
-		After: string(now)}
-	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: routeTable = { id = %s }",
-		r.Address, id.Name(), j.reference(had, r.Module))
+}
+
+func (j *judge) bodyProperty(r *tfResource, p inventory.Property, id, before, now arm.ID,
+	u unknown) {
+	had := cmp.Or(j.had(id, p), before)
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
+		Before: string(had), After: string(now)}
+	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: %s = { id = %s }",
+		r.Address, id.Name(), p, j.reference(had, r.Module))
 	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(),
-		Set: []Setting{{"routeTable", "{ id = " + j.reference(had, r.Module) + " }"}}}
+		Set: []Setting{{string(p), "{ id = " + j.reference(had, r.Module) + " }"}}}
 	switch {
-	case u.any(): // a table made by the same plan
+	case u.any(): // made by the same plan
 		if had == "" {
 			return
 		}
-		e.Verb, e.How = Another, "the body names a routeTable that is known only after apply"
+		e.Verb, e.How = Another, "the body names a "+string(p)+" that is known only after apply"
 	case now == "" && had != "":
-		e.Verb, e.How = Loses, "the body names no routeTable, and Azure writes it as it is"
+		e.Verb, e.How = Loses, "the body names no "+string(p)+", and Azure writes it as it is"
 	case now == "":
-		e.Verb, e.How = MayLose, "the body names no routeTable, and Azure writes it as it is; "+
-			unseen
-		e.Fix, e.Repair = finding.Command("az network vnet subnet show --ids %s --query "+
-			"routeTable.id", id).String(), nil
+		e.Verb, e.How = MayLose, "the body names no "+string(p)+", and Azure writes it as it is; "+
+			unseen(p)
+		e.Fix, e.Repair = ask(Place{ID: id}, p), nil
 	case had != "" && !now.Equal(had):
-		e.Verb, e.How = Another, "the body names another routeTable"
+		e.Verb, e.How = Another, "the body names another "+string(p)
 	default:
 		return
 	}

@@ -6,6 +6,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // groupCAPZ is the API group of Cluster API's providers. The kinds of the provider for Azure (CAPZ)
@@ -63,7 +64,8 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 			"(cluster-api-provider-azure#4665)" + onlyOwn,
 		fix: "create the network yourself before the cluster; or describe the cluster by " +
 			"AzureASOManagedControlPlane and AzureASOManagedCluster, whose VirtualNetworksSubnet " +
-			"has a routeTable; the subnet's table: " + askTable(subnetPlace(string(id)))})
+			"has a routeTable; the subnet's table: " + ask(subnetPlace(string(id)),
+			inventory.PropertyTable)})
 }
 
 // capzCluster judges a cluster whose machines CAPZ makes. A node subnet without routeTable gets
@@ -90,8 +92,8 @@ func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string
 			w.outcome = strips
 			w.how = "CAPZ writes a subnet with the role " + cmp.Or(manifestText(subnet.Get("role")),
 				"control-plane") + " without a route table if it names none" + onlyOwn
-			w.fix = tableFix(o.by.Address, "routeTable.name of the subnet",
-				subnetPlace(string(id)))
+			w.fix = nameFix(o.by.Address, "routeTable.name of the subnet",
+				subnetPlace(string(id)), inventory.PropertyTable)
 		}
 		if w.table != "" && !strings.Contains(w.table, "{") {
 			w.table = string(arm.ID("/subscriptions/" +

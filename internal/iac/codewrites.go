@@ -6,6 +6,7 @@ import (
 	"unicode"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // codeReading builds the Reading of code that writes subnets in Azure one by one: Ansible tasks and
@@ -215,10 +216,10 @@ func rank(w codeWrite) int {
 	return n
 }
 
-// tableFix says which table to name, and how to find it.
-func tableFix(where, setting string, p Place) string {
-	return fmt.Sprintf("in %s: %s, with the table that the subnet has: %s", where, setting,
-		askTable(p))
+// nameFix says what to name, and how to find it.
+func nameFix(where, setting string, at Place, p inventory.Property) string {
+	return fmt.Sprintf("in %s: %s, with the %s that the subnet has: %s", where, setting, p.Noun(),
+		ask(at, p))
 }
 
 // unknownName shows a value that is not known, as other formats show it: {subnet_name}. It can be

@@ -28,7 +28,7 @@ type Edit struct {
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding,
 	repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
-	for _, e := range r.Effects {
+	for _, e := range slices.Concat(r.Effects, r.Open) {
 		if e = known.settle(e); e.Verb == "" {
 			continue
 		}

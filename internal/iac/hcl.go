@@ -10,6 +10,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // readConfigFile reads one .tf file on its own.
@@ -38,7 +40,10 @@ func (s *Source) reading() *Reading {
 			case tfVNet:
 				r.Effects = append(r.Effects, useless(res, ignored, "subnet", "subnet")...)
 				if !ignored.whole("subnet") && !old {
-					r.Effects = append(r.Effects, inlineSubnets(res)...)
+					r.put(inlineSubnets(res, inventory.PropertyTable)...)
+				}
+				if !ignored.whole("subnet") {
+					r.put(inlineSubnets(res, inventory.PropertyGroup)...)
 				}
 			case tfSubnet:
 				if ignored.whole("route_table_id") && !ignored.all {
@@ -59,7 +64,7 @@ func (s *Source) reading() *Reading {
 				}
 			case tfAzapi, tfAzapiUpdate:
 				if !ignored.whole("body") {
-					r.Effects = append(r.Effects, azapiBlock(res)...)
+					r.put(azapiBlock(res)...)
 					r.Notes = append(r.Notes, azapiListsNone(res)...)
 				}
 			case tfCluster, tfPool:
@@ -198,23 +203,27 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}}
 }
 
-// inlineSubnets are the subnet blocks of a network without a table.
-func inlineSubnets(res *sourceResource) []Effect {
+// inlineSubnets are the subnet blocks of a network without a table, or another property.
+func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 	var out []Effect
+	attribute := inlineAttributes[p]
 	add := func(name string) {
 		what := res.place
 		what.Name, what.VNet = name, literal(res.Body, "name")
-		out = append(out, Effect{
-			Verb: MayLose, What: what, By: res.place,
-			How: "its inline subnet block names no route table, so any change of the " +
+		e := Effect{
+			Verb: MayLose, What: what, By: res.place, Property: other(p),
+			How: "its inline subnet block names no " + p.Name() + ", so any change of the " +
 				"network's blocks removes the one it has",
-			Repair: &Repair{Address: res.place.Address, Ignore: "subnet"},
-			Fix: fmt.Sprintf("in %s, the subnet block: route_table_id = <the table's id>; or "+
-				"lifecycle { ignore_changes = [subnet] }", res.place.Address),
-		})
+			Fix: fmt.Sprintf("in %s, the subnet block: %s = <the %s's id>; or "+
+				"lifecycle { ignore_changes = [subnet] }", res.place.Address, attribute, p.Noun()),
+		}
+		if e.Property == "" {
+			e.Repair = &Repair{Address: res.place.Address, Ignore: "subnet"}
+		}
+		out = append(out, e)
 	}
 	for _, b := range blocks(res.Body, "subnet") {
-		if a := b.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
+		if a := b.Body.Attributes[attribute]; a == nil || empty(a.Expr) {
 			add(literal(b.Body, "name"))
 		}
 	}
@@ -223,7 +232,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 			continue
 		}
 		for _, content := range blocks(d.Body, "content") {
-			if a := content.Body.Attributes["route_table_id"]; a == nil || empty(a.Expr) {
+			if a := content.Body.Attributes[attribute]; a == nil || empty(a.Expr) {
 				add(literal(content.Body, "name"))
 			}
 		}
@@ -232,7 +241,7 @@ func inlineSubnets(res *sourceResource) []Effect {
 		if list, diagnostics := hcl.ExprList(a.Expr); !diagnostics.HasErrors() {
 			for _, item := range list {
 				object, ok := item.(*hclsyntax.ObjectConsExpr)
-				if ok && empty(member(object, "route_table_id")) {
+				if ok && empty(member(object, attribute)) {
 					name := ""
 					if n := member(object, "name"); n != nil {
 						name = text(n)

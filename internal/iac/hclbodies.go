@@ -9,6 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // member returns a value of a literal object, nil if it has none.
@@ -35,13 +36,18 @@ func empty(expr hclsyntax.Expression) bool {
 		v.AsString() == "")
 }
 
-// noTable reports whether the properties of a subnet name no table.
-func noTable(properties *hclsyntax.ObjectConsExpr) bool {
-	table := member(properties, "routeTable")
-	if object, written := table.(*hclsyntax.ObjectConsExpr); written {
-		return empty(member(object, "id"))
+// omitted returns what the properties of a subnet do not name.
+func omitted(properties *hclsyntax.ObjectConsExpr) (out []inventory.Property) {
+	for _, p := range inventory.Properties {
+		value := member(properties, string(p))
+		if object, written := value.(*hclsyntax.ObjectConsExpr); written {
+			value = member(object, "id")
+		}
+		if empty(value) {
+			out = append(out, p)
+		}
 	}
-	return empty(table)
+	return out
 }
 
 // azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. Other bodies
@@ -58,39 +64,39 @@ func azapiBlock(res *sourceResource) []Effect {
 	if properties == nil {
 		return nil
 	}
+	var out []Effect
 	what := res.place
-	effect := func() Effect {
-		return Effect{
-			Verb: MayLose, What: what, By: res.place, How: "the body names no routeTable, and " +
-				"Azure writes it as it is",
-			Fix: fmt.Sprintf("in the body of %s: properties = { routeTable = { id = <the table's "+
-				"id> } }", res.place.Address),
+	judge := func(properties *hclsyntax.ObjectConsExpr) {
+		for _, p := range omitted(properties) {
+			out = append(out, Effect{
+				Verb: MayLose, What: what, By: res.place, Property: other(p),
+				How: "the body names no " + string(p) + ", and Azure writes it as it is",
+				Fix: fmt.Sprintf("in the body of %s: properties = { %s = { id = <the %s's id> } }",
+					res.place.Address, p, p.Noun()),
+			})
 		}
 	}
 	if subnet {
-		if !noTable(properties) {
-			return nil
-		}
 		what.Name = literal(res.Body, "name")
-		return []Effect{effect()}
+		judge(properties)
+		return out
 	}
 	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
 	if diagnostics.HasErrors() {
 		return nil
 	}
-	var out []Effect
 	for _, item := range list {
 		object, ok := item.(*hclsyntax.ObjectConsExpr)
 		if !ok {
 			continue
 		}
 		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
-		if ok && noTable(inner) {
+		if ok {
 			what.VNet, what.Name = literal(res.Body, "name"), ""
 			if n := member(object, "name"); n != nil {
 				what.Name = text(n)
 			}
-			out = append(out, effect())
+			judge(inner)
 		}
 	}
 	return out

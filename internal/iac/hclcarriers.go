@@ -8,6 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // poolSubnets are the subnets of a kubenet cluster's pools that are resources of the same module.
@@ -69,7 +70,7 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 	}
 	place := vnet.place
 	said := a.Expr.Range().SliceBytes(m.files[a.Expr.Range().Filename])
-	for _, e := range inlineSubnets(vnet) {
+	for _, e := range inlineSubnets(vnet, inventory.PropertyTable) {
 		if e.What.Name != "" && bytes.Contains(said, []byte(strconv.Quote(e.What.Name))) {
 			place = e.What
 		}

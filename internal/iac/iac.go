@@ -11,6 +11,7 @@
 package iac
 
 import (
+	"cmp"
 	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -29,6 +30,10 @@ type Reading struct {
 	// Given are the tables that tasks and manifests give to subnets, as they would be reported if
 	// the real network shows another one.
 	Given []Effect
+	// Open are losses of a NAT gateway or security group by code that does not show whether the
+	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network
+	// shows it.
+	Open []Effect
 	// Subnets are the subnets that tasks and manifests write, with or without an effect.
 	Subnets []Place
 	// After is the resulting network as far as the file shows it, nil if the file shows only
@@ -73,10 +78,10 @@ type Place struct {
 // Verb is what happens.
 type Verb string
 
-// The ways to break pod traffic. A subnet Loses its table; MayLose it if the file does not show
-// whether it has one; gets Another; Flaps if it has none for a moment and then one again; is
-// Recreated, without its machines, or deleted while the network stays. A table loses pod routes
-// (RoutesGone).
+// The ways to break traffic. A subnet Loses its table, NAT gateway or network security group;
+// MayLose it if the file does not show whether it has one; gets Another; Flaps if it has none for a
+// moment and then one again; is Recreated, without its machines, or deleted while the network
+// stays. A table loses pod routes (RoutesGone).
 const (
 	Loses      Verb = "loses"
 	MayLose    Verb = "may-lose"
@@ -102,7 +107,10 @@ type Effect struct {
 	// What is the subnet, route table or cluster that is affected; By is the code that does it, if
 	// that is something else.
 	What, By Place
-	// Before and After are names or IDs of the subnet's table, "" for none or unknown.
+	// Property is what the subnet loses, "" for its route table.
+	Property inventory.Property
+	// Before and After are names or IDs of the subnet's table, or of what it loses, "" for none or
+	// unknown.
 	Before, After string
 	// stated is the table before according to the file, if the real network shows another one.
 	stated string
@@ -125,6 +133,28 @@ type Effect struct {
 	Left string
 	Part bool
 }
+
+// put adds effects, each to its list.
+func (r *Reading) put(effects ...Effect) {
+	for _, e := range effects {
+		if e.Verb == MayLose && e.Property != "" && e.Before == "" {
+			r.Open = append(r.Open, e)
+		} else {
+			r.Effects = append(r.Effects, e)
+		}
+	}
+}
+
+// other is a property as an Effect has it: "" for the route table.
+func other(p inventory.Property) inventory.Property {
+	if p == inventory.PropertyTable {
+		return ""
+	}
+	return p
+}
+
+// property is what the subnet loses.
+func (e Effect) property() inventory.Property { return cmp.Or(e.Property, inventory.PropertyTable) }
 
 // Repair is a change of Terraform code that keeps what an effect would remove.
 type Repair struct {

@@ -68,7 +68,7 @@ func (r *Reading) Subscriptions() []arm.ID {
 			ids = append(ids, arm.ID("/subscriptions/"+s))
 		}
 	}
-	for _, e := range r.Effects {
+	for _, e := range slices.Concat(r.Effects, r.Open) {
 		add(e.What)
 	}
 	for _, c := range r.Carriers {

@@ -84,9 +84,20 @@ func (o *overlay) subnets() {
 			o.out.Unread[key] = why
 		case after == nil:
 			delete(o.out.Subnets, key)
-		case !after.RouteTable.Equal(before.RouteTable):
+		default:
 			changed := *here
-			changed.RouteTable = after.RouteTable
+			if !after.RouteTable.Equal(before.RouteTable) {
+				changed.RouteTable = after.RouteTable
+			}
+			for _, field := range []struct{ to, before, after *arm.ID }{
+				{&changed.NATGateway, &before.NATGateway, &after.NATGateway},
+				{&changed.SecurityGroup, &before.SecurityGroup, &after.SecurityGroup},
+			} {
+				if !field.after.Equal(*field.before) && *field.after != unknownID &&
+					!strings.HasPrefix(string(*field.after), "[") { // an expression
+					*field.to = *field.after
+				}
+			}
 			o.out.Subnets[key] = &changed
 		}
 	}

@@ -251,6 +251,10 @@ func (r *Reading) places(visit func(*Place)) {
 		visit(&r.Effects[i].What)
 		visit(&r.Effects[i].By)
 	}
+	for i := range r.Open {
+		visit(&r.Open[i].What)
+		visit(&r.Open[i].By)
+	}
 	for i := range r.Given {
 		visit(&r.Given[i].What)
 		visit(&r.Given[i].By)

@@ -108,6 +108,7 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	t.writes()
 	for _, s := range t.subnets {
 		t.judge(s)
+		t.others(s)
 	}
 	t.tables()
 	t.after()

@@ -36,6 +36,9 @@ func (t *armReading) tables() {
 	})
 }
 
+// unknownID stands for the ID of something that the template gives a subnet, or keeps.
+const unknownID = "{unknown}"
+
 // after makes the snapshot of the resulting network.
 func (t *armReading) after() {
 	s := inventory.NewSnapshot()
@@ -66,7 +69,14 @@ func (t *armReading) after() {
 			s.Unread[id.Key()] = inventory.Unread{ID: id,
 				Message: "the template does not show its route table"}
 		default:
-			add(final.by, string(id), plainObject(final.subnet))
+			doc := plainObject(final.subnet)
+			properties, _ := doc["properties"].(map[string]any)
+			for _, p := range inventory.Properties[1:] {
+				if is, value, _ := propertyIn(final.subnet, id, p); is != strips && value == "" {
+					properties[string(p)] = map[string]any{"id": unknownID}
+				}
+			}
+			add(final.by, string(id), doc)
 		}
 	}
 	for _, kind := range []string{arm.TypeRouteTable, arm.TypeCluster, arm.TypeGateway} {

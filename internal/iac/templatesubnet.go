@@ -7,6 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // templateSubnet is a subnet with what a deployment does to it, one write after the other.
@@ -14,6 +15,8 @@ type templateSubnet struct {
 	place  Place
 	vnet   string // ID
 	writes []subnetWrite
+	// property is what the writes' outcomes are about.
+	property inventory.Property
 	// table is the final table as far as it is known; kept says that it does not change, doubt why
 	// it is unknown.
 	table       string
@@ -150,7 +153,7 @@ func (t *armReading) subnet(vnet, name string) *templateSubnet {
 	id := vnet + "/subnets/" + name
 	s := t.byID[strings.ToLower(id)]
 	if s == nil {
-		s = &templateSubnet{place: subnetPlace(id), vnet: vnet}
+		s = &templateSubnet{place: subnetPlace(id), vnet: vnet, property: inventory.PropertyTable}
 		t.subnets = append(t.subnets, s)
 		t.byID[strings.ToLower(id)] = s
 	}
@@ -162,7 +165,7 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 	file string, line int) {
 	s := t.subnet(vnet, name)
 	w := subnetWrite{by: by, subnet: body, file: file, line: line}
-	w.outcome, w.table, w.doubt = tableIn(body, s.place.ID)
+	w.outcome, w.table, w.doubt = propertyIn(body, s.place.ID, s.property)
 	if w.outcome == strips && onlyOnce(by) {
 		w.outcome = keeps
 	}
@@ -176,13 +179,38 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 	s.writes = append(s.writes, w)
 }
 
-// tableIn reads the routeTable of a subnet's body. null, an object without an ID and an empty one
-// mean none.
-func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt string) {
+// others judges what the template does to the subnet's other properties. Where a template writes a
+// value that is not known, it gives one.
+func (t *armReading) others(s *templateSubnet) {
+	for _, p := range inventory.Properties[1:] {
+		view := &templateSubnet{place: s.place, vnet: s.vnet, property: p}
+		for _, w := range s.writes {
+			if w.subnet == nil { // deleted
+				continue
+			}
+			w.outcome, w.table, w.doubt = propertyIn(w.subnet, s.place.ID, p)
+			switch {
+			case w.outcome == strips && onlyOnce(w.by):
+				w.outcome = keeps
+			case w.outcome == doubts:
+				w.outcome = gives
+			}
+			view.writes = append(view.writes, w)
+		}
+		if len(view.writes) > 0 {
+			t.judge(view)
+		}
+	}
+}
+
+// propertyIn reads a property, such as routeTable, of a subnet's body. null, an object without an
+// ID and an empty one mean none.
+func propertyIn(body *armtemplate.Object, subnet arm.ID, p inventory.Property) (is outcome, id,
+	doubt string) {
 	value := body.Get("properties")
 	properties, _ := value.(*armtemplate.Object)
 	if properties != nil {
-		value = properties.Get("routeTable")
+		value = properties.Get(string(p))
 	}
 	o, isObject := value.(*armtemplate.Object)
 	if isObject {
@@ -191,7 +219,8 @@ func tableIn(body *armtemplate.Object, subnet arm.ID) (is outcome, table, doubt 
 	switch v := value.(type) {
 	case *armtemplate.Unknown:
 		path := strings.TrimPrefix(strings.ToLower(v.Path), "properties.")
-		if arm.ID(v.Of).Equal(subnet) && (path == "" || strings.HasPrefix(path, "routetable")) {
+		own := path == "" || strings.HasPrefix(path, strings.ToLower(string(p)))
+		if own && arm.ID(v.Of).Equal(subnet) {
 			return keeps, "", ""
 		}
 		if isObject && v.Of == "" {
@@ -240,7 +269,7 @@ func (s *templateSubnet) inOrder() (open bool) {
 	return open
 }
 
-// judge decides what happens to a subnet's table.
+// judge decides what happens to a subnet's table, or to another property.
 func (t *armReading) judge(s *templateSubnet) {
 	open := s.inOrder()
 	final := s.writes[len(s.writes)-1]
@@ -261,11 +290,14 @@ func (t *armReading) judge(s *templateSubnet) {
 		return
 	}
 	why := t.carries(s.place)
-	e := Effect{What: s.place, By: t.place(lost.by), How: t.how(*lost), Fix: t.fix(s, *lost)}
+	e := Effect{What: s.place, By: t.place(lost.by), Property: other(s.property),
+		How: t.how(*lost, s.property), Fix: t.fix(s, *lost)}
 	if lost.file != "" {
 		e.By.File, e.By.Line = lost.file, lost.line
 	}
-	certain := lost.by.Maybe == nil && lost.outcome != doubts && (why != "" || t.givenBefore(s))
+	// that a subnet carries pods shows that it has a table, and nothing else
+	certain := lost.by.Maybe == nil && lost.outcome != doubts &&
+		(why != "" && e.Property == "" || t.givenBefore(s))
 	switch ends := final.outcome == gives || final.outcome == keeps; {
 	case lost.outcome == deletes:
 		e.Verb = Recreated
@@ -284,7 +316,7 @@ func (t *armReading) judge(s *templateSubnet) {
 		e.How += ", provided that it is deployed (" + lost.by.Maybe.Why + ")"
 	}
 	s.lost, s.verb = lost, e.Verb
-	t.reading.Effects = append(t.reading.Effects, e)
+	t.reading.put(e)
 }
 
 // givenBefore reports whether the template itself gives the subnet a table, so that it has one at
@@ -298,17 +330,17 @@ func (t *armReading) givenBefore(s *templateSubnet) bool {
 	return false
 }
 
-func (t *armReading) how(w subnetWrite) string {
+func (t *armReading) how(w subnetWrite, p inventory.Property) string {
 	switch {
 	case w.outcome == deletes:
 		return "the template writes its network and does not list it there"
 	case w.outcome == doubts && w.doubt != "":
-		return "it is not known which routeTable the template writes: " + w.doubt
+		return "it is not known which " + string(p) + " the template writes: " + w.doubt
 	case w.inline():
-		return "the template lists it in its network without routeTable, and Azure writes listed " +
-			"subnets as they are"
+		return "the template lists it in its network without " + string(p) + ", and Azure writes " +
+			"listed subnets as they are"
 	}
-	return "the template writes it without routeTable, and Azure writes subnets as they are"
+	return "the template writes it without " + string(p) + ", and Azure writes subnets as they are"
 }
 
 func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
@@ -328,24 +360,25 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 			"subnets there at all, at apiVersion %s or later", s.place.Name, w.by.Address,
 			subnetsKept)
 	case table != "":
-		return fmt.Sprintf(`in the properties of %s: "routeTable": {"id": "%s"}`, s.place.Name,
-			table)
+		return fmt.Sprintf(`in the properties of %s: "%s": {"id": "%s"}`, s.place.Name,
+			s.property, table)
 	}
 	return fmt.Sprintf(
-		`in the properties of %s: "routeTable": {"id": "…"}, with the one that it has: %s`,
-		s.place.Name, askTable(s.place))
+		`in the properties of %s: "%s": {"id": "…"}, with the one that it has: %s`,
+		s.place.Name, s.property, ask(s.place, s.property))
 }
 
-// askTable is the command that shows a subnet's table.
-func askTable(p Place) string {
+// ask is the command that shows what a subnet has.
+func ask(p Place, property inventory.Property) string {
+	query := string(property) + ".id"
 	if !partly(p.ID) {
-		return finding.Command("az network vnet subnet show --ids %s --query routeTable.id",
-			p.ID).String()
+		return finding.Command("az network vnet subnet show --ids %s --query %s", p.ID,
+			query).String()
 	}
 	group := p.ID.ResourceGroup()
 	if strings.Contains(group, "{") {
 		group = "RESOURCE_GROUP"
 	}
-	return finding.Command("az network vnet subnet show -g %s --vnet-name %s -n %s --query "+
-		"routeTable.id", group, p.VNet, p.Name).String()
+	return finding.Command("az network vnet subnet show -g %s --vnet-name %s -n %s --query %s",
+		group, p.VNet, p.Name, query).String()
 }

@@ -117,11 +117,24 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 		own.addTo(pic, i == 1)
 	}
 	now, then := maps.Clone(j.tables), maps.Clone(j.tables)
-	for key, r := range j.associates {
-		then[key] = r.after().table()
+	othersNow, othersThen := maps.Clone(j.others), maps.Clone(j.others)
+	for at, r := range j.associates {
+		if id := r.after().gives(at.property); at.property == inventory.PropertyTable {
+			then[at.subnet] = id
+		} else if id != "" {
+			othersThen[at] = id
+		}
 	}
 	for _, e := range j.effects {
 		key := e.What.ID.Key()
+		if at := (slot{key, e.Property}); e.Property != "" {
+			if e.Verb == Loses {
+				delete(othersThen, at)
+			} else if e.Verb == Another && strings.HasPrefix(e.After, "/") {
+				othersThen[at] = arm.ID(e.After)
+			}
+			continue
+		}
 		switch e.Verb {
 		case Recreated:
 			delete(j.pictures[1].docs, key)
@@ -134,12 +147,12 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 		case RoutesGone, MayLoseRoutes, Destroyed, Migrates: // the documents show it
 		}
 	}
-	return j.pictures[0].snapshot(now), j.pictures[1].snapshot(then)
+	return j.pictures[0].snapshot(now, othersNow), j.pictures[1].snapshot(then, othersThen)
 }
 
-// snapshot makes a snapshot of the documents and of the subnets' tables, by the subnets' keys. A
-// table that only has a name yet is unknown.
-func (pic picture) snapshot(tables map[string]arm.ID) *inventory.Snapshot {
+// snapshot makes a snapshot of the documents and of the subnets' tables, by the subnets' keys, and
+// other properties. A table that only has a name yet is unknown.
+func (pic picture) snapshot(tables map[string]arm.ID, others map[slot]arm.ID) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	gateways := map[string][]arm.ID{}
 	for _, key := range slices.Sorted(maps.Keys(pic.docs)) {
@@ -154,6 +167,11 @@ func (pic picture) snapshot(tables map[string]arm.ID) *inventory.Snapshot {
 			continue
 		case id.Is(arm.TypeSubnet) && table != "":
 			properties["routeTable"] = object{"id": string(table)}
+		}
+		for _, p := range inventory.Properties {
+			if has := others[slot{key, p}]; has != "" {
+				properties[string(p)] = object{"id": string(has)}
+			}
 		}
 		raw, err := json.Marshal(doc)
 		if err == nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // facts are what a plan or a state shows of the present network: which subnet has which table, and
@@ -18,6 +19,8 @@ type facts struct {
 	// tables are the subnets' tables, by the subnet's key, if anything names one: an association, a
 	// subnet, an inline block, or the table itself.
 	tables map[string]arm.ID
+	// others are the subnets' other properties.
+	others map[slot]arm.ID
 	// instances are the resources by address without keys, byAddress by whole address, byID by ID.
 	instances map[string][]*standing
 	byAddress map[string]*standing
@@ -45,14 +48,21 @@ type standing struct {
 	goes    bool // it is destroyed, and no longer in the code
 }
 
+// slot is a property of a subnet, which is named by its key.
+type slot struct {
+	subnet   string
+	property inventory.Property
+}
+
 type bareBlock struct {
 	subnet  arm.ID
 	address string
 }
 
 func newFacts() facts {
-	return facts{tables: map[string]arm.ID{}, instances: map[string][]*standing{},
-		byAddress: map[string]*standing{}, byID: map[string]*standing{},
+	return facts{tables: map[string]arm.ID{}, others: map[slot]arm.ID{},
+		instances: map[string][]*standing{}, byAddress: map[string]*standing{},
+		byID:    map[string]*standing{},
 		subnets: map[string][]*standing{}, rewritten: map[string]bool{}}
 }
 
@@ -106,12 +116,12 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 		p.instances[name] = append(p.instances[name], s)
 	}
 	// whose ID is the subnet's
-	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && r.Type != tfAssociation {
+	if v.ID != "" && r.Mode != "data" && p.byID[v.ID.Key()] == nil && associations[r.Type] == "" {
 		p.byID[v.ID.Key()] = s
 	}
 	switch r.Type {
-	case tfAssociation:
-		p.has(v.SubnetID, v.table())
+	case tfAssociation, tfNATAssociation, tfGroupAssociation:
+		p.gets(v.SubnetID, associations[r.Type], v.gives(associations[r.Type]))
 	case tfSubnet:
 		p.has(v.ID, v.table())
 		if r.Mode != "data" && v.ID != "" {
@@ -120,7 +130,9 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	case tfAzapi:
 		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType),
 			strings.ToLower(arm.TypeSubnet)+"@") {
-			p.has(v.ID, body.table())
+			for _, property := range inventory.Properties {
+				p.gets(v.ID, property, body.has(property))
+			}
 			if r.Mode != "data" && v.ID != "" {
 				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 			}
@@ -132,7 +144,9 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	case tfVNet:
 		for _, b := range v.Subnet {
 			id := v.ID.Child("subnets", inline(b).name())
-			p.has(id, inline(b).table())
+			for property := range inlineAttributes {
+				p.gets(id, property, inline(b).has(property))
+			}
 			if namesTables(v.Subnet) && inline(b).table() == "" {
 				p.bare = append(p.bare, bareBlock{id, r.Address})
 			}
@@ -150,6 +164,23 @@ func (p *tfPlan) has(subnet, table arm.ID) {
 		}
 		p.tables[subnet.Key()] = table
 	}
+}
+
+// gets records that a subnet has a property, and had returns it.
+func (p *tfPlan) gets(subnet arm.ID, property inventory.Property, id arm.ID) {
+	switch {
+	case property == inventory.PropertyTable:
+		p.has(subnet, id)
+	case subnet != "" && id != "":
+		p.others[slot{subnet.Key(), property}] = id
+	}
+}
+
+func (p *tfPlan) had(subnet arm.ID, property inventory.Property) arm.ID {
+	if property == inventory.PropertyTable {
+		return p.tables[subnet.Key()]
+	}
+	return p.others[slot{subnet.Key(), property}]
 }
 
 // subnet is the place of a subnet: its own resource, or else the resource that contains it.

@@ -6,6 +6,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // judge says what the changes of a plan do to subnets and tables.
@@ -15,14 +16,14 @@ type judge struct {
 	gone map[string]bool
 	// renewed are the networks that are deleted and created again, by key.
 	renewed map[string]*tfResource
-	// associates are the subnets that another change of the plan gives a table, by key.
-	associates map[string]*tfResource
+	// associates are the properties that another change of the plan gives to subnets.
+	associates map[slot]*tfResource
 	// left are the subnets whose users are all destroyed, by key, with one of the users: the
 	// cluster, if there is one.
 	left map[string]*tfResource
 
 	effects []Effect
-	at      map[string]int // the effect on a subnet, by its key
+	at      map[slot]int // the effect on a subnet
 	notes   []Note
 }
 
@@ -33,15 +34,15 @@ func (p *tfPlan) judge() *Reading {
 	uses := p.uses()
 	j := &judge{tfPlan: p, left: abandoned(uses), gone: map[string]bool{},
 		renewed:    map[string]*tfResource{},
-		associates: map[string]*tfResource{}, at: map[string]int{}, notes: p.notes}
+		associates: map[slot]*tfResource{}, at: map[slot]int{}, notes: p.notes}
 	for _, r := range p.changes {
 		switch {
 		case r.Type == tfVNet && r.deletes():
 			j.gone[r.before().ID.Key()] = true
 		case r.Type == tfVNet && r.replaces():
 			j.renewed[r.before().ID.Key()] = r
-		case r.Type == tfAssociation && r.creates():
-			j.associates[r.after().SubnetID.Key()] = r
+		case associations[r.Type] != "" && r.creates():
+			j.associates[slot{r.after().SubnetID.Key(), associations[r.Type]}] = r
 		}
 	}
 	for _, r := range p.changes {
@@ -50,8 +51,8 @@ func (p *tfPlan) judge() *Reading {
 			j.vnet(r)
 		case tfSubnet:
 			j.subnetResource(r)
-		case tfAssociation:
-			j.association(r)
+		case tfAssociation, tfNATAssociation, tfGroupAssociation:
+			j.association(r, associations[r.Type])
 		case tfTable:
 			j.routeTable(r)
 		case tfRoute:
@@ -73,6 +74,13 @@ func (p *tfPlan) judge() *Reading {
 	if p.format == TerraformState {
 		j.outdated()
 	}
+	deleted := map[string]bool{} // with all that they have
+	for _, e := range j.effects {
+		deleted[e.What.ID.Key()] = deleted[e.What.ID.Key()] || e.Verb == Recreated
+	}
+	j.effects = slices.DeleteFunc(j.effects, func(e Effect) bool {
+		return e.Property != "" && deleted[e.What.ID.Key()]
+	})
 	for i := range j.effects {
 		e := &j.effects[i]
 		if e.Repair == nil || len(e.Repair.Set) == 0 {
@@ -85,8 +93,8 @@ func (p *tfPlan) judge() *Reading {
 			e.Fix += "; and keep its table " + table.address + ", which is destroyed as well"
 		}
 	}
-	reading := &Reading{Format: p.format, Effects: j.effects, Notes: j.notes,
-		Carriers: p.carriers(uses)}
+	reading := &Reading{Format: p.format, Notes: j.notes, Carriers: p.carriers(uses)}
+	reading.put(j.effects...)
 	if p.format == TerraformPlan {
 		reading.own = ownRoutes{byTable(j.pictures[0].routes), byTable(j.pictures[1].routes)}
 		reading.rewritten = j.rewritten
@@ -126,14 +134,17 @@ func (j *judge) outdated() {
 	}
 }
 
-// add records an effect, and keeps the worst for each subnet.
+// add records an effect, and keeps the worst for each subnet and property.
 func (j *judge) add(e Effect) {
+	if e.Property != "" {
+		e.Repair = nil // a person decides
+	}
 	if e.What.ID.Is(arm.TypeSubnet) {
 		if j.gone[e.What.ID.Parent().Key()] {
 			return
 		}
-		key := e.What.ID.Key()
-		if u := j.left[key]; u != nil {
+		key := slot{e.What.ID.Key(), e.Property}
+		if u := j.left[key.subnet]; u != nil {
 			e.Left, e.Part = u.Address, u.Type != tfCluster
 		}
 		if i, known := j.at[key]; known {
@@ -151,12 +162,14 @@ func (j *judge) note(r *tfResource, format string, args ...any) {
 	j.notes = append(j.notes, Note{Place: r.place(), Text: fmt.Sprintf(format, args...)})
 }
 
-// association judges an azurerm_subnet_route_table_association. Its delete PUTs the subnet without
-// a table, whichever table it has; its create fails if the subnet has one.
-func (j *judge) association(r *tfResource) {
+// association judges an azurerm_subnet_route_table_association, or one of another property. Its
+// delete PUTs the subnet without a table, whichever table it has; its create fails if the subnet
+// has one.
+func (j *judge) association(r *tfResource, p inventory.Property) {
 	before, after := r.before(), r.after()
+	had, now, attribute := before.gives(p), after.gives(p), given[p].attribute
 	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(),
-		Before: string(before.table())}
+		Property: other(p), Before: string(had)}
 	keep := fmt.Sprintf("keep %s, or take it out of the state only: ", r.Address)
 	if r.Address == withoutKeys(r.Address) {
 		keep += fmt.Sprintf("removed { from = %s  lifecycle { destroy = false } }", r.Address)
@@ -170,12 +183,12 @@ func (j *judge) association(r *tfResource) {
 			keyOf(r.Address) == "" {
 			e.Repair = &Repair{Address: r.Address, Add: true, Next: subnet.address,
 				Set: []Setting{
-					{"subnet_id", j.reference(before.SubnetID, r.Module)}, {"route_table_id",
-						j.reference(before.table(), r.Module)},
+					{"subnet_id", j.reference(before.SubnetID, r.Module)},
+					{attribute, j.reference(had, r.Module)},
 				}}
 		}
-		if other := j.associates[before.SubnetID.Key()]; other != nil {
-			e.Verb, e.After, e.Repair = Flaps, string(other.after().table()), nil
+		if other := j.associates[slot{before.SubnetID.Key(), p}]; other != nil {
+			e.Verb, e.After, e.Repair = Flaps, string(other.after().gives(p)), nil
 			e.How = "its association is destroyed, and created again as " + other.Address
 			e.Fix = fmt.Sprintf("moved { from = %s  to = %s }", r.Address, other.Address)
 			if e.After != "" && !arm.ID(e.Before).Equal(arm.ID(e.After)) {
@@ -184,21 +197,20 @@ func (j *judge) association(r *tfResource) {
 		}
 		j.add(e)
 	case r.replaces():
-		j.associationReplaced(r, e)
-	case r.updates() && after.table() != "" && !before.table().Equal(after.table()):
-		e.Verb, e.After, e.How = Another, string(after.table()), "its association names another "+
-			"table"
-		e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address,
-			j.reference(before.table(), r.Module))
+		j.associationReplaced(r, e, p)
+	case r.updates() && now != "" && !had.Equal(now):
+		e.Verb, e.After, e.How = Another, string(now), "its association names another "+p.Noun()
+		e.Fix = fmt.Sprintf("in %s: %s = %s", r.Address, attribute, j.reference(had, r.Module))
 		e.Repair = &Repair{Address: r.Address,
-			Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+			Set: []Setting{{attribute, j.reference(had, r.Module)}}}
 		j.add(e)
 	case r.creates() && len(r.Change.Importing) == 0:
-		if table := j.tables[after.SubnetID.Key()]; table != "" && !j.freed(after.SubnetID) {
-			j.note(r, "its creation fails, because subnet %s has the table %s already: import { "+
-				"to = %s  id = %s }", after.SubnetID.Short(), table.Short(), r.Address,
+		if has := j.had(after.SubnetID, p); has != "" && !j.freed(after.SubnetID, p) {
+			j.note(r, "its creation fails, because subnet %s has the %s %s already: import { "+
+				"to = %s  id = %s }", after.SubnetID.Short(), p.Noun(), has.Short(), r.Address,
 				quoteHCL(string(after.SubnetID)))
-			if j.names(r, table) { // imported with another table, the subnet would get that table
+			// imported with another table, the subnet would get that table
+			if p == inventory.PropertyTable && j.names(r, has) {
 				j.notes[len(j.notes)-1].Repair = &Repair{Address: r.Address,
 					Import: string(after.SubnetID)}
 			}
@@ -215,18 +227,19 @@ func (j *judge) names(r *tfResource, table arm.ID) bool {
 	return t != nil && t.becomes == "" && t.id.Equal(table)
 }
 
-// freed reports whether another change removes the subnet's table first.
-func (j *judge) freed(subnet arm.ID) bool {
+// freed reports whether another change removes what the subnet has first.
+func (j *judge) freed(subnet arm.ID, p inventory.Property) bool {
 	return slices.ContainsFunc(j.changes, func(r *tfResource) bool {
-		return r.Type == tfAssociation && (r.deletes() || r.replaces()) &&
+		return associations[r.Type] == p && (r.deletes() || r.replaces()) &&
 			r.before().SubnetID.Equal(subnet)
 	})
 }
 
 // associationReplaced judges an association that is destroyed and created: two PUTs, with no table
 // between them.
-func (j *judge) associationReplaced(r *tfResource, e Effect) {
+func (j *judge) associationReplaced(r *tfResource, e Effect, p inventory.Property) {
 	before, after := r.before(), r.after()
+	had, named := before.gives(p), given[p]
 	subnet := after.SubnetID
 	if subnet == "" {
 		s := j.refers(r, "subnet_id", tfSubnet)
@@ -245,41 +258,40 @@ func (j *judge) associationReplaced(r *tfResource, e Effect) {
 		j.add(e)
 		return
 	}
-	e.After = string(after.table())
+	e.After = string(after.gives(p))
 	why := "its association is replaced"
-	if e.After == "" && r.Change.Unknown.of("route_table_id").any() {
-		t := j.refers(r, "route_table_id", tfTable)
+	if e.After == "" && r.Change.Unknown.of(named.attribute).any() {
+		t := j.refers(r, named.attribute, named.kind)
 		if t == nil { // the reference cannot be followed, but a replaced table is the likely reason
-			if t = j.byID[before.table().Key()]; t != nil && t.becomes == "" {
+			if t = j.byID[had.Key()]; t != nil && t.becomes == "" {
 				t = nil
 			}
 		}
 		if t != nil && t.becomes != "" {
 			e.After = t.becomes
-			if t.id.Equal(before.table()) {
-				why = "its table is replaced, and its association with it"
+			if t.id.Equal(had) {
+				why = "its " + p.Noun() + " is replaced, and its association with it"
 			}
 		} else if t != nil {
 			e.After = string(t.id)
 		}
 	}
 	e.Verb, e.How = Another, why+": for a moment there is none, and then another"
-	e.Fix = fmt.Sprintf("in %s: route_table_id = %s", r.Address,
-		j.reference(before.table(), r.Module))
+	e.Fix = fmt.Sprintf("in %s: %s = %s", r.Address, named.attribute, j.reference(had, r.Module))
 	e.Repair = &Repair{Address: r.Address,
-		Set: []Setting{{"route_table_id", j.reference(before.table(), r.Module)}}}
+		Set: []Setting{{named.attribute, j.reference(had, r.Module)}}}
 	switch {
 	case e.After == "":
 		e.Verb, e.How = Flaps, why+": for a moment there is none, and then one that is known "+
 			"only after apply"
-	case arm.ID(e.After).Equal(before.table()):
+	case arm.ID(e.After).Equal(had):
 		e.Verb, e.How = Flaps, why+": for a moment there is none"
 		e.Fix, e.Repair = "keep what forces the replacement unchanged, or apply it while pods "+
 			"may lose packets", nil
 	case why != "its association is replaced":
 		e.Repair = nil
-		e.Fix = fmt.Sprintf("keep the name, group and location of the table %s as they are",
-			before.table().Short())
+		e.Fix = fmt.Sprintf("keep the name, group and location of the %s %s as they are", p.Noun(),
+			had.Short())
 	}
 	j.add(e)
 }

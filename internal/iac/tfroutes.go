@@ -19,8 +19,8 @@ func (j *judge) routeTable(r *tfResource) {
 	switch {
 	case r.deletes(), r.replaces():
 		for _, subnet := range before.Subnets {
-			if s := j.byID[subnet.Key()]; !j.freed(subnet) && !j.gone[subnet.Parent().Key()] &&
-				(s == nil || !s.goes && s.becomes == "") {
+			if s := j.byID[subnet.Key()]; !j.freed(subnet, inventory.PropertyTable) &&
+				!j.gone[subnet.Parent().Key()] && (s == nil || !s.goes && s.becomes == "") {
 				j.note(r, "its deletion fails while subnet %s uses it "+
 					"(InUseRouteTableCannotBeDeleted)", subnet.Short())
 			}

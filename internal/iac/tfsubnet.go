@@ -6,10 +6,13 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // unseen says why the effect is uncertain.
-const unseen = "the plan does not show whether the subnet has a table in Azure"
+func unseen(p inventory.Property) string {
+	return "the plan does not show whether the subnet has a " + p.Noun() + " in Azure"
+}
 
 // vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes all inline blocks
 // when one of them changes, and a block without a table removes it; other changes leave the blocks
@@ -31,30 +34,44 @@ func (j *judge) vnet(r *tfResource) {
 		j.unknownBlocks(r)
 		return
 	}
-	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) ||
-		!namesTables(before.Subnet) && !namesTables(after.Subnet) {
+	if !r.Change.Unknown.of("subnet").any() && !rewrites(before.Subnet, after.Subnet) {
 		return
 	}
+	j.inlineBlocks(r, inventory.PropertyGroup)
+	if !namesTables(before.Subnet) && !namesTables(after.Subnet) {
+		return
+	}
+	j.inlineBlocks(r, inventory.PropertyTable)
 	for _, b := range before.Subnet {
 		old := inline(b)
 		id := before.ID.Child("subnets", old.name())
-		now, i := block(after.Subnet, old.name())
-		if now == nil {
-			if j.nameUnknown(r) {
-				j.add(Effect{
-					Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
-						j.tables[id.Key()]),
-					How: "no inline block has its name, and that of one is known only after apply",
-					Fix: "apply what the name depends on first, and plan again",
-				})
-			} else {
-				j.recreated(id, old.table(), r, "its inline block is gone")
-			}
+		if now, _ := block(after.Subnet, old.name()); now != nil {
 			continue
 		}
-		j.inlineBlock(r, id, now, r.Change.Unknown.of("subnet").at(i).of("route_table_id").all)
+		if j.nameUnknown(r) {
+			j.add(Effect{
+				Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
+					j.tables[id.Key()]),
+				How: "no inline block has its name, and that of one is known only after apply",
+				Fix: "apply what the name depends on first, and plan again",
+			})
+		} else {
+			j.recreated(id, old.table(), r, "its inline block is gone")
+		}
 	}
 	j.forgotten(r)
+}
+
+// inlineBlocks judges what the blocks that are written do to a property of their subnets. Every
+// version of the provider writes the security group; a table is written only if they can name one.
+func (j *judge) inlineBlocks(r *tfResource, p inventory.Property) {
+	for _, b := range r.before().Subnet {
+		name := inline(b).name()
+		if now, i := block(r.after().Subnet, name); now != nil {
+			j.inlineBlock(r, p, r.before().ID.Child("subnets", name), now,
+				r.Change.Unknown.of("subnet").at(i).of(inlineAttributes[p]).all)
+		}
+	}
 }
 
 // namesTables reports whether the blocks have the attribute for a table, as they do from azurerm
@@ -80,40 +97,41 @@ func (j *judge) nameUnknown(r *tfResource) bool {
 }
 
 // inlineBlock judges a block that is written.
-func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) {
-	had, after := j.tables[id.Key()], now.table()
-	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Before: string(had),
-		After: string(after)}
+func (j *judge) inlineBlock(r *tfResource, p inventory.Property, id arm.ID, now inline,
+	unknown bool) {
+	had, after, attribute := j.had(id, p), now.has(p), inlineAttributes[p]
+	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
+		Before: string(had), After: string(after)}
 	e.What.Address = r.Address
-	e.Fix = fmt.Sprintf("in %s, subnet %s: route_table_id = %s", r.Address, quoteHCL(id.Name()),
+	e.Fix = fmt.Sprintf("in %s, subnet %s: %s = %s", r.Address, quoteHCL(id.Name()), attribute,
 		j.reference(had, r.Module))
 	e.Repair = &Repair{Address: r.Address, Subnet: id.Name(),
-		Set: []Setting{{"route_table_id", j.reference(had, r.Module)}}}
+		Set: []Setting{{attribute, j.reference(had, r.Module)}}}
 	switch {
 	case unknown:
-		t := j.refers(r, "subnet", tfTable)
+		t := j.refers(r, "subnet", given[p].kind)
 		if had == "" || t != nil && t.id.Equal(had) && t.becomes == "" {
 			return
 		}
-		e.Verb, e.How = Another, "its inline block names a table that is known only after apply"
+		e.Verb, e.How = Another, "its inline block names a "+p.Noun()+" that is known only "+
+			"after apply"
 		if t != nil && t.becomes != "" {
-			e.After, e.How = t.becomes, "its inline block names a new table"
+			e.After, e.How = t.becomes, "its inline block names a new "+p.Noun()
 		}
 	case after == "" && had != "":
-		e.Verb, e.How = Loses, "the inline subnet block names no route table, and the network's "+
-			"blocks are written"
-		if other := j.associates[id.Key()]; other != nil {
-			e.Verb, e.After = Flaps, string(other.after().table())
+		e.Verb, e.How = Loses, "the inline subnet block names no "+p.Name()+", and the "+
+			"network's blocks are written"
+		if other := j.associates[slot{id.Key(), p}]; other != nil {
+			e.Verb, e.After = Flaps, string(other.after().gives(p))
 		}
 	case after == "" && !j.refreshed:
 		e.Verb = MayLose
-		e.How = "the inline subnet block names no route table, and the network's blocks are " +
-			"written; " + unseen
-		e.Fix = finding.Command("az network vnet subnet show --ids %s --query routeTable.id",
-			id).String()
+		e.How = "the inline subnet block names no " + p.Name() + ", and the network's blocks are " +
+			"written; " + unseen(p)
+		e.Fix = ask(Place{ID: id}, p)
 		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
-		e.Verb, e.How = Another, "the inline subnet block names another table"
+		e.Verb, e.How = Another, "the inline subnet block names another "+p.Noun()
 	default:
 		return
 	}
@@ -125,13 +143,15 @@ func (j *judge) inlineBlock(r *tfResource, id arm.ID, now inline, unknown bool) 
 func (j *judge) unknownBlocks(r *tfResource) {
 	for _, b := range r.before().Subnet {
 		id := r.before().ID.Child("subnets", inline(b).name())
-		j.add(Effect{
-			Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
-				j.tables[id.Key()]),
-			How: "the network's inline blocks are known only after apply, and Azure writes all " +
-				"of them",
-			Fix: "apply what the blocks depend on first, and plan again",
-		})
+		for _, p := range []inventory.Property{inventory.PropertyTable, inventory.PropertyGroup} {
+			j.add(Effect{
+				Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
+				Before: string(j.had(id, p)),
+				How: "the network's inline blocks are known only after apply, and Azure writes " +
+					"all of them",
+				Fix: "apply what the blocks depend on first, and plan again",
+			})
+		}
 	}
 }
 

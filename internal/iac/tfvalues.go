@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The kinds of Terraform resources that matter.
@@ -23,12 +24,18 @@ const (
 	tfAzapiUpdate = "azapi_update_resource"
 	tfAzapiAction = "azapi_resource_action"
 	tfDeployment  = "azurerm_resource_group_template_deployment"
+
+	tfNAT              = "azurerm_nat_gateway"
+	tfGroup            = "azurerm_network_security_group"
+	tfNATAssociation   = "azurerm_subnet_nat_gateway_association"
+	tfGroupAssociation = "azurerm_subnet_network_security_group_association"
 )
 
 var kinds = map[string]bool{
 	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true,
 	tfCluster: true, tfPool: true, tfGateway: true,
 	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
+	tfNAT: true, tfGroup: true, tfNATAssociation: true, tfGroupAssociation: true,
 }
 
 // tfValues are the attributes that matter, of all these kinds. Sources: the schemas of the azurerm
@@ -46,6 +53,9 @@ type tfValues struct {
 	SubnetID  arm.ID          `json:"subnet_id"`
 	Table     *string         `json:"route_table_id"`
 	WOVersion json.RawMessage `json:"route_table_id_wo_version"`
+	// Of associations with something else.
+	NATGateway    arm.ID `json:"nat_gateway_id"`
+	SecurityGroup arm.ID `json:"network_security_group_id"`
 
 	// Of a route table: the routes, and the subnets that have it.
 	Route   []tfRouteValues `json:"route"`
@@ -127,6 +137,23 @@ func (v *tfValues) table() arm.ID {
 	return arm.ID(*v.Table)
 }
 
+// associations are the kinds that give a subnet a property.
+var associations = map[string]inventory.Property{tfAssociation: inventory.PropertyTable,
+	tfNATAssociation: inventory.PropertyNAT, tfGroupAssociation: inventory.PropertyGroup}
+
+// given are the kinds of resources that they give, and the attributes that name these.
+var given = map[inventory.Property]struct{ kind, attribute string }{
+	inventory.PropertyTable: {tfTable, "route_table_id"},
+	inventory.PropertyNAT:   {tfNAT, "nat_gateway_id"},
+	inventory.PropertyGroup: {tfGroup, "network_security_group_id"},
+}
+
+// gives is what an association gives.
+func (v *tfValues) gives(p inventory.Property) arm.ID {
+	return map[inventory.Property]arm.ID{inventory.PropertyTable: v.table(),
+		inventory.PropertyNAT: v.NATGateway, inventory.PropertyGroup: v.SecurityGroup}[p]
+}
+
 // inline is a subnet block of a virtual network.
 type inline map[string]any
 
@@ -137,6 +164,13 @@ func (b inline) text(field string) string {
 
 func (b inline) name() string  { return b.text("name") }
 func (b inline) table() arm.ID { return arm.ID(b.text("route_table_id")) }
+
+// inlineAttributes name the properties that a block writes. Another property stays as it is: the
+// provider reads the subnet first.
+var inlineAttributes = map[inventory.Property]string{
+	inventory.PropertyTable: "route_table_id", inventory.PropertyGroup: "security_group"}
+
+func (b inline) has(p inventory.Property) arm.ID { return arm.ID(b.text(inlineAttributes[p])) }
 
 // block finds the inline block of a subnet by its name.
 func block(blocks []map[string]any, name string) (inline, int) {

@@ -20,8 +20,23 @@ type Known struct {
 	// Tables are route tables that hold pod routes, with the reason: a subnet with one of them
 	// counts as a carrier.
 	Tables map[string]string
+	// Guarded are the NAT gateways and security groups that subnets must have by a config.
+	Guarded []Guarded
 	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
+}
+
+// Guarded is a subnet with a property that it must have.
+type Guarded struct {
+	Carrier
+	Property inventory.Property
+}
+
+// guards reports whether a subnet must have by a config what it may lose.
+func (k Known) guards(e Effect) bool {
+	return slices.ContainsFunc(k.Guarded, func(g Guarded) bool {
+		return g.Property == e.Property && g.same(e.What)
+	})
 }
 
 // Findings says what is wrong. On a subnet that is known to carry pods, a loss is an error and a
@@ -29,7 +44,7 @@ type Known struct {
 func (r *Reading) Findings(known Known) []finding.Finding {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	var out []finding.Finding
-	for _, e := range r.Effects {
+	for _, e := range slices.Concat(r.Effects, r.Open) {
 		if e = known.settle(e); e.Verb == "" {
 			continue
 		}
@@ -61,21 +76,35 @@ func (n Note) finding() finding.Finding {
 
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
 // happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
-// routes.
+// routes. A possible loss of a NAT gateway or security group has to be confirmed: by the code, a
+// config, or the real network.
 func (k Known) settle(e Effect) Effect {
+	if e.Verb == MayLose && k.guards(e) {
+		e.Verb = Loses
+	}
+	e = k.real(e)
+	if e.Verb == MayLose && e.Property != "" && e.Before == "" {
+		e.Verb = ""
+	}
+	return e
+}
+
+// real adds what the real network shows.
+func (k Known) real(e Effect) Effect {
 	if k.Live == nil {
 		return e
 	}
 	if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
+		has := subnet.Has(e.property())
 		e.What.ID = subnet.ID
 		switch {
-		case e.Verb == MayLose && subnet.RouteTable == "":
+		case e.Verb == MayLose && has == "":
 			e.Verb = ""
 		case e.Verb == MayLose:
 			e.Verb = Loses
 		}
-		if e.Verb != "" && subnet.RouteTable != "" {
-			e.stated, e.Before = e.Before, string(subnet.RouteTable)
+		if e.Verb != "" && has != "" {
+			e.stated, e.Before = e.Before, string(has)
 		}
 	}
 	table := k.Live.Table(e.What.ID)
@@ -196,7 +225,8 @@ func (k Known) finding(e Effect) []finding.Finding {
 	}
 	code, message := finding.IaCStrips, ""
 	subnet, before, after := e.What.subnetName(), shortName(e.Before), shortName(e.After)
-	table := "its route table"
+	name := e.property().Name()
+	table := "its " + name
 	if before != "" {
 		table += " " + before
 	}
@@ -208,7 +238,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 			e.How)
 	case Another:
 		code, message = finding.IaCAnotherTable, fmt.Sprintf("subnet %s gets %s in place of %s: %s",
-			subnet, cmp.Or(after, "another route table"), table, e.How)
+			subnet, cmp.Or(after, "another "+name), table, e.How)
 	case Flaps:
 		code, message = finding.IaCFlaps, fmt.Sprintf("subnet %s is without %s for a moment: %s",
 			subnet, table, e.How)
@@ -290,6 +320,9 @@ func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 		if name := e.What.subnetName(); f.Resource == "" && name != by.Address {
 			f = f.About(by.Address + " " + name)
 		}
+	}
+	if e.Property != "" {
+		f = f.About(strings.TrimSpace(f.Subject + " " + string(e.Property)))
 	}
 	if why != "" {
 		f = f.With(why)

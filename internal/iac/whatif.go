@@ -43,9 +43,9 @@ func whatIfChanges(v any) ([]any, bool) {
 type whatIf struct {
 	reading *Reading
 	changes []*whatIfChange
-	// before are the present tables of subnets, "" for none; given are the subnets that the
-	// deployment writes with a table as separate resources.
-	before, given map[string]string
+	// before are the present properties of subnets, "" for none; given are those with which the
+	// deployment writes subnets as separate resources.
+	before, given map[slot]string
 	gone          map[string]bool // networks that are deleted
 	cidrs         []netip.Prefix
 }
@@ -71,8 +71,8 @@ func ReadWhatIf(file File) (*Reading, error) {
 	if !is {
 		return nil, fmt.Errorf("it is not a what-if result: expected a list of changes")
 	}
-	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[string]string{},
-		given: map[string]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
+	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[slot]string{},
+		given: map[slot]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
 	root, _ := doc.(*armtemplate.Object)
 	w.troubles(root)
 	for _, item := range list {
@@ -86,7 +86,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 		case c.is(arm.TypeSubnet, "Modify"):
 			w.subnet(c.id, c, c.after, "the subnet's change")
 		case c.is(arm.TypeSubnet, "Delete") && !w.gone[c.id.Parent().Key()]:
-			w.effect(Recreated, c.id, c, "", "the deployment deletes it")
+			w.effect(Recreated, "", c.id, c, "", "the deployment deletes it")
 		case c.is(arm.TypeCluster, "Delete"):
 			w.reading.Effects = append(w.reading.Effects, Effect{
 				Verb: Destroyed, What: Place{ID: c.id, Name: c.id.Name()}, How: "is destroyed: " +
@@ -187,14 +187,14 @@ func (w *whatIf) collect() {
 		switch {
 		case c.id.Is(arm.TypeVNet):
 			for name, s := range subnetsIn(c.before) {
-				w.before[c.id.Child("subnets", name).Key()] = tableOf(s)
+				record(w.before, c.id.Child("subnets", name), s)
 			}
 		case c.id.Is(arm.TypeSubnet):
 			if c.before != nil {
-				w.before[c.id.Key()] = tableOf(c.before)
+				record(w.before, c.id, c.before)
 			}
 			if c.after != nil && !strings.EqualFold(c.kind, "Delete") {
-				w.given[c.id.Key()] = tableOf(c.after)
+				record(w.given, c.id, c.after)
 			}
 		}
 	}
@@ -231,6 +231,13 @@ func (w *whatIf) collect() {
 						" is in it and must reach pods"})
 			}
 		}
+	}
+}
+
+// record takes down what a subnet's document has.
+func record(in map[slot]string, id arm.ID, o *armtemplate.Object) {
+	for _, p := range inventory.Properties {
+		in[slot{id.Key(), p}] = propertyOf(o, p)
 	}
 }
 
@@ -276,40 +283,44 @@ func (w *whatIf) vnet(c *whatIfChange) {
 		case now != nil:
 			w.subnet(id, c, now, "what is written of its network")
 		case value == nil:
-			w.effect(Recreated, id, c, "", "its network is written at api-version "+version+
+			w.effect(Recreated, "", id, c, "", "its network is written at api-version "+version+
 				" without subnets, which deletes them: use "+subnetsKept+" or later")
 		default:
-			w.effect(Recreated, id, c, "", "the deployment writes its network without it")
+			w.effect(Recreated, "", id, c, "", "the deployment writes its network without it")
 		}
 	}
 }
 
 // subnet judges a subnet that the deployment writes, separately or in its network.
 func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, what string) {
-	had, after := w.before[id.Key()], tableOf(now)
-	later, own := w.given[id.Key()]
-	switch {
-	case had == "" || arm.ID(had).Equal(arm.ID(after)):
-	case after == unresolved:
-		w.effect(MayLose, id, c, "", what+" names a routeTable by an expression that what-if "+
-			"could not resolve")
-	case after == "" && c.id.Is(arm.TypeVNet) && own && later != "":
-		w.effect(Flaps, id, c, later, "its network lists it without routeTable, and another "+
-			"resource writes the subnet with one")
-	case after == "":
-		w.effect(Loses, id, c, "", what+" no longer has a routeTable")
-	default:
-		w.effect(Another, id, c, after, what+" names another routeTable")
+	for _, p := range inventory.Properties {
+		at, after, word := slot{id.Key(), p}, propertyOf(now, p), string(p)
+		had, later := w.before[at], w.given[at]
+		switch {
+		case had == "" || arm.ID(had).Equal(arm.ID(after)):
+		case after == unresolved:
+			w.effect(MayLose, p, id, c, "", what+" names a "+word+" by an expression that what-if "+
+				"could not resolve")
+		case after == "" && c.id.Is(arm.TypeVNet) && later != "":
+			w.effect(Flaps, p, id, c, later, "its network lists it without "+word+", and another "+
+				"resource writes the subnet with one")
+		case after == "":
+			w.effect(Loses, p, id, c, "", what+" no longer has a "+word)
+		default:
+			w.effect(Another, p, id, c, after, what+" names another "+word)
+		}
 	}
 }
 
-func (w *whatIf) effect(verb Verb, id arm.ID, c *whatIfChange, after, how string) {
-	had := w.before[id.Key()]
+// effect adds what happens to a property of a subnet, or to the subnet itself.
+func (w *whatIf) effect(verb Verb, p inventory.Property, id arm.ID, c *whatIfChange, after,
+	how string) {
 	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()},
-		Before: had, After: after, How: how}
-	if had != "" && verb != Recreated {
-		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: "routeTable": {"id": %q}`,
-			id.Name(), had)
+		Property: other(p), After: after, How: how}
+	e.Before = w.before[slot{id.Key(), e.property()}]
+	if e.Before != "" && verb != Recreated {
+		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: %q: {"id": %q}`, id.Name(),
+			string(p), e.Before)
 	}
 	w.reading.Effects = append(w.reading.Effects, e)
 }

@@ -29,7 +29,7 @@ func (w *whatIf) after() {
 func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	add := func(id arm.ID, o *armtemplate.Object) {
-		if id.Is(arm.TypeSubnet) && tableOf(o) == unresolved {
+		if id.Is(arm.TypeSubnet) && propertyOf(o, inventory.PropertyTable) == unresolved {
 			delete(s.Subnets, id.Key())
 			s.Unread[id.Key()] = inventory.Unread{ID: id,
 				Message: "its route table depends on the deployment itself"}
@@ -101,12 +101,12 @@ func subnetsIn(o *armtemplate.Object) map[string]*armtemplate.Object {
 	return out
 }
 
-// tableOf returns the table in a subnet's document, "" for none, and unresolved for an expression
-// that what-if could not resolve.
-func tableOf(o *armtemplate.Object) string {
-	value := o.Object("properties").Get("routeTable")
-	if table, is := value.(*armtemplate.Object); is {
-		value = table.Get("id")
+// propertyOf returns a property in a subnet's document, "" for none, and unresolved for an
+// expression that what-if could not resolve.
+func propertyOf(o *armtemplate.Object, p inventory.Property) string {
+	value := o.Object("properties").Get(string(p))
+	if link, is := value.(*armtemplate.Object); is {
+		value = link.Get("id")
 	}
 	text, _ := value.(string)
 	if strings.HasPrefix(text, "[") {

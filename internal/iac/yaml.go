@@ -130,6 +130,7 @@ func (c *yamlCode) reading(known []Carrier) *Reading {
 		out.Carriers = append(out.Carriers, p.Carriers...)
 		out.Subnets = append(out.Subnets, p.Subnets...)
 		out.Given = append(out.Given, p.Given...)
+		out.Open = append(out.Open, p.Open...)
 	}
 	return out
 }

@@ -51,7 +51,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	if v.cluster == nil {
 		return false
 	}
-	if v.cluster.Migrating && p.hasLeft(v) {
+	if HasLeft(p.s, v.config, p.taken) {
 		v.cluster = v.cluster.Left()
 	}
 	if !Routed(v.config, v.cluster) {

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -23,28 +24,29 @@ import (
 // So a keeper that starts in the middle sees the same as one that has seen the start. With source
 // Nodes the routes come from the nodes, moved or not, before, during and after the migration.
 
-// hasLeft reports whether nothing shows any more that a cluster which may be migrating still has
+// HasLeft reports whether nothing shows any more that a cluster which may be migrating still has
 // routes in a table of its own.
-func (p *Planner) hasLeft(v *clusterState) bool {
-	if fromNodes(v.config) {
-		return false // the operation ends it
+func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
+	cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
+	if cluster == nil || !cluster.Migrating || fromNodes(c) { // there the operation ends it
+		return false
 	}
-	d := Discover(p.s, v.config, p.taken)
-	switch table := p.s.Table(d.Table); {
+	d := Discover(s, c, taken)
+	switch table := s.Table(d.Table); {
 	case !d.Want.Empty():
 		return false
 	case table != nil:
-		return !LeadsToNodes(p.s, v.config, table)
+		return !LeadsToNodes(s, c, table)
 	case d.Table != "":
-		return p.s.Unread[d.Table.Key()].Absent
+		return s.Unread[d.Table.Key()].Absent
 	}
-	for _, id := range v.subnets {
-		if p.s.Subnet(id) == nil && !p.s.Unread[id.Key()].Absent {
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		if s.Subnet(id) == nil && !s.Unread[id.Key()].Absent {
 			return false
 		}
 	}
-	for _, table := range p.s.Tables {
-		if !p.taken.from(v.cluster.ID, table.ID) && LeadsToNodes(p.s, v.config, table) {
+	for _, table := range s.Tables {
+		if !taken.from(cluster.ID, table.ID) && LeadsToNodes(s, c, table) {
 			return false
 		}
 	}

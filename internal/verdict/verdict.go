@@ -165,6 +165,11 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 	}
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
+		if cluster := s.Cluster(arm.ID(configs[i].Spec.ClusterID)); plan.HasLeft(s, &configs[i],
+			taken) { // as the plan sees it: its table has no routes any more, and needs none
+			s = s.Fork()
+			s.Clusters[cluster.ID.Key()] = cluster.Left()
+		}
 		e := &seen[i]
 		e.Picture = picture.Of(s, &configs[i], all, taken)
 		t, cluster := whole, s.Cluster(e.Picture.ID)

@@ -101,6 +101,13 @@ func (w *world) guard(outbound, properties string) {
 		RouteTableID: string(target), NATGatewayID: natGateway, NetworkSecurityGroupID: nsg}}
 }
 
+// leaving lets the cluster leave kubenet, as its document says from the start of the operation.
+func (w *world) leaving() {
+	w.s.Clusters[cluster.Key()] = w.s.Cluster(cluster).Left()
+	w.s.Clusters[cluster.Key()].Updating = true
+	w.s.Clusters[cluster.Key()] = w.s.Cluster(cluster).Leaving(nil)
+}
+
 // bypassed says that the egress of the node subnet goes another way than by the firewall.
 func bypassed(by string) string { return "egress of subnet nodes: bypasses 10.1.9.4 by " + by }
 
@@ -203,6 +210,14 @@ func TestLadder(t *testing.T) {
 			w.subnet(jump, "10.1.1.0/24", target)
 		}, state: Broken, sentence: "table; packets from subnet jump to 172.20.0.0/16: dropped, " +
 			"it must go by 10.1.9.4"},
+		"it leaves kubenet, and its nodes need their routes": {change: func(w *world) {
+			w.leaving()
+		}, state: InSync, sentence: "all 4 pod routes are correct"},
+		"it has left kubenet, and its table has no routes": {change: func(w *world) {
+			w.leaving()
+			w.table(own, []arm.ID{nodes, jump}, egress)
+			w.table(target, []arm.ID{hub})
+		}, state: InSync, sentence: "no pod routes"},
 		"an overlay has all that is guarded": {change: func(w *world) {
 			w.guard("userDefinedRouting", hasTable+hasNAT+hasGroup)
 		}, state: InSync, sentence: "no pod routes; 1 guarded subnet in sync"},
