@@ -29,9 +29,11 @@ func (a *app) newInit() *cobra.Command {
 		Use:   "init [--subscription ID] [--cluster NAME] [--out routes.yaml]",
 		Short: "Write a config for the clusters of a subscription, or for one cluster",
 		Long: `Reads a subscription, or one cluster and the network around it, and writes a
-commented config. The config names every kubenet cluster with its route table.
-Its targets are the route tables of Application Gateway subnets, and all other
-route tables that already hold pod routes of the cluster.
+commented config. The config names every cluster with what its subnets have now:
+route tables, NAT gateways and network security groups. A kubenet cluster is
+there with its route table. Its targets are the route tables of Application
+Gateway subnets, and all other route tables that already hold pod routes of the
+cluster.
 
 The config says Observe everywhere: sync and run show and record what they would
 do, and change nothing. Use "routekeeper promote" as the next step.
