@@ -84,7 +84,17 @@ func (r Result) complete() Result {
 // Summary says in one line what happened.
 func (r Result) Summary() string {
 	counts := map[plan.OutcomeState]map[plan.Verb]int{}
+	type subnet struct {
+		state plan.OutcomeState
+		id    string
+	}
+	seen := map[subnet]bool{} // one subnet can get several things
 	for _, c := range r.Changes {
+		at := subnet{c.State, c.Resource.Key()}
+		if c.Verb == plan.Associate && seen[at] {
+			continue
+		}
+		seen[at] = true
 		if counts[c.State] == nil {
 			counts[c.State] = map[plan.Verb]int{}
 		}

@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // functions are available in the templates.
@@ -52,7 +53,11 @@ var functions = template.FuncMap{
 		}
 		return "target"
 	},
-	"verb":  verb,
+	"verb": verb,
+	"associated": func(v *plan.Value) arm.ID {
+		_, id := v.Associated()
+		return id
+	},
 	"would": would,
 	"first": func(changes []plan.Outcome) []plan.Outcome {
 		return changes[:min(len(changes), firstChanges)]
@@ -81,6 +86,22 @@ var functions = template.FuncMap{
 // stateNames are the names of the states in the list.
 var stateNames = map[string]string{Bad: "broken", Noted: "at risk", Unseen: "not read",
 	Busy: "repair under way", Good: "in sync"}
+
+// Word is the name of the cluster's state.
+func (c Cluster) Word() string {
+	if c.State == Noted && c.Verdict.State == verdict.Bypassed {
+		return string(verdict.Bypassed)
+	}
+	return stateNames[c.State]
+}
+
+// Word is the name of the worst cluster's state.
+func (o Overview) Word() string {
+	if first := worstFirst(o.Clusters); len(first) > 0 && first[0].State == o.State {
+		return first[0].Word()
+	}
+	return stateNames[o.State]
+}
 
 // firstChanges limits the lists of changes that are not made: such a list can stay for days.
 const firstChanges = 10

@@ -171,11 +171,15 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int,
 		}
 		in := of[s.ID.Key()]
 		h := headHeight(s) + in.height()
-		d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet nodes " + s.State, string(s.ID)})
+		d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet nodes " + worstOf(s), string(s.ID)})
 		d.text(x+margin, y+24, w-2*margin, s.ID.Name(), "name")
 		d.text(x+margin, y+41, w-2*margin, joined("node subnet", s.Prefixes), "dim")
 		if text := associated(s); text != "" {
 			d.text(x+margin, y+57, w-2*margin, text, "state "+s.State)
+		}
+		for i, p := range s.Properties {
+			d.text(x+margin, y+headHeight(s)-9-16*(len(s.Properties)-1-i), w-2*margin,
+				hasProperty(p), "state "+p.State)
 		}
 		subnet(s, y+22)
 		rowY := y + headHeight(s)
@@ -264,10 +268,11 @@ func (p pool) height() int {
 
 // headHeight is the height of what stands above the nodes in a node subnet.
 func headHeight(s picture.Subnet) int {
-	if associated(s) == "" {
-		return 50
+	lines := len(s.Properties)
+	if associated(s) != "" {
+		lines++
 	}
-	return 66
+	return 50 + 16*lines
 }
 
 // height is the height of the nodes in a node subnet.

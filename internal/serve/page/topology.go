@@ -192,7 +192,7 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 // subnet draws a subnet without nodes, and returns its height.
 func (d *drawing) subnet(s picture.Subnet, x, y, w int) int {
 	lines, h := subnetLines(s), subnetHeight(s)
-	d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet " + s.State, string(s.ID)})
+	d.Boxes = append(d.Boxes, box{x, y, w, h, "subnet " + worstOf(s), string(s.ID)})
 	for i, l := range lines {
 		d.text(x+margin, y+24+17*i, w-2*margin, l.Text, l.Class)
 	}
@@ -237,15 +237,27 @@ func associated(s picture.Subnet) string {
 	return ""
 }
 
+// worstOf is the worst state of what a subnet must have.
+func worstOf(s picture.Subnet) string {
+	for _, state := range []string{picture.Lost, picture.Other} {
+		if slices.ContainsFunc(s.Required(), func(p picture.Property) bool {
+			return p.State == state
+		}) {
+			return state
+		}
+	}
+	return s.State
+}
+
 // hasProperty says which NAT gateway or group a subnet has, and which it should have.
 func hasProperty(p picture.Property) string {
 	switch p.State {
 	case picture.Lost:
-		return "lost " + p.Wanted.Name()
+		return "lost " + p.Property.Name() + " " + p.Wanted.Name()
 	case picture.Other:
-		return "has " + p.Value.Name() + ", not " + p.Wanted.Name()
+		return "has " + p.Property.Name() + " " + p.Value.Name() + ", not " + p.Wanted.Name()
 	case picture.Right:
-		return "has " + p.Value.Name()
+		return "has " + p.Property.Name() + " " + p.Value.Name()
 	}
 	return ""
 }
