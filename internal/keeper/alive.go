@@ -27,8 +27,10 @@ const (
 // gone or being deleted, which starts with removing the table from the subnets; or the cluster has
 // left kubenet since its document was read, and the table was its own. If AKS does not answer in
 // time, IP configurations of the cluster's nodes in a node subnet prove that the cluster exists.
-func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change plan.Change,
-	subnet *inventory.Subnet) *finding.Finding {
+//
+// Last are the route tables of the check's clusters, as remembered when it began to write.
+func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last []arm.ID,
+	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name := change.Cluster
 	property, value := change.New.Associated()
 	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
@@ -78,7 +80,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, change
 	case cluster != nil && cluster.Deleting:
 		return left("cluster %s is being deleted: the %s of %s is not put back",
 			id.Short(), property.Name(), subnet.ID.Short())
-	case cluster != nil && c.hasLeft(&c.configs[i], cluster, change) &&
+	case cluster != nil && hasLeft(&c.configs[i], cluster, last[i], change) &&
 		ofNodes(seen, id, subnet.ID):
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
@@ -132,7 +134,7 @@ func blocksPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoute
 
 // hasLeft reports whether a cluster has left kubenet, and a change puts back what AKS then takes
 // off its subnets: its own route table.
-func (c *check) hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Cluster,
+func hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last arm.ID,
 	change plan.Change) bool {
 	property, value := change.New.Associated()
 	if property != inventory.PropertyTable || plan.Routed(config, cluster) {
@@ -141,7 +143,6 @@ func (c *check) hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Clust
 	guarded := slices.ContainsFunc(config.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
 		return change.Resource.Equal(arm.ID(g.SubnetID)) && value.Equal(arm.ID(g.RouteTableID))
 	})
-	last := c.mem.clusters[cluster.ID.Key()].LastTable
 	return !guarded || plan.Released(config, cluster, last, value)
 }
 

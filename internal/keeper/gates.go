@@ -132,10 +132,11 @@ func stopped(c *check, gates []gate, changes []plan.Change) func(plan.Change) (b
 
 // resource is a resource to write, with the gates of its write.
 func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
+	last := c.lastTables() // now: the worker goes on during the write
 	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
 		Refuse: func(ctx context.Context, change plan.Change,
 			subnet *inventory.Subnet) *finding.Finding {
-			return c.notGuarded(ctx, seen, change, subnet)
+			return c.notGuarded(ctx, seen, last, change, subnet)
 		},
 		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
 			p = c.provenGone(ctx, seen, p, table)

@@ -72,7 +72,7 @@ func TestPastedRepairs(t *testing.T) {
 		if found := leftLost(c, []plan.Change{change}, none); len(found) != 1 {
 			t.Errorf("left: %+v", found)
 		}
-		f := c.notGuarded(t.Context(), inventory.NewSnapshot(), change,
+		f := c.notGuarded(t.Context(), inventory.NewSnapshot(), []arm.ID{""}, change,
 			&inventory.Subnet{Document: arm.Document{ID: subnet}})
 		if f == nil || f.Code != finding.AssociationLost {
 			t.Errorf("not proven: %+v", f)
