@@ -64,8 +64,6 @@ func record(t *testing.T, name string, args ...string) *cast {
 	return c
 }
 
-var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
-
 // text is what a person reads.
 func (c *cast) text() string {
 	var b strings.Builder

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -14,6 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/report"
 )
+
+var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
 // TestHostileLog: whatever a message, an attribute or an error is, a line of the log is one line
 // without hidden characters, as text and as JSON, from which a program reads the value whole.
