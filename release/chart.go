@@ -96,7 +96,8 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 		if by := order(a.kind) - order(b.kind); by != 0 {
 			return by
 		}
-		return strings.Compare(a.kind+a.name, b.kind+b.name)
+		// The same name can be in several namespaces.
+		return strings.Compare(a.kind+a.name+a.text, b.kind+b.name+b.text)
 	})
 	var out strings.Builder
 	for _, d := range all {
