@@ -93,6 +93,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 	case err == nil && s.Unread[id.Key()].Absent:
 		return left("cluster %s does not exist: the %s of %s is not put back", id.Short(),
 			property.Name(), subnet.ID.Short())
+	case hasNodes(seen, id, subnet) && property == inventory.PropertyGroup:
+		return blocksPackets(seen, s, &c.configs[i], change, subnet)
 	case hasNodes(seen, id, subnet):
 		return nil
 	}

@@ -91,6 +91,16 @@ func (w *world) stripNetwork(g guarded) {
 	})
 }
 
+// denyPods adds a rule to the security group that drops what pods send.
+func (w *world) denyPods(g guarded) {
+	w.edit(g.group, func(p object) {
+		p["securityRules"] = []any{object{"name": "no-pods", "properties": object{
+			"direction": "Inbound", "access": "Deny", "protocol": "*", "priority": 100,
+			"sourceAddressPrefix": "10.188.0.0/16", "sourcePortRange": "*",
+			"destinationAddressPrefix": "*", "destinationPortRange": "*"}}}
+	})
+}
+
 // properties are what the network's subnets have, without what Azure fills in.
 func (w *world) properties(g guarded) string {
 	text := ""
@@ -184,17 +194,17 @@ func TestGuardGroupBlocks(t *testing.T) {
 		why    string
 	}{
 		"a rule denies pods": {func(w *world, g guarded) {
-			w.edit(g.group, func(p object) {
-				p["securityRules"] = []any{object{"name": "no-pods", "properties": object{
-					"direction": "Inbound", "access": "Deny", "protocol": "*", "priority": 100,
-					"sourceAddressPrefix": "10.188.0.0/16", "sourcePortRange": "*",
-					"destinationAddressPrefix": "*", "destinationPortRange": "*"}}}
-			})
+			w.denyPods(g)
 		}, "its rules would drop packets between the cluster's nodes and pods"},
 		"it cannot be read": {func(w *world, g guarded) {
 			w.inject(emulator.Fault{Method: "GET", Path: "networkSecurityGroups", Count: -1,
 				Status: 403, Code: "AuthorizationFailed"})
 		}, "its rules could not be read: AuthorizationFailed"},
+		"AKS is silent, and a rule denies pods": {func(w *world, g guarded) {
+			w.inject(emulator.Fault{Method: "GET", Path: "managedClusters", Hold: "before",
+				Count: -1})
+			w.denyPods(g)
+		}, "its rules would drop packets between the cluster's nodes and pods"},
 		"it does not exist": {func(w *world, g guarded) { w.remove(g.group) }, "it does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -214,8 +214,8 @@ func leftLost(c *check, changes []plan.Change,
 		}
 		found = append(found, finding.New(finding.AssociationLost, change.Cluster,
 			string(change.Resource), "%s; the next check repairs it",
-			plan.Harm([]plan.Change{change})).About(change.Key().Route).WithFix("routekeeper sync --cluster %s%s", change.Cluster,
-			finding.Config()))
+			plan.Harm([]plan.Change{change})).About(change.Key().Route).
+			WithFix("routekeeper sync --cluster %s%s", change.Cluster, finding.Config()))
 	}
 	return found
 }
@@ -295,14 +295,16 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 			continue
 		}
 		told[key] = true
-		code, what := finding.WriteFailed, "is out of sync"
+		code, what, subject := finding.WriteFailed, "is out of sync", ""
 		if change.Verb == plan.Associate {
 			property, _ := change.New.Associated()
 			code, what = finding.AssociationLost, "has lost its "+property.Name()
+			subject = change.Key().Route
 		}
 		found = append(found, finding.New(code, change.Cluster, string(change.Resource),
 			"%s %s; its repair began at %s, and Azure has not finished it",
 			change.Resource.Short(), what, since.UTC().Format("15:04:05 UTC")).
+			About(subject).
 			WithFix("az monitor activity-log list --resource-id %s --offset 1h -o table",
 				change.Resource))
 	}
