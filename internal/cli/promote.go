@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -235,6 +236,11 @@ func (o promoteOptions) asItIs(c v1alpha1.ClusterRoutes) (says []string) {
 	if len(o.targets) == 0 {
 		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name,
 			c.Spec.Guard.Mode))
+		if c.Spec.Guard.Mode == v1alpha1.GuardEnforce &&
+			c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && plan.GuardsGroups(c.Spec.Guard) {
+			says = append(says, "guard.securityGroups is Observe by default (write "+
+				"securityGroups: Enforce under guard to promote it)")
+		}
 	}
 	if !o.guardOnly {
 		for _, t := range c.Spec.Targets {

@@ -56,7 +56,16 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	}
 	if !Routed(v.config, v.cluster) {
 		if len(v.config.Spec.Targets) == 0 && len(v.config.Spec.Guard.Subnets) > 0 {
-			return false // it has no pod routes, and the config wants none: its subnets are guarded
+			// It has no pod routes, and the config wants none. Its subnets are guarded, and read for
+			// their free addresses.
+			for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
+				v.cluster.PodSubnets())) {
+				if p.unread(subnet) && !guards(v.config, subnet) { // guardSubnet reports these
+					p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "subnet %s",
+						next{})
+				}
+			}
+			return false
 		}
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+

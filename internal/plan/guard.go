@@ -67,6 +67,13 @@ func (p *Planner) makeRequests() {
 	slices.SortStableFunc(p.requests, request.about)
 }
 
+// guards reports whether a config names a subnet in spec.guard.subnets.
+func guards(c *v1alpha1.ClusterRoutes, subnet arm.ID) bool {
+	return slices.ContainsFunc(c.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
+		return subnet.Equal(arm.ID(g.SubnetID))
+	})
+}
+
 // GuardedValue is what a guarded subnet must have, or "".
 func GuardedValue(g v1alpha1.GuardedSubnet, property inventory.Property) arm.ID {
 	return arm.ID(map[inventory.Property]string{inventory.PropertyTable: g.RouteTableID,

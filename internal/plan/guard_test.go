@@ -147,6 +147,19 @@ func TestGuardProperties(t *testing.T) {
 	}
 }
 
+// TestGuardUnread: a subnet that could not be read is reported once, guarded or not.
+func TestGuardUnread(t *testing.T) {
+	pods := vnet + "/subnets/pods"
+	w := guarded(t)
+	w.s.Clusters[clusterA.Key()].PluginMode, w.s.Clusters[clusterA.Key()].Pools[0].PodSubnet = "",
+		pods
+	for _, id := range []arm.ID{nodesA, pods} {
+		delete(w.s.Subnets, id.Key())
+		w.s.Unread[id.Key()] = inventory.Unread{ID: id, Status: 403, Code: "AuthorizationFailed"}
+	}
+	w.expect("", "read-failed\nread-failed")
+}
+
 // TestGuardManagedNetwork: what AKS made is only watched.
 func TestGuardManagedNetwork(t *testing.T) {
 	w := guarded(t)

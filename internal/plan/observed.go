@@ -39,7 +39,7 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 // observes reports whether a config says Observe anywhere.
 func observes(c v1alpha1.ClusterRoutes) bool {
 	return c.Spec.Guard.Mode == v1alpha1.GuardObserve ||
-		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && guardsGroups(c.Spec.Guard) ||
+		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && GuardsGroups(c.Spec.Guard) ||
 		slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
 			return t.Policy == v1alpha1.PolicyObserve
 		})

@@ -84,12 +84,13 @@ func (p *Proposal) Guarded() (out []GuardedText) {
 }
 
 // GuardsGroups reports whether a network security group is guarded.
-func (p *Proposal) GuardsGroups() bool { return guardsGroups(p.Config.Spec.Guard) }
+func (p *Proposal) GuardsGroups() bool { return GuardsGroups(p.Config.Spec.Guard) }
 
 // ReadsNodes reports whether the pod routes come from the nodes.
 func (p *Proposal) ReadsNodes() bool { return fromNodes(&p.Config) }
 
-func guardsGroups(g v1alpha1.Guard) bool {
+// GuardsGroups reports whether a guard names a network security group for any subnet.
+func GuardsGroups(g v1alpha1.Guard) bool {
 	return slices.ContainsFunc(g.Subnets, func(s v1alpha1.GuardedSubnet) bool {
 		return s.NetworkSecurityGroupID != ""
 	})
