@@ -220,19 +220,30 @@ func subnetLines(s picture.Subnet) []words {
 
 // associated says which table a subnet has, and which it should have.
 func associated(s picture.Subnet) string {
-	switch s.State {
-	case picture.Lost:
-		return "lost " + s.Wanted.Name()
-	case picture.Other:
-		return "has " + s.Table.Name() + ", not " + s.Wanted.Name()
-	case picture.Right:
-		return "has " + s.Table.Name()
-	}
+	text := has("", picture.Property{Value: s.Table, Wanted: s.Wanted, State: s.State})
 	switch {
+	case text != "":
+		return text
 	case s.Unread != "":
 		return "not read: " + s.Unread
 	case s.Table != "":
 		return "has " + s.Table.Name()
+	}
+	return ""
+}
+
+// hasProperty is associated for a NAT gateway or a group.
+func hasProperty(p picture.Property) string { return has(p.Property.Name()+" ", p) }
+
+// has says which one of a kind a subnet has, and which it should have; "" if that is unknown.
+func has(kind string, p picture.Property) string {
+	switch p.State {
+	case picture.Lost:
+		return "lost " + kind + p.Wanted.Name()
+	case picture.Other:
+		return "has " + kind + p.Value.Name() + ", not " + p.Wanted.Name()
+	case picture.Right:
+		return "has " + kind + p.Value.Name()
 	}
 	return ""
 }
@@ -247,19 +258,6 @@ func worstOf(s picture.Subnet) string {
 		}
 	}
 	return s.State
-}
-
-// hasProperty says which NAT gateway or group a subnet has, and which it should have.
-func hasProperty(p picture.Property) string {
-	switch p.State {
-	case picture.Lost:
-		return "lost " + p.Property.Name() + " " + p.Wanted.Name()
-	case picture.Other:
-		return "has " + p.Property.Name() + " " + p.Value.Name() + ", not " + p.Wanted.Name()
-	case picture.Right:
-		return "has " + p.Property.Name() + " " + p.Value.Name()
-	}
-	return ""
 }
 
 func tablesHeight(c Cluster) int { return len(c.Cluster.Tables)*(tableHeight+gap) - gap }
