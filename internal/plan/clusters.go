@@ -56,15 +56,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	}
 	if !Routed(v.config, v.cluster) {
 		if len(v.config.Spec.Targets) == 0 && len(v.config.Spec.Guard.Subnets) > 0 {
-			// It has no pod routes, and the config wants none. Its subnets are guarded, and read for
-			// their free addresses.
-			for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
-				v.cluster.PodSubnets())) {
-				if p.unread(subnet) && !guards(v.config, subnet) { // guardSubnet reports these
-					p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "subnet %s",
-						next{})
-				}
-			}
+			p.checkSubnetsRead(v)
 			return false
 		}
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
@@ -118,6 +110,17 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		}
 	}
 	return true
+}
+
+// checkSubnetsRead reports the subnets of a cluster that were not read. The cluster has no pod
+// routes, and its config wants none: its subnets are guarded, and read for their free addresses.
+func (p *Planner) checkSubnetsRead(v *clusterState) {
+	for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
+		v.cluster.PodSubnets())) {
+		if p.unread(subnet) && !guards(v.config, subnet) { // guardSubnet reports these
+			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "subnet %s", next{})
+		}
+	}
 }
 
 // leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its
