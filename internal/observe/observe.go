@@ -52,8 +52,9 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, and all that the configs name,
-// as the cluster's, as targets or for guarded subnets.
+// Tables lists the tables that were not tried yet: the given ones, all that the configs name, as the
+// cluster's, as targets or for guarded subnets, and those that the subnets have. Without the last
+// ones, it is not known what becomes of packets from these subnets.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
@@ -67,9 +68,24 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 			if g.RouteTableID != "" {
 				ids = append(ids, arm.ID(g.RouteTableID))
 			}
+			ids = append(ids, tableOn(s, arm.ID(g.SubnetID))...)
+		}
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil && plan.Routed(&c,
+			cluster) {
+			for _, subnet := range s.NodeSubnetIDs(cluster) {
+				ids = append(ids, tableOn(s, subnet)...)
+			}
 		}
 	}
 	return Untried(s, ids)
+}
+
+// tableOn returns the table that a subnet has, if it was read and has one.
+func tableOn(s *inventory.Snapshot, id arm.ID) []arm.ID {
+	if subnet := s.Subnet(id); subnet != nil && subnet.RouteTable != "" {
+		return []arm.ID{subnet.RouteTable}
+	}
+	return nil
 }
 
 // Subnets lists the subnets that were not tried yet: those of the clusters' nodes and pods, and the

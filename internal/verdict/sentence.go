@@ -53,6 +53,7 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		add(AllCorrect(routes.All))
 	}
 	add(j.lost(v))
+	add(j.doubt(v))
 	for _, e := range j.egress {
 		add(e.String())
 	}
@@ -97,6 +98,20 @@ func (j *judgement) lost(v Verdict) string {
 		nodes = "node"
 	}
 	return fmt.Sprintf("packets from %s to pods on %d %s are dropped", list(names), cut, nodes)
+}
+
+// doubt says why it is not known whether packets arrive, if nothing else makes the state unknown.
+func (j *judgement) doubt(v Verdict) string {
+	if v.State != Unknown || j.packets.Unknown == 0 || Unread(j.Picture) != "" {
+		return ""
+	}
+	for _, b := range j.packets.Broken {
+		if b.Verdict == trace.Unknown {
+			return fmt.Sprintf("whether %s of packets arrive is not known: %s",
+				count(j.packets.Unknown, "way"), b.Why)
+		}
+	}
+	return ""
 }
 
 // list writes names as a part of a sentence: a, b and c.
