@@ -21,6 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // playedNodes is a Kubernetes API whose nodes a test plays.
@@ -347,4 +348,30 @@ func loopback(b *testing.B, w *world) *http.Transport {
 		server.Close()
 	})
 	return transport
+}
+
+// TestNodesBehindTable: the node subnet of an overlay cluster has a table that the config does not
+// name, as after a migration off kubenet. It decides about answers from pods, so it is read, and
+// the state does not become unknown when its memory is all that is left.
+func TestNodesBehindTable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, cluster, _, config := overlayWorld(t, slow)
+		left := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable, "left")
+		w.putTable(left, "firewall 0.0.0.0/0 10.98.0.4")
+		nodes := arm.ResourceID(emulator.DefaultSubscription, cluster.ResourceGroup(), arm.TypeVNet,
+			"over-vnet").Child("subnets", "nodes")
+		w.edit(nodes, func(p object) { p["routeTable"] = object{"id": string(left)} })
+		time.Sleep(5 * time.Minute)
+		api := &playedNodes{nodes: []inventory.Node{made(1 << 8)}}
+		api.nodes[0].PodCIDRs = []netip.Prefix{cidrOf(0)}
+		k := w.runWith(Options{Nodes: api}, 10*time.Second, config)
+		rounds := k.since(5 * time.Minute)
+		for _, r := range rounds[1:] {
+			for _, v := range r.Verdicts {
+				if v.State != verdict.InSync {
+					t.Fatalf("%s: %s", v.State, v.Sentence)
+				}
+			}
+		}
+	})
 }
