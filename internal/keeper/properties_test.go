@@ -93,11 +93,20 @@ func (w *world) stripNetwork(g guarded) {
 
 // denyPods adds a rule to the security group that drops what pods send.
 func (w *world) denyPods(g guarded) {
+	w.deny(g, "Inbound", "*", "10.188.0.0/16", "*")
+}
+
+// deny gives the group a rule, and one before it that allows the first node's pods everything.
+func (w *world) deny(g guarded, direction, protocol, source, port string) {
 	w.edit(g.group, func(p object) {
-		p["securityRules"] = []any{object{"name": "no-pods", "properties": object{
-			"direction": "Inbound", "access": "Deny", "protocol": "*", "priority": 100,
-			"sourceAddressPrefix": "10.188.0.0/16", "sourcePortRange": "*",
-			"destinationAddressPrefix": "*", "destinationPortRange": "*"}}}
+		rule := func(name, access, protocol string, priority int, source, port string) object {
+			return object{"name": name, "properties": object{"direction": direction,
+				"access": access, "protocol": protocol, "priority": priority,
+				"sourceAddressPrefix": source, "sourcePortRange": "*",
+				"destinationAddressPrefix": "*", "destinationPortRange": port}}
+		}
+		p["securityRules"] = []any{rule("some", "Allow", "*", 100, "10.188.0.0/24", "*"),
+			rule("deny", "Deny", protocol, 110, source, port)}
 	})
 }
 
@@ -186,6 +195,24 @@ func TestGuardGroupObserved(t *testing.T) {
 	})
 }
 
+// TestGuardGroupPasses: rules against others do not stop the repair.
+func TestGuardGroupPasses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		g := w.addGuarded("overlay")
+		g.config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+		w.deny(g, "Inbound", "*", "192.0.2.0/24", "22")
+		k := w.keep(g.config)
+		w.reconcile(k)
+		before := w.properties(g)
+		w.stripNetwork(g)
+		w.reconcile(k)
+		if after := w.properties(g); after != before {
+			t.Errorf("before\n%s\nafter\n%s", before, after)
+		}
+	})
+}
+
 // TestGuardGroupBlocks: a security group is not put back if its rules would drop packets between
 // nodes and pods, or if its rules are unknown. Everything else that the subnet lost is.
 func TestGuardGroupBlocks(t *testing.T) {
@@ -195,6 +222,15 @@ func TestGuardGroupBlocks(t *testing.T) {
 	}{
 		"a rule denies pods": {func(w *world, g guarded) {
 			w.denyPods(g)
+		}, "its rules would drop packets between the cluster's nodes and pods"},
+		"a rule denies a port": {func(w *world, g guarded) {
+			w.deny(g, "Inbound", "Tcp", "*", "10250")
+		}, "its rules would drop packets between the cluster's nodes and pods"},
+		"a rule denies the pods of one node": {func(w *world, g guarded) {
+			w.deny(g, "Inbound", "Udp", "10.188.3.0/24", "*")
+		}, "its rules would drop packets between the cluster's nodes and pods"},
+		"a rule denies what leaves": {func(w *world, g guarded) {
+			w.deny(g, "Outbound", "*", "*", "1024-65535")
 		}, "its rules would drop packets between the cluster's nodes and pods"},
 		"it cannot be read": {func(w *world, g guarded) {
 			w.inject(emulator.Fault{Method: "GET", Path: "networkSecurityGroups", Count: -1,
