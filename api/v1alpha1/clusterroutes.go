@@ -40,6 +40,7 @@ type Spec struct {
 	PodCIDRs []string `json:"podCIDRs,omitempty"`
 	Guard    Guard    `json:"guard,omitzero"`
 	Targets  []Target `json:"targets,omitempty"`
+	Egress   Egress   `json:"egress,omitzero"`
 	// OnRemoval says what happens to the cluster's routes in the targets once the cluster is gone
 	// from Azure, or a person removes this document from the config of a running keeper.
 	OnRemoval OnRemoval `json:"onRemoval,omitempty"`
@@ -141,6 +142,25 @@ const (
 	PolicyObserve    Policy = "Observe"
 )
 
+// Egress is the routes by which the cluster's packets leave its network, such as 0.0.0.0/0 to a
+// firewall, in a table that no cloud provider writes. It is zero if the config declares none.
+type Egress struct {
+	RouteTableID string `json:"routeTableID"`
+	// Mode is Enforce or Observe.
+	Mode GuardMode `json:"mode,omitempty"`
+	// FirewallID is the Azure Firewall to which the routes lead. Empty: another appliance.
+	FirewallID string        `json:"firewallID,omitempty"`
+	Routes     []EgressRoute `json:"routes"`
+}
+
+// EgressRoute is a route to the address of an appliance.
+type EgressRoute struct {
+	// Name is what a route is called that the table lacks. Empty: egress-PREFIX.
+	Name             string `json:"name,omitempty"`
+	AddressPrefix    string `json:"addressPrefix"`
+	NextHopIPAddress string `json:"nextHopIPAddress"`
+}
+
 // SetDefaults sets fields that the config leaves out.
 func (c *ClusterRoutes) SetDefaults() {
 	s := &c.Spec
@@ -149,6 +169,9 @@ func (c *ClusterRoutes) SetDefaults() {
 	fill(&s.Guard.Mode, GuardEnforce)
 	fill(&s.Guard.OnOtherTable, OtherTableReport)
 	fill(&s.Guard.SecurityGroups, GuardObserve)
+	if s.Egress.RouteTableID != "" {
+		fill(&s.Egress.Mode, GuardObserve)
+	}
 	for i := range s.Targets {
 		fill(&s.Targets[i].Policy, PolicySync)
 		fill(&s.Targets[i].MaxRoutes, 400)

@@ -198,6 +198,14 @@ func constrain(spec object) {
 			}
 		}
 	}
+	egress := field(spec, "egress")
+	field(egress, "routeTableID")["maxLength"] = longestID
+	field(egress, "firewallID")["maxLength"] = longestID
+	routes := field(egress, "routes")
+	routes["maxItems"] = 16
+	for name, longest := range map[string]int{"addressPrefix": 43, "nextHopIPAddress": 39} {
+		routes["items"].(object)["properties"].(object)[name].(object)["maxLength"] = longest
+	}
 	field(spec, "guard", "subnets")["items"].(object)["x-kubernetes-validations"] = rules(object{
 		"rule": "has(self.routeTableID) || has(self.natGatewayID) || " +
 			"has(self.networkSecurityGroupID)",

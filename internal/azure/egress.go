@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/netip"
 	"slices"
 
@@ -23,16 +24,19 @@ func ReadEgress(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	if len(hops) == 0 {
 		return nil
 	}
+	named := maps.Clone(s.Firewalls)
 	for _, scope := range append(r.hubs(hops), s.Listed...) {
 		if err := r.list(ctx, scope+"/providers/"+arm.TypeFirewall, networkVersion); err != nil {
 			return err
 		}
 	}
 	var groups []arm.ID
-	for key, f := range r.e.Firewalls {
+	for key, f := range s.Firewalls {
 		used := slices.ContainsFunc(f.Addresses, func(a netip.Addr) bool { return hops[a] })
 		if !used {
-			delete(r.e.Firewalls, key)
+			if named[key] == nil {
+				delete(s.Firewalls, key)
+			}
 			continue
 		}
 		if err := r.policies(ctx, f); err != nil {

@@ -56,7 +56,7 @@ func TestReadEgress(t *testing.T) {
 			`"ruleCollections":[{"priority":1,"action":{"type":"Allow"},"rules":[{"name":"r",`+
 			`"ruleType":"NetworkRule","destinationIpGroups":[%q]}]}]}}`, hub+"/ipGroups/to")
 
-		read := func(hop string) *inventory.Egress {
+		read := func(hop string) *inventory.Snapshot {
 			s := inventory.NewSnapshot()
 			s.Listed = []arm.ID{spoke.Group()}
 			for _, raw := range []string{
@@ -73,14 +73,14 @@ func TestReadEgress(t *testing.T) {
 			if err := azure.ReadEgress(t.Context(), c, s); err != nil {
 				t.Fatal(err)
 			}
-			return s.Egress
+			return s
 		}
 		got := read(`"VirtualAppliance","nextHopIpAddress":"10.50.0.4"`)
 		f := got.Firewalls[(hub + "/azureFirewalls/hub").Key()]
 		if f == nil || len(got.Firewalls) != 1 {
-			t.Fatalf("%v, unread %v", got.Firewalls, got.Unread)
+			t.Fatalf("%v, unread %v", got.Firewalls, got.Egress.Unread)
 		}
-		rules, unread := got.RulesOf(f)
+		rules, unread := got.Egress.RulesOf(f)
 		if unread != "" || len(rules) != 1 || rules[0].Depth != 1 ||
 			len(rules[0].Destinations) != 1 {
 			t.Errorf("%q, %+v", unread, rules)

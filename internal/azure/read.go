@@ -82,17 +82,19 @@ const (
 	subnetDocuments
 	tableDocuments
 	groupDocuments
+	firewallDocuments
 )
 
-var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments}
+var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments,
+	firewallDocuments}
 
 func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups}[k]
+	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls}[k]
 }
 
 func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
-		s.SecurityGroups[id.Key()] != nil}[k]
+		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil}[k]
 }
 
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
@@ -109,6 +111,8 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 			s.Tables[doc.ID.Key()] = doc
 		case *inventory.SecurityGroup:
 			s.SecurityGroups[doc.ID.Key()] = doc
+		case *inventory.Firewall:
+			s.Firewalls[doc.ID.Key()] = doc
 		default:
 			s.Unread[id.Key()] = *miss
 		}
@@ -123,6 +127,8 @@ func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) e
 		return c.readSubnets(ctx, ids, out)
 	case groupDocuments:
 		return c.readSecurityGroups(ctx, ids, out)
+	case firewallDocuments:
+		return c.readFirewalls(ctx, ids, out)
 	default:
 		return c.readTables(ctx, ids, out)
 	}
@@ -173,6 +179,13 @@ func (c *Client) readSecurityGroups(ctx context.Context, ids []arm.ID, out sink)
 	return c.read(ctx, arm.TypeSecurityGroup, networkVersion, asWanted(ids),
 		func(_ wanted, id arm.ID, body []byte, fault *Error) {
 			give(out, id, body, fault, inventory.DecodeSecurityGroup)
+		})
+}
+
+func (c *Client) readFirewalls(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeFirewall, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeFirewall)
 		})
 }
 

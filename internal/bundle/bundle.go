@@ -155,15 +155,14 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 // were read.
 func documents(s *inventory.Snapshot) []arm.Document {
 	all := slices.Concat(of(s.Clusters), of(s.VNets), of(s.Tables), of(s.SecurityGroups),
-		of(s.Gateways), of(s.Interfaces), of(s.Locks))
+		of(s.Gateways), of(s.Interfaces), of(s.Locks), of(s.Firewalls))
 	for _, d := range s.Subnets {
 		if s.VNets[d.ID.Parent().Key()] == nil {
 			all = append(all, d.Document)
 		}
 	}
 	if e := s.Egress; e != nil {
-		all = slices.Concat(all, of(e.Firewalls), of(e.Policies), of(e.Groups), of(e.IPGroups),
-			of(e.Extensions))
+		all = slices.Concat(all, of(e.Policies), of(e.Groups), of(e.IPGroups), of(e.Extensions))
 	}
 	slices.SortFunc(all, func(a, b arm.Document) int {
 		return strings.Compare(a.ID.Key(), b.ID.Key())

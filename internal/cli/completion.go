@@ -168,9 +168,7 @@ func (a *app) targets(cmd *cobra.Command) (ids []arm.ID) {
 		return nil
 	}
 	for _, c := range configs {
-		for _, t := range c.Spec.Targets {
-			ids = append(ids, arm.ID(t.RouteTableID))
-		}
+		ids = append(ids, tablesOf(c)...)
 	}
 	return ids
 }

@@ -258,6 +258,7 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 			c.Spec.RouteTableID),
 		Guarded:   c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
 		FromNodes: c.Spec.Source == v1alpha1.SourceNodes,
+		Firewall:  arm.ID(c.Spec.Egress.FirewallID),
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {
@@ -274,6 +275,9 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 		if t.Policy != v1alpha1.PolicyObserve {
 			k.Targets = append(k.Targets, arm.ID(t.RouteTableID))
 		}
+	}
+	if c.Spec.Egress.Mode == v1alpha1.GuardEnforce {
+		k.Targets = append(k.Targets, arm.ID(c.Spec.Egress.RouteTableID))
 	}
 	return k
 }

@@ -311,6 +311,10 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 				known.Tables[arm.ID(t.RouteTableID).Key()] = "its table is a target of " +
 					c.Metadata.Name
 			}
+			if id := c.Spec.Egress.RouteTableID; id != "" {
+				known.Tables[arm.ID(id).Key()] = "its table has the egress routes of " +
+					c.Metadata.Name
+			}
 			if c.Spec.RouteTableID != "" {
 				known.Tables[arm.ID(c.Spec.RouteTableID).Key()] = "its table is the one of " +
 					c.Metadata.Name

@@ -133,7 +133,13 @@ func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	if err != nil {
 		return err
 	}
-	return read(ctx, inventory.Wanted{Tables: observe.Untried(s, sources)})
+	want := inventory.Wanted{Tables: observe.Untried(s, sources)}
+	for _, c := range configs {
+		if id := arm.ID(c.Spec.Egress.FirewallID); id != "" {
+			want.Firewalls = append(want.Firewalls, id)
+		}
+	}
+	return read(ctx, want)
 }
 
 // reading returns a function that reads into a snapshot, without a deadline.

@@ -17,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -38,9 +39,10 @@ func (a *app) newPromote() *cobra.Command {
 		Long: `Switches the config of clusters from observing to enforcing. It checks Azure
 once, shows what a keeper would change now with the new config, counts its
 writes, and asks once for all clusters. Then it edits the config files in place:
-where they say Observe, guard.mode becomes Enforce and the targets' policy
-becomes Sync. Everything else in the files stays, byte for byte. It stops at the
-first file that it cannot write, and says which files are written.
+where they say Observe, guard.mode and egress.mode become Enforce and the
+targets' policy becomes Sync. Everything else in the files stays, byte for byte.
+It stops at the first file that it cannot write, and says which files are
+written.
 
 promote changes nothing in Azure. A keeper that runs with the file reads it
 without a restart, and makes the changes. routekeeper sync makes them once.
@@ -69,9 +71,10 @@ there is something to promote, or you answered no.`,
 	configFlag(cmd, &o.paths)
 	o.choice.flags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not the targets")
-	f.StringArrayVar(&o.targets, "target", nil, "promote this target only (`NAME` of its table, "+
-		"repeatable)")
+	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not targets and egress")
+	f.StringArrayVar(&o.targets, "target", nil,
+		"promote this target or egress only (`NAME` of its table, "+
+			"repeatable)")
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show the changes and write nothing")
 	completeFlag(cmd, "target", a.complete(a.targetNames, 1))
@@ -206,15 +209,16 @@ func (a *app) readPromotion(o promoteOptions) (*promotion, error) {
 // parts returns the parts of the config that the flags name.
 func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	var names []string
-	for _, t := range c.Spec.Targets {
-		names = append(names, arm.ID(t.RouteTableID).Name())
+	tables := tablesOf(c)
+	for _, id := range tables {
+		names = append(names, id.Name())
 	}
 	named := func(id arm.ID, name string) bool {
 		return strings.EqualFold(id.Name(), name) || id.Equal(arm.ID(name))
 	}
 	for _, name := range o.targets {
-		is := func(t v1alpha1.Target) bool { return named(arm.ID(t.RouteTableID), name) }
-		if !slices.ContainsFunc(c.Spec.Targets, is) {
+		is := func(id arm.ID) bool { return named(id, name) }
+		if !slices.ContainsFunc(tables, is) {
 			return config.Parts{}, fmt.Errorf("--target: %s is not a target of %s%s",
 				finding.Show(name), c.Metadata.Name, instead(name, names))
 		}
@@ -229,6 +233,18 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 		return config.Parts{Target: meant}, nil
 	}
 	return config.Parts{Guard: true, Target: func(arm.ID) bool { return true }}, nil
+}
+
+// tablesOf are the tables that --target can name: the targets, and the table of the
+// egress.
+func tablesOf(c v1alpha1.ClusterRoutes) (ids []arm.ID) {
+	for _, t := range c.Spec.Targets {
+		ids = append(ids, arm.ID(t.RouteTableID))
+	}
+	if id := c.Spec.Egress.RouteTableID; id != "" && !plan.WatchesOwn(c) {
+		ids = append(ids, arm.ID(id))
+	}
+	return inventory.SortIDs(ids)
 }
 
 // asItIs describes a config that has nothing to promote.
@@ -246,6 +262,14 @@ func (o promoteOptions) asItIs(c v1alpha1.ClusterRoutes) (says []string) {
 		for _, t := range c.Spec.Targets {
 			table := arm.ID(t.RouteTableID).Name()
 			says = append(says, fmt.Sprintf("the policy of %s is %s", table, t.Policy))
+		}
+		switch e := c.Spec.Egress; {
+		case e.Mode == "", plan.WatchesOwn(c):
+		case e.Mode == v1alpha1.GuardObserve:
+			says = append(says, "egress.mode is Observe by default (write mode: Enforce under "+
+				"egress to promote it)")
+		default:
+			says = append(says, "egress.mode is "+string(e.Mode))
 		}
 	}
 	return says

@@ -72,6 +72,7 @@ func (d *routes) check() error {
 		d.checkPodCIDRs,
 		d.checkGuard,
 		d.checkOwnTargets,
+		d.checkEgress,
 	}
 	for _, check := range checks {
 		if err := check(); err != nil {
@@ -336,6 +337,9 @@ func (d *routes) checkAgainst(before []*routes) error {
 // checkTargets refuses a target that is a cluster's route table: its cloud provider owns it, and a
 // single write by another program makes it fail for a while (cloud-provider-azure#11003).
 func (d *routes) checkTargets(docs []*routes) error {
+	if err := d.checkEgressTable(docs); err != nil {
+		return err
+	}
 	for i, t := range d.spec.Spec.Targets {
 		field := fmt.Sprintf("spec.targets[%d].routeTableID", i)
 		for _, other := range docs {

@@ -27,7 +27,8 @@ type Edit struct {
 // observe is the value that guard.mode and policy share.
 const observe = string(v1alpha1.GuardObserve)
 
-// Parts selects what to promote in a document: its guard, and the targets with these route tables.
+// Parts selects what to promote in a document: its guard, and the targets and the egress with these
+// route tables.
 type Parts struct {
 	Guard  bool
 	Target func(table arm.ID) bool
@@ -76,6 +77,12 @@ func (t *editedText) promote(d *routes, parts Parts) {
 		d.says("spec.guard.securityGroups") {
 		spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
 		t.replace(d, "spec.guard.securityGroups", string(v1alpha1.GuardEnforce))
+	}
+	egress := spec.Egress.RouteTableID // a cluster's own table is only watched
+	if spec.Egress.Mode == v1alpha1.GuardObserve && parts.Target(arm.ID(egress)) &&
+		!equalIDs(egress, spec.RouteTableID) && d.says("spec.egress.mode") {
+		spec.Egress.Mode = v1alpha1.GuardEnforce
+		t.replace(d, "spec.egress.mode", string(v1alpha1.GuardEnforce))
 	}
 	for i := range spec.Targets {
 		target := &spec.Targets[i]

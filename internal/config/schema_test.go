@@ -93,6 +93,10 @@ func TestSchemaAgrees(t *testing.T) {
 		doc("a", "  maxDeletePercent: 50\n"),
 		doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"),
 		doc("a", "  podCIDRs: 10.0.0.0/8\n"),
+		egressDoc("a", "x", "Enforce", toFirewall),
+		egressDoc("a", "x", "Off", toFirewall),
+		egressDoc("a", "x", "Observe", ""),
+		egressDoc("a", "x", "Observe", "{addressPrefix: everywhere, nextHopIPAddress: 10.0.1.4}"),
 		"kind: ClusterRoutes\n",
 	} {
 		var value any
@@ -116,7 +120,7 @@ func TestSchemaAgrees(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 11 {
-		t.Errorf("%d refused, want 11", refused)
+	if refused != 14 {
+		t.Errorf("%d refused, want 14", refused)
 	}
 }

@@ -33,6 +33,7 @@ func (o *ClusterRoutes) copyInto(out *ClusterRoutes) {
 	o.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	out.Spec.PodCIDRs = slices.Clone(o.Spec.PodCIDRs)
 	out.Spec.Guard.Subnets = slices.Clone(o.Spec.Guard.Subnets)
+	out.Spec.Egress.Routes = slices.Clone(o.Spec.Egress.Routes)
 	out.Spec.Targets = slices.Clone(o.Spec.Targets)
 	if o.Spec.Pause != nil {
 		pause := *o.Spec.Pause

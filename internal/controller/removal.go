@@ -48,6 +48,7 @@ func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.Clust
 		return nil, nil
 	case r.ordered && time.Now().Before(r.again), !read:
 		c = s.judgedConfig(c)
+		c.Spec.Egress = v1alpha1.Egress{}
 		c.Spec.Targets = slices.Clone(c.Spec.Targets)
 		for i := range c.Spec.Targets {
 			c.Spec.Targets[i].Policy = v1alpha1.PolicyObserve

@@ -95,7 +95,9 @@ func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 			text, namespace)
 	}
 	wrong := []string{check("clusterID", spec.ClusterID),
-		check("routeTableID", spec.RouteTableID)}
+		check("routeTableID", spec.RouteTableID),
+		check("egress.routeTableID", spec.Egress.RouteTableID),
+		check("egress.firewallID", spec.Egress.FirewallID)}
 	for i, g := range spec.Guard.Subnets {
 		field := fmt.Sprintf("guard.subnets[%d].", i)
 		wrong = append(wrong, check(field+"subnetID", g.SubnetID),

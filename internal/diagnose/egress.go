@@ -39,7 +39,7 @@ func checkEgress(p *clusterCase) []finding.Finding {
 func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
-		table != nil && len(table.Default()) > 0 {
+		table != nil && (len(table.Default()) > 0 || p.declares(table.ID)) {
 		return nil
 	}
 	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: "+
@@ -61,6 +61,11 @@ func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 			"show-effective-route-table shows it on a node")
 	}
 	return []finding.Finding{f}
+}
+
+// declares reports whether the config declares egress routes in a table: package plan checks them.
+func (p *clusterCase) declares(table arm.ID) bool {
+	return p.config != nil && table.Equal(arm.ID(p.config.Spec.Egress.RouteTableID))
 }
 
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.

@@ -257,3 +257,41 @@ func TestGatewayOfOthers(t *testing.T) {
 	w.c.Configs = append(w.c.Configs, other)
 	w.finds(finding.RoutesOrphaned)
 }
+
+const fw = netGroup + "/providers/Microsoft.Network/azureFirewalls/fw"
+
+// TestDeclaredEgress: a route that the config declares and the table lacks is found once, with the
+// command that puts it back, and the rights for that are checked.
+func TestDeclaredEgress(t *testing.T) {
+	declared := func(mode v1alpha1.GuardMode) *world {
+		w := healthy(t).profile("outboundType", "userDefinedRouting").
+			routes(shopTable, route("on-prem", "172.20.0.0/16", "VirtualAppliance", "10.42.3.4"))
+		config := w.c.Configs[0]
+		config.Spec.Targets, config.Spec.Guard.Subnets = nil, nil
+		config.Spec.Egress = v1alpha1.Egress{RouteTableID: string(shopTable), Mode: mode,
+			Routes: []v1alpha1.EgressRoute{{AddressPrefix: "0.0.0.0/0",
+				NextHopIPAddress: "10.42.3.4"}}}
+		w = w.overlay().without(gwTable).unset(appgw, "routeTable")
+		w.c.Configs = []v1alpha1.ClusterRoutes{config}
+		return w
+	}
+	says(t, declared(v1alpha1.GuardObserve).finds(finding.EgressRouteMissing),
+		"shop-rt has no route for 0.0.0.0/0, which must go to 10.42.3.4",
+		"routekeeper promote shop -f ")
+	says(t, declared(v1alpha1.GuardEnforce).finds(finding.EgressRouteMissing),
+		"routekeeper sync -f ")
+	w := declared(v1alpha1.GuardEnforce).mighty().may(me, shopTable, reading)
+	w.c.Configs[0].Spec.Egress.FirewallID = string(fw)
+	w = w.may(me, fw, "Microsoft.Network/virtualNetworks/read")
+	var lacks []string
+	for _, f := range w.check() {
+		if f.Code == finding.CallerLacks {
+			lacks = append(lacks, f.Message)
+		}
+	}
+	if text := strings.Join(lacks, "\n"); len(lacks) != 2 ||
+		!strings.Contains(text, "Microsoft.Network/azureFirewalls/read") ||
+		!strings.Contains(text, "Microsoft.Network/routeTables/write") {
+		t.Errorf("lacks %q", lacks)
+	}
+}

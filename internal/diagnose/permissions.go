@@ -125,6 +125,17 @@ func (p *clusterCase) callerNeeds() (n needs) {
 			p.guardNeeds(&n, arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
 		}
 	}
+	if e := p.config.Spec.Egress; e.RouteTableID != "" {
+		n.add(arm.ID(e.RouteTableID), "to check its egress routes", arm.TypeRouteTable+"/read")
+		if e.FirewallID != "" {
+			n.add(arm.ID(e.FirewallID), "to check where the egress routes lead",
+				arm.TypeFirewall+"/read")
+		}
+		if e.Mode == v1alpha1.GuardEnforce && !p.source.Table.Equal(arm.ID(e.RouteTableID)) {
+			n.add(arm.ID(e.RouteTableID), "to put a lost egress route back",
+				arm.TypeRouteTable+"/write")
+		}
+	}
 	for _, target := range p.config.Spec.Targets {
 		table := arm.ID(target.RouteTableID)
 		n.add(table, "to compare its routes", arm.TypeRouteTable+"/read")

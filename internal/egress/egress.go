@@ -130,9 +130,9 @@ func through(s *inventory.Snapshot, c *inventory.Cluster, hop netip.Addr,
 		read = &inventory.Egress{}
 	}
 	var firewall *inventory.Firewall
-	for _, key := range slices.Sorted(maps.Keys(read.Firewalls)) {
-		if slices.Contains(read.Firewalls[key].Addresses, hop) {
-			firewall = read.Firewalls[key]
+	for _, key := range slices.Sorted(maps.Keys(s.Firewalls)) {
+		if slices.Contains(s.Firewalls[key].Addresses, hop) {
+			firewall = s.Firewalls[key]
 		}
 	}
 	about := subjectOf(s, read, c, hop, behind)

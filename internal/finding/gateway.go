@@ -9,6 +9,7 @@ const (
 	PeeringMissing       Code = "peering-missing"
 	PeeringForwarding    Code = "peering-forwarding"
 	EgressRouteMissing   Code = "egress-route-missing"
+	EgressHopGone        Code = "egress-hop-gone"
 	NextHopUnreachable   Code = "next-hop-unreachable"
 	EgressDiffers        Code = "egress-differs"
 
@@ -63,9 +64,16 @@ var gateways = []Description{
 		"With outboundType userDefinedRouting AKS creates no other egress: nodes cannot " +
 			"pull images or reach their API server, or they bypass the intended firewall. If a " +
 			"virtual network gateway may have learned a default route by BGP, this is a " +
-			"warning.",
+			"warning. Or a route that spec.egress declares is missing from its table or leads " +
+			"elsewhere, and the message says why routekeeper run does not put it back.",
 		"Add 0.0.0.0/0 to the node subnet's table, and associate the table with the " +
-			"subnet."},
+			"subnet. If spec.egress only observes, routekeeper promote sets it to Enforce."},
+	{EgressHopGone, Error, "The firewall of a cluster's egress is gone or has another address",
+		"spec.egress names an Azure Firewall that does not exist, is deallocated, or does not " +
+			"have the next hop that the config declares. Packets on the declared routes are " +
+			"dropped. routekeeper writes no route to an address that the firewall does not " +
+			"have, and leaves a route alone that leads to its present one.",
+		"Create or start the firewall, or set nextHopIPAddress to the address in the message."},
 	{NextHopUnreachable, Error, "The next hop of a default route cannot be reached",
 		"A next hop must be directly reachable, in the same network or a peered one. " +
 			"Behind a second peering, a gateway or a hub it is not, and packets on this route " +

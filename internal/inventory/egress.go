@@ -12,11 +12,9 @@ import (
 
 // Egress is what was read to compare firewalls with what clusters need. Maps are keyed by ID.Key().
 type Egress struct {
-	// Firewalls are those to which a default route leads.
-	Firewalls map[string]*Firewall
-	Policies  map[string]*FirewallPolicy // including the ones they inherit from
-	Groups    map[string]*RuleGroup
-	IPGroups  map[string]*IPGroup
+	Policies map[string]*FirewallPolicy // of Firewalls, including the ones they inherit from
+	Groups   map[string]*RuleGroup
+	IPGroups map[string]*IPGroup
 	// Extensions are those of the clusters in ExtensionsOf.
 	Extensions   map[string]*Extension
 	ExtensionsOf []arm.ID
@@ -31,9 +29,8 @@ type Egress struct {
 // WithEgress returns the snapshot's Egress, which exists from then on.
 func (s *Snapshot) WithEgress() *Egress {
 	if s.Egress == nil {
-		s.Egress = &Egress{Firewalls: map[string]*Firewall{},
-			Policies: map[string]*FirewallPolicy{},
-			Groups:   map[string]*RuleGroup{}, IPGroups: map[string]*IPGroup{},
+		s.Egress = &Egress{Policies: map[string]*FirewallPolicy{},
+			Groups: map[string]*RuleGroup{}, IPGroups: map[string]*IPGroup{},
 			Extensions: map[string]*Extension{}, Unread: map[string]string{}}
 	}
 	return s.Egress

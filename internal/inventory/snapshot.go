@@ -20,6 +20,10 @@ type Snapshot struct {
 	Tables   map[string]*RouteTable
 	VNets    map[string]*VNet // only if a whole scope, or the network itself, was read
 
+	// Firewalls are the ones that configs name, and in a diagnosis the ones to which a default
+	// route leads.
+	Firewalls map[string]*Firewall
+
 	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
 	Gateways       map[string]*Gateway
@@ -147,6 +151,8 @@ type Wanted struct {
 	Subnets  []arm.ID
 	Tables   []arm.ID
 	Groups   []arm.ID // network security groups
+	// Firewalls are Azure Firewalls.
+	Firewalls []arm.ID
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
 	AKSSubnets []arm.ID
@@ -159,7 +165,7 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Groups)+len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
+	return len(w.Groups)+len(w.Firewalls)+len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
 		len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
 
@@ -169,7 +175,8 @@ func (w *Wanted) Add(o Wanted) {
 		to   *[]arm.ID
 		more []arm.ID
 	}{
-		{&w.Groups, o.Groups}, {&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
+		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls},
+		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
 		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
 			o.NICs}, {&w.Writers, o.Writers},
@@ -181,12 +188,13 @@ func (w *Wanted) Add(o Wanted) {
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
 	return &Snapshot{
-		Clusters: map[string]*Cluster{},
-		Subnets:  map[string]*Subnet{},
-		Tables:   map[string]*RouteTable{},
-		VNets:    map[string]*VNet{},
-		Unread:   map[string]Unread{},
-		known:    map[string]*Known{},
+		Clusters:  map[string]*Cluster{},
+		Subnets:   map[string]*Subnet{},
+		Tables:    map[string]*RouteTable{},
+		VNets:     map[string]*VNet{},
+		Unread:    map[string]Unread{},
+		Firewalls: map[string]*Firewall{},
+		known:     map[string]*Known{},
 
 		SecurityGroups: map[string]*SecurityGroup{},
 		Gateways:       map[string]*Gateway{},
@@ -240,6 +248,7 @@ func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
+	c.Firewalls = maps.Clone(s.Firewalls)
 	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
@@ -279,7 +288,7 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeGateway):
 		err = put(s.Gateways, id, raw, DecodeGateway)
 	case id.Is(arm.TypeFirewall):
-		err = put(s.WithEgress().Firewalls, id, raw, DecodeFirewall)
+		err = put(s.Firewalls, id, raw, DecodeFirewall)
 	case id.Is(arm.TypeFirewallPolicy):
 		err = put(s.WithEgress().Policies, id, raw, DecodeFirewallPolicy)
 	case id.Is(arm.TypeRuleGroup):

@@ -37,7 +37,7 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan
 		if p.Need.Empty() {
 			break
 		}
-		need, recalled := o.unbelieved(s, p.Need)
+		need, recalled := o.unbelieved(s, p)
 		if need.Empty() && !recalled {
 			break // the rest was read a moment ago and did not help
 		}
@@ -49,10 +49,11 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan
 			return p, err
 		}
 		if err := o.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
-			Tables: need.Tables, Writers: need.Writers}); err != nil {
+			Tables: need.Tables, Writers: need.Writers, Firewalls: need.Firewalls}); err != nil {
 			return p, err
 		}
 		o.mem.noteWriters(s, need.Writers)
+		o.mem.noteFirewalls(s, need.Firewalls)
 		read.NICs = append(read.NICs, need.NICs...)
 		read.VNets = append(read.VNets, need.VNets...)
 		p = again()
@@ -64,8 +65,9 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan
 // unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
 // from memory. Recently read NICs are recalled. A recently read network is not read again, so a
 // route whose node cannot be proven gone costs little.
-func (o *observation) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (
-	read inventory.Wanted, recalled bool) {
+func (o *observation) unbelieved(s *inventory.Snapshot, p plan.Plan) (read inventory.Wanted,
+	recalled bool) {
+	need := p.Need
 	read = inventory.Wanted{Subnets: need.Subnets, Tables: need.Tables}
 	for _, id := range need.Writers {
 		table := s.Table(id)
@@ -85,6 +87,17 @@ func (o *observation) unbelieved(s *inventory.Snapshot, need inventory.Wanted) (
 			o.s.Memory[id.Key()], recalled = &known, true
 		} else {
 			read.NICs = append(read.NICs, id)
+		}
+	}
+	writes := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Egress })
+	for _, id := range need.Firewalls {
+		switch seen, known := o.mem.firewalls[id.Key()]; {
+		case !known || writes || time.Since(seen.at) >= seen.believed():
+			read.Firewalls = append(read.Firewalls, id)
+		case seen.Firewall != nil:
+			s.Firewalls[id.Key()], recalled = seen.Firewall, true
+		default:
+			s.Unread[id.Key()], recalled = seen.unread, true
 		}
 	}
 	for _, id := range need.VNets {
@@ -143,6 +156,30 @@ func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
 			}
 			m.writers[id.Key()] = seen
 		}
+	}
+}
+
+// seenFirewall is a firewall to which egress routes lead, or why it was not read, and when.
+type seenFirewall struct {
+	*inventory.Firewall
+	unread inventory.Unread
+	at     time.Time
+}
+
+// firewallBelieved is how long a firewall is not read again while nothing is written: its address
+// changes only if it is made again or started again.
+const firewallBelieved = 5 * time.Minute
+
+func (f seenFirewall) believed() time.Duration {
+	if f.Firewall == nil {
+		return evidenceBelieved
+	}
+	return firewallBelieved
+}
+
+func (m *groupMemory) noteFirewalls(s *inventory.Snapshot, ids []arm.ID) {
+	for _, id := range ids {
+		m.firewalls[id.Key()] = seenFirewall{s.Firewalls[id.Key()], s.Unread[id.Key()], time.Now()}
 	}
 }
 

@@ -227,6 +227,7 @@ func configured(c v1alpha1.ClusterRoutes) []string {
 		}
 	}
 	add(c.Spec.RouteTableID)
+	add(c.Spec.Egress.RouteTableID)
 	for _, t := range c.Spec.Targets {
 		add(t.RouteTableID)
 	}

@@ -110,6 +110,7 @@ type groupMemory struct {
 	refused   map[string]*refusal          // by the resource's ID.Key()
 	places    map[string]seenAt            // by the subnet's ID.Key()
 	writers   map[string]seenWriter        // by the table's ID.Key()
+	firewalls map[string]seenFirewall      // by ID.Key()
 	left      map[string]string            // ETags after the last write, by the resource's ID.Key()
 	failing   map[string][]finding.Finding // findings of the last write, by the resource's ID.Key()
 	planned   []finding.Finding            // findings of the last plan
@@ -129,7 +130,7 @@ func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
 		others:  map[string]*otherWriter{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
-		writers: map[string]seenWriter{},
+		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},
 		failing: map[string][]finding.Finding{}}
 }
 
@@ -201,6 +202,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 	maps.Copy(m.places, o.places)
 	maps.Copy(m.writers, o.writers)
+	maps.Copy(m.firewalls, o.firewalls)
 	maps.Copy(m.left, o.left)
 	for resource, found := range o.failing {
 		if len(found) > 0 && clusters[found[0].Cluster] {

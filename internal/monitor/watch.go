@@ -31,8 +31,8 @@ const maxScopes = 100
 
 // Watch collects what the configured clusters use: the clusters, their node resource groups (where
 // managed tables and networks come and go), their route tables, the networks of node subnets and
-// guarded subnets with their tables, and targets. A cluster that cannot be read is an error: its
-// resources would otherwise be removed from the rules.
+// guarded subnets with their tables, targets, and the tables of egress routes. A cluster that
+// cannot be read is an error: its resources would otherwise be removed from the rules.
 func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, error) {
 	var w Watched
 	var ids []arm.ID
@@ -41,6 +41,9 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		c := &configs[i]
 		id := arm.ID(c.Spec.ClusterID)
 		ids = append(ids, id)
+		if id := c.Spec.Egress.RouteTableID; id != "" {
+			ids = append(ids, arm.ID(id))
+		}
 		for _, t := range c.Spec.Targets {
 			ids = append(ids, arm.ID(t.RouteTableID))
 		}

@@ -39,6 +39,8 @@ type Change struct {
 	// has changed since. A change can restore a lost association without Repair, if no check saw it
 	// in place.
 	Repair bool `json:"repair,omitempty"`
+	// Egress is set for a route of spec.egress. All other routes are pod routes.
+	Egress bool `json:"egress,omitempty"`
 }
 
 // ChangeKey identifies a change, whatever its values: what it does to which route or subnet.

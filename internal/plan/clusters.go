@@ -28,6 +28,7 @@ func (p *Planner) readClusters() {
 			}
 		}
 		p.noteClusterTables(v)
+		p.readEgress(v)
 		for _, t := range c.Spec.Targets {
 			key := arm.ID(t.RouteTableID).Key()
 			p.targets[key] = append(p.targets[key], targetConfig{v, t.Policy, t.MaxRoutes})
@@ -55,7 +56,8 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		v.cluster = v.cluster.Left()
 	}
 	if !Routed(v.config, v.cluster) {
-		if len(v.config.Spec.Targets) == 0 && len(v.config.Spec.Guard.Subnets) > 0 {
+		if len(v.config.Spec.Targets) == 0 && (len(v.config.Spec.Guard.Subnets) > 0 ||
+			v.config.Spec.Egress.RouteTableID != "") {
 			p.checkSubnetsRead(v)
 			return false
 		}

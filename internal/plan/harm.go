@@ -17,18 +17,22 @@ func Harm(changes []Change) string {
 		return "subnet " + id.Short() + " does not have the " + property.Name() + " " +
 			value.Short()
 	}
-	counts := map[Verb]int{}
-	for _, c := range changes {
-		counts[c.Verb]++
-	}
 	var parts []string
-	say := func(verb Verb, text, one, many string) {
-		if n := counts[verb]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", text, number(n, one, many)))
+	say := func(verb Verb, egress bool, text, what string) {
+		n := 0
+		for _, c := range changes {
+			if c.Verb == verb && c.Egress == egress {
+				n++
+			}
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", text, number(n, what, what+"s")))
 		}
 	}
-	say(Create, "lacks", "pod route", "pod routes")
-	say(Update, "has the wrong next hop in", "pod route", "pod routes")
-	say(Delete, "holds", "stale pod route", "stale pod routes")
+	say(Create, true, "lacks", "egress route")
+	say(Update, true, "has the wrong next hop in", "egress route")
+	say(Create, false, "lacks", "pod route")
+	say(Update, false, "has the wrong next hop in", "pod route")
+	say(Delete, false, "holds", "stale pod route")
 	return "route table " + id.Short() + " " + strings.Join(parts, " and ")
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -26,6 +27,9 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 			spec.Guard.Mode = v1alpha1.GuardEnforce
 		}
 		spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+		if observesEgress(out[i]) {
+			spec.Egress.Mode = v1alpha1.GuardEnforce
+		}
 		spec.Targets = slices.Clone(spec.Targets)
 		for j := range spec.Targets {
 			if t := &spec.Targets[j]; t.Policy == v1alpha1.PolicyObserve {
@@ -39,10 +43,23 @@ func enforcing(configs []v1alpha1.ClusterRoutes) (out []v1alpha1.ClusterRoutes, 
 // observes reports whether a config says Observe anywhere.
 func observes(c v1alpha1.ClusterRoutes) bool {
 	return c.Spec.Guard.Mode == v1alpha1.GuardObserve ||
+		observesEgress(c) ||
 		c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && GuardsGroups(c.Spec.Guard) ||
 		slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
 			return t.Policy == v1alpha1.PolicyObserve
 		})
+}
+
+// observesEgress reports whether a config observes egress routes that it could enforce.
+func observesEgress(c v1alpha1.ClusterRoutes) bool {
+	return c.Spec.Egress.Mode == v1alpha1.GuardObserve && !WatchesOwn(c)
+}
+
+// WatchesOwn reports whether a config declares egress routes in the cluster's own table, which are
+// never enforced.
+func WatchesOwn(c v1alpha1.ClusterRoutes) bool {
+	table := arm.ID(c.Spec.Egress.RouteTableID)
+	return table != "" && table.Equal(arm.ID(c.Spec.RouteTableID))
 }
 
 // observe adds to a plan what Observe withholds, and what must be read to plan it.
@@ -61,11 +78,12 @@ func (p *Planner) observe(made *Plan) {
 		}
 	}
 	made.Need = inventory.Wanted{
-		NICs:    inventory.SortIDs(slices.Concat(made.Need.NICs, all.Need.NICs)),
-		VNets:   inventory.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
-		Tables:  inventory.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
-		Subnets: inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
-		Writers: inventory.SortIDs(slices.Concat(made.Need.Writers, all.Need.Writers)),
+		NICs:      inventory.SortIDs(slices.Concat(made.Need.NICs, all.Need.NICs)),
+		VNets:     inventory.SortIDs(slices.Concat(made.Need.VNets, all.Need.VNets)),
+		Tables:    inventory.SortIDs(slices.Concat(made.Need.Tables, all.Need.Tables)),
+		Subnets:   inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
+		Writers:   inventory.SortIDs(slices.Concat(made.Need.Writers, all.Need.Writers)),
+		Firewalls: inventory.SortIDs(slices.Concat(made.Need.Firewalls, all.Need.Firewalls)),
 	}
 	if made.Asked == nil {
 		made.Asked = all.Asked

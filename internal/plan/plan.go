@@ -59,6 +59,7 @@ type Planner struct {
 
 	// by ID.Key()
 	targets map[string][]targetConfig // the configs of a target, in the order of their names
+	egress  map[string][]egressConfig // the same of egress routes
 	// never written: they are or may be a cluster's route table
 	clusterTables map[string]clusterTable
 	requests      []request // for subnets, in the order of their keys
@@ -90,7 +91,7 @@ func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 
 func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, targets: map[string][]targetConfig{},
-		clusterTables: map[string]clusterTable{}}
+		egress: map[string][]egressConfig{}, clusterTables: map[string]clusterTable{}}
 	p.readClusters()
 	p.makeRequests()
 	return p
@@ -109,8 +110,8 @@ func (p *Planner) Plan() Plan {
 		w.missing()
 	}
 	state := State{Associations: w.associations(p.requests, p.s.Subnet)}
-	for _, id := range p.targetIDs() {
-		if t := w.target(id, p.s.Table(id)); t != nil {
+	for _, id := range p.tableIDs() {
+		if t := w.table(id, p.s.Table(id)); t != nil {
 			state.Tables = append(state.Tables, *t)
 		}
 	}
@@ -139,12 +140,12 @@ func (p *Planner) Repairs() Plan {
 	return w.plan(state, Diff(p.s.Snapshot, state))
 }
 
-// Again plans by the same rules for one target that was read again.
+// Again plans by the same rules for one table that was read again.
 func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	w := p.planning()
 	var state State
 	var changes []Change
-	if t := w.target(table.ID, table); t != nil && len(p.targets[table.ID.Key()]) > 0 {
+	if t := w.table(table.ID, table); t != nil {
 		state.Tables = append(state.Tables, *t)
 		changes = slices.Clone(t.Changes)
 		sortChanges(changes)
@@ -207,18 +208,21 @@ func (w *planning) plan(state State, changes []Change) Plan {
 	need := inventory.Wanted{
 		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
 		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
-		Writers: inventory.SortIDs(w.need.Writers),
+		Writers: inventory.SortIDs(w.need.Writers), Firewalls: inventory.SortIDs(w.need.Firewalls),
 	}
 	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need,
 		Asked: w.asked, Nodes: w.noted}
 }
 
-// targetIDs returns the targets of all configs, sorted, each once.
-func (p *Planner) targetIDs() []arm.ID {
+// tableIDs returns the targets and the egress tables of all configs, sorted, each once.
+func (p *Planner) tableIDs() []arm.ID {
 	var ids []arm.ID
 	for _, c := range p.configs {
 		for _, t := range c.Spec.Targets {
 			ids = append(ids, arm.ID(t.RouteTableID))
+		}
+		if id := c.Spec.Egress.RouteTableID; id != "" && !p.removing {
+			ids = append(ids, arm.ID(id))
 		}
 	}
 	return inventory.SortIDs(ids)

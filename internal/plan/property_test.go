@@ -353,7 +353,7 @@ func TestSettled(t *testing.T) {
 			}
 		}
 		p := New(w.s, w.configs)
-		for _, id := range p.targetIDs() {
+		for _, id := range p.tableIDs() {
 			plan := func(decide func(*target)) (*target, planning) {
 				w := p.planning()
 				target := &target{w: &w, now: p.s.Table(id), limit: inventory.DefaultRouteLimit}

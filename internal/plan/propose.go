@@ -21,11 +21,13 @@ type Proposal struct {
 	// SubnetWhy and TargetWhy are the reasons for Spec.Guard.Subnets and Spec.Targets, one for each
 	// element.
 	SubnetWhy, TargetWhy []string
+	// EgressWhy is the reason for Spec.Egress, "" if there is none.
+	EgressWhy string
 	// Tableless are the subnets of Application Gateways near the nodes that have no route table.
 	Tableless []arm.ID
 	// Notes are what the user has to check.
 	Notes []string
-	// Want is what to read to identify the cluster's route table; then propose again.
+	// Want is what to read to identify the cluster's route table and firewall; then propose again.
 	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string
@@ -70,6 +72,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	}
 	p.proposeTargets(s, cluster)
 	p.proposeGuard(s, cluster)
+	p.proposeEgress(s, cluster)
 	c.SetDefaults()
 	return p
 }
@@ -78,6 +81,7 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 // the subnets have, and with Azure CNI Overlay keeps the tables in sync that have routes to pods.
 func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	p.proposeGuard(s, cluster)
+	p.proposeEgress(s, cluster)
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
@@ -124,4 +125,77 @@ func (p *Proposal) needs(s *inventory.Snapshot, cluster *inventory.Cluster,
 			note("a NAT gateway on %s, which has none", subnet.ID.Short())
 		}
 	}
+}
+
+// proposeEgress adds the default route of a cluster with user-defined routing, as it is now:
+// without it the nodes have no egress, or bypass the firewall.
+func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Cluster) {
+	if !strings.EqualFold(cluster.Outbound, "userDefinedRouting") {
+		return
+	}
+	egress := &p.Config.Spec.Egress
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		subnet := s.Subnet(id)
+		if subnet == nil || s.Table(subnet.RouteTable) == nil ||
+			inventory.IsManagerTable(subnet.RouteTable) {
+			continue
+		}
+		table := s.Table(subnet.RouteTable)
+		var routes []v1alpha1.EgressRoute
+		for _, r := range table.Default() {
+			if r.Hop.IsValid() {
+				routes = append(routes, v1alpha1.EgressRoute{Name: r.Name,
+					AddressPrefix: r.Destination(), NextHopIPAddress: r.NextHop()})
+			}
+		}
+		switch {
+		case len(routes) == 0 || table.ID.Equal(arm.ID(egress.RouteTableID)):
+		case egress.RouteTableID != "":
+			p.Notes = append(p.Notes, fmt.Sprintf("subnet %s has the table %s, whose default "+
+				"route spec.egress does not have: it holds one table", id.Short(),
+				table.ID.Short()))
+		default:
+			*egress = v1alpha1.Egress{RouteTableID: string(table.ID), Routes: routes,
+				FirewallID: string(p.firewallAt(s, cluster, table.Default()[0].Hop))}
+			p.EgressWhy = "subnet " + id.Short() + " has this table, and the cluster's outbound " +
+				"type is " + cluster.Outbound
+			if cluster.Kubenet() {
+				p.EgressWhy += "; its cloud provider writes the table, so it is only watched"
+			}
+		}
+	}
+}
+
+// firewallAt returns the Azure Firewall that has an address, in the networks of a cluster's nodes
+// and those peered with them; "" if none has it, or it was not read. Its subnet has a reserved
+// name.
+func (p *Proposal) firewallAt(s *inventory.Snapshot, cluster *inventory.Cluster,
+	hop netip.Addr) arm.ID {
+	near := nearNetworks(s, cluster)
+	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
+		subnet := s.Subnets[key]
+		if !strings.EqualFold(subnet.ID.Name(), "AzureFirewallSubnet") ||
+			!near[subnet.ID.Parent().Key()] || !within(subnet.Prefixes, hop) {
+			continue
+		}
+		for _, c := range subnet.Configurations() {
+			id := c.Parent()
+			if !id.Is(arm.TypeFirewall) {
+				continue
+			}
+			firewall := s.Firewalls[id.Key()]
+			switch unread, tried := s.Unread[id.Key()]; {
+			case firewall != nil && slices.Contains(firewall.Addresses, hop):
+				return firewall.ID
+			case firewall != nil:
+			case tried:
+				p.Notes = append(p.Notes, fmt.Sprintf("firewall %s could not be read (%s): name "+
+					"it in spec.egress.firewallID once it can be, so that nothing is written to "+
+					"an address that it does not have", id.Short(), unread.Reason()))
+			default:
+				p.Want.Firewalls = append(p.Want.Firewalls, id)
+			}
+		}
+	}
+	return ""
 }

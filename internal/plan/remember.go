@@ -143,6 +143,29 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 			now[target] = routes
 		}
 	}
+	for key, configs := range p.egress {
+		for _, e := range configs {
+			if !cluster.Equal(arm.ID(e.config.Spec.ClusterID)) {
+				continue
+			}
+			routes := maps.Clone(now[key])
+			if routes == nil {
+				routes = map[netip.Prefix]netip.Addr{}
+			}
+			for _, want := range e.routes {
+				table := p.s.Tables[key]
+				in := table != nil && slices.ContainsFunc(table.Routes(),
+					func(r inventory.Route) bool {
+						return r.Prefix == want.Prefix && r.SameHop(want)
+					})
+				if in || before[key][want.Prefix] == want.Hop &&
+					(table == nil || back[place{key, want.Prefix.String()}]) {
+					routes[want.Prefix] = want.Hop
+				}
+			}
+			now[key] = routes
+		}
+	}
 	return now
 }
 

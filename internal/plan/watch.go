@@ -21,6 +21,9 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	for i := range out {
 		spec := &out[i].Spec
 		spec.Guard.Mode, spec.Guard.SecurityGroups = v1alpha1.GuardObserve, v1alpha1.GuardObserve
+		if spec.Egress.Mode == v1alpha1.GuardEnforce {
+			spec.Egress.Mode = v1alpha1.GuardObserve
+		}
 		spec.Targets = slices.Clone(spec.Targets)
 		for j := range spec.Targets {
 			spec.Targets[j].Policy = v1alpha1.PolicyObserve
@@ -29,12 +32,14 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// Managed reports whether the configs ask for a target to be managed, and not only observed.
+// Managed reports whether the configs ask for a target, or a table with egress routes, to be
+// managed, and not only observed.
 func Managed(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
-		return c.Metadata.Name == cluster &&
+		return c.Metadata.Name == cluster && (c.Spec.Egress.Mode == v1alpha1.GuardEnforce &&
+			target.Equal(arm.ID(c.Spec.Egress.RouteTableID)) ||
 			slices.ContainsFunc(c.Spec.Targets, func(t v1alpha1.Target) bool {
 				return target.Equal(arm.ID(t.RouteTableID)) && t.Policy != v1alpha1.PolicyObserve
-			})
+			}))
 	})
 }

@@ -30,21 +30,27 @@ import (
 type clusterTable struct {
 	v   *clusterState
 	how string
+	// flat is set if its cluster does not use kubenet, and its config does not call it the
+	// cluster's: no cloud provider writes it.
+	flat bool
 }
 
 // noteClusterTables collects the tables that must not be written because they are, or may be, a
 // cluster's route table. A table that another config names as its cluster's stays in the list: that
 // config may have confused two tables.
 func (p *Planner) noteClusterTables(v *clusterState) {
+	flat := false
 	note := func(id arm.ID, how func() string) {
-		if _, known := arm.Lookup(p.clusterTables, id); !known && id != "" {
-			p.clusterTables[id.Key()] = clusterTable{v, how()}
+		was, known := arm.Lookup(p.clusterTables, id)
+		if id != "" && (!known || was.flat && !flat) {
+			p.clusterTables[id.Key()] = clusterTable{v, how(), flat}
 		}
 	}
 	note(v.source, func() string { return "the cluster's pod routes are in it" })
 	if v.cluster == nil || v.proven {
 		return
 	}
+	flat = !v.cluster.Kubenet()
 	for _, id := range v.rivals {
 		note(id, func() string { return "it leads to the cluster's nodes, and no subnet has it" })
 	}

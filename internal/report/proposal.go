@@ -65,6 +65,7 @@ func ConfigYAML(proposals []plan.Proposal, from string, unseen []string) string 
 			}
 		}
 		writeGuard(&b, p)
+		writeEgress(&b, p)
 		if routes {
 			writeTargets(&b, p)
 		}
@@ -93,6 +94,30 @@ func writeGuard(b *strings.Builder, p plan.Proposal) {
 		for _, field := range g.Fields {
 			fmt.Fprintf(b, "        %s: %s\n", field[0], scalar(field[1]))
 		}
+	}
+}
+
+// writeEgress writes the routes by which the cluster's packets leave its network.
+func writeEgress(b *strings.Builder, p plan.Proposal) {
+	e := p.Config.Spec.Egress
+	if e.RouteTableID == "" {
+		return
+	}
+	fmt.Fprintf(b, "  egress:                       # the routes by which packets leave the "+
+		"network (docs/guard.md)\n    # %s.\n    routeTableID: %s\n", plain(upperFirst(p.EgressWhy)),
+		scalar(e.RouteTableID))
+	if !plan.WatchesOwn(p.Config) {
+		fmt.Fprintf(b, "    mode: %s               # Observe reports a route that is missing or "+
+			"leads elsewhere, Enforce puts it back\n", e.Mode)
+	}
+	if e.FirewallID != "" {
+		fmt.Fprintf(b, "    # Nothing is written to an address that this firewall does not "+
+			"have.\n    firewallID: %s\n", scalar(e.FirewallID))
+	}
+	b.WriteString("    routes:\n")
+	for _, r := range e.Routes {
+		fmt.Fprintf(b, "      - name: %s\n        addressPrefix: %s\n        nextHopIPAddress: "+
+			"%s\n", scalar(r.Name), scalar(r.AddressPrefix), scalar(r.NextHopIPAddress))
 	}
 }
 

@@ -103,7 +103,7 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 		w.repair.WithLabelValues(guardedSubnet).Observe(took.Seconds())
 	case c.Verb == plan.Associate:
 		w.repair.WithLabelValues(nodeSubnet).Observe(took.Seconds())
-	case c.Repair:
+	case c.Repair, c.Egress:
 		w.repair.WithLabelValues(targetRoute).Observe(took.Seconds())
 	default:
 		w.node.Observe(took.Seconds())

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -78,7 +79,7 @@ func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 	own arm.ID) *inventory.Snapshot {
 	id := arm.ID(config.Spec.ClusterID)
 	part := inventory.NewSnapshot()
-	part.Unread = s.Unread
+	part.Unread, part.Firewalls = s.Unread, s.Firewalls
 	cluster := s.Cluster(id)
 	if cluster == nil {
 		return part
@@ -194,7 +195,7 @@ func leads(c picture.Cluster, table *inventory.RouteTable) bool {
 }
 
 // Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
-// a route in the table that must be on the subnet, or its NAT gateway.
+// a route in the table that must be on the subnet or in spec.egress, or its NAT gateway.
 type Egress struct {
 	Subnet arm.ID `json:"subnet"`
 	// To is the route's destination. Declared is its next hop, or NAT gateway NAME. Takes is what
@@ -212,23 +213,23 @@ var outside = map[netip.Prefix]netip.Addr{
 }
 
 // egress compares the ways of packets to other networks, in subnets that do not have what they must
-// have: one way for each subnet and next hop.
-func (t *tracing) egress(c picture.Cluster) (out []Egress) {
+// have, or whose table must have the routes of spec.egress: one way for each subnet and next hop.
+func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out []Egress) {
 	cluster := t.s.Cluster(c.ID)
 	if cluster == nil {
 		return nil
 	}
 	for _, s := range c.Subnets {
 		out = append(out, t.pastGateway(s, cluster)...)
-		wanted := t.s.Table(s.Wanted)
-		if wanted == nil || s.State != picture.Lost && s.State != picture.Other {
+		declared := t.declared(s, cluster, config)
+		if len(declared) == 0 {
 			continue
 		}
 		routes, err := trace.Effective(t.s, s.ID, nil)
 		if err != nil {
 			continue
 		}
-		for _, r := range wanted.Routes() {
+		for _, r := range declared {
 			to, all := outside[r.Prefix]
 			if !r.Prefix.IsValid() || !r.Hop.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
 				slices.ContainsFunc(out, func(e Egress) bool {
@@ -240,7 +241,7 @@ func (t *tracing) egress(c picture.Cluster) (out []Egress) {
 				to = inventory.FirstUsable(r.Prefix)
 			}
 			takes, found := routes.Lookup(to)
-			if found && takes.Hop == r.Hop {
+			if found && (takes.Hop == r.Hop || t.leadsTo(takes.Hop, config)) {
 				continue
 			}
 			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
@@ -257,6 +258,29 @@ func (t *tracing) egress(c picture.Cluster) (out []Egress) {
 		}
 	}
 	return out
+}
+
+// declared are the routes that must decide about packets from a subnet: those of the table that it
+// has lost, and of spec.egress if the subnet has or must have its table, or is a node subnet
+// without any table although the nodes need one.
+func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
+	config *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
+	table := arm.ID(config.Spec.Egress.RouteTableID)
+	if table.Equal(s.Table) || table.Equal(s.Wanted) || s.Table == "" && s.Wanted == "" &&
+		s.Unread == "" && nodesAre(s) && strings.EqualFold(cluster.Outbound, "userDefinedRouting") {
+		routes = plan.DeclaredEgress(config)
+	}
+	if wanted := t.s.Table(s.Wanted); wanted != nil && (s.State == picture.Lost ||
+		s.State == picture.Other) {
+		routes = append(routes, wanted.Routes()...)
+	}
+	return routes
+}
+
+// leadsTo reports whether an address is the present one of the firewall of spec.egress.
+func (t *tracing) leadsTo(hop netip.Addr, config *v1alpha1.ClusterRoutes) bool {
+	firewall := t.s.Firewalls[arm.ID(config.Spec.Egress.FirewallID).Key()]
+	return firewall != nil && hop.IsValid() && slices.Contains(firewall.Addresses, hop)
 }
 
 // nodesAre reports whether a subnet has nodes of the cluster, whose packets Exit is about.

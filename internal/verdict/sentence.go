@@ -43,8 +43,15 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		}
 	case cause != nil:
 		add(cause.Message)
-	case guarded(c) > 0 && routes.All == 0:
-		add("no pod routes; " + count(guarded(c), "guarded subnet") + " in sync")
+	case guarded(c)+j.routes > 0 && routes.All == 0:
+		var kept []string
+		if n := guarded(c); n > 0 {
+			kept = append(kept, count(n, "guarded subnet"))
+		}
+		if j.routes > 0 {
+			kept = append(kept, count(j.routes, "egress route"))
+		}
+		add("no pod routes; " + list(kept) + " in sync")
 	case c.Plugin != "" && !c.Kubenet() && routes.All == 0:
 		add("no pod routes: its network plugin is " + c.Plugin + ", not kubenet")
 	case routes.All == 0:

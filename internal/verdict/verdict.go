@@ -141,6 +141,7 @@ type Evidence struct {
 	packets trace.Matrix
 	egress  []Egress
 	observe bool // the config only observes
+	routes  int  // of spec.egress
 }
 
 // mostBreaks is how many breaks a verdict lists, and mostEnds how many ends on each side of one.
@@ -180,8 +181,8 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 		if t == whole || cluster == nil || plan.Routed(&configs[i], cluster) {
 			e.packets = t.packets(e.Picture)
 		}
-		e.egress = t.egress(e.Picture)
-		e.observe = observes(&configs[i])
+		e.egress = t.egress(e.Picture, &configs[i])
+		e.observe, e.routes = observes(&configs[i]), len(configs[i].Spec.Egress.Routes)
 	}
 	return seen
 }
@@ -204,6 +205,7 @@ func Of(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken,
 // observes reports whether a config changes nothing.
 func observes(config *v1alpha1.ClusterRoutes) bool {
 	return config.Spec.Guard.Mode != v1alpha1.GuardEnforce &&
+		config.Spec.Egress.Mode != v1alpha1.GuardEnforce &&
 		!slices.ContainsFunc(config.Spec.Targets, func(t v1alpha1.Target) bool {
 			return t.Policy != v1alpha1.PolicyObserve
 		})
@@ -340,7 +342,7 @@ var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.Pr
 // invisible are errors that mean lost packets which the routes of nodes do not show, because the
 // nodes in question have none.
 var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
-	finding.TableMissing, finding.PrefixTaken}
+	finding.TableMissing, finding.PrefixTaken, finding.EgressHopGone}
 
 // dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
 // one, drops them unless they are shown to arrive: a wrong next hop may be a node, which forwards

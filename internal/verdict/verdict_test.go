@@ -101,6 +101,17 @@ func (w *world) guard(outbound, properties string) {
 		RouteTableID: string(target), NATGatewayID: natGateway, NetworkSecurityGroupID: nsg}}
 }
 
+// behind makes the cluster one of Azure CNI Overlay whose config declares a default route in the
+// table of its node subnet, which has the given routes. The subnet has only the given properties.
+func (w *world) behind(properties string, routes ...string) {
+	w.guard("userDefinedRouting", properties)
+	w.table(target, []arm.ID{nodes}, routes...)
+	w.config.Spec.Guard.Subnets = nil
+	w.config.Spec.Egress = v1alpha1.Egress{RouteTableID: string(target), FirewallID: firewall,
+		Mode: v1alpha1.GuardEnforce, Routes: []v1alpha1.EgressRoute{{
+			AddressPrefix: "0.0.0.0/0", NextHopIPAddress: "10.1.9.4"}}}
+}
+
 // leaving lets the cluster leave kubenet, as its document says from the start of the operation.
 func (w *world) leaving() {
 	w.s.Clusters[cluster.Key()] = w.s.Cluster(cluster).Left()
@@ -113,6 +124,7 @@ func bypassed(by string) string { return "egress of subnet nodes: bypasses 10.1.
 
 const (
 	natGateway = group + "Microsoft.Network/natGateways/nat"
+	firewall   = group + "Microsoft.Network/azureFirewalls/fw"
 	nsg        = group + "Microsoft.Network/networkSecurityGroups/nsg"
 	hasTable   = `,"routeTable":{"id":"` + string(target) + `"}`
 	hasNAT     = `,"natGateway":{"id":"` + natGateway + `"}`
@@ -253,6 +265,28 @@ func TestLadder(t *testing.T) {
 		"it lost its security group": {change: func(w *world) {
 			w.guard("userDefinedRouting", hasTable+hasNAT)
 		}, state: AtRisk, sentence: "subnet nodes has lost its network security group"},
+		"declared egress is there": {change: func(w *world) { w.behind(hasTable, egress) },
+			state: InSync, sentence: "no pod routes; 1 egress route in sync"},
+		"the table lacks declared egress": {change: func(w *world) { w.behind(hasTable, private) },
+			state: Bypassed, sentence: bypassed("default outbound access")},
+		"the table lacks declared egress, in a private subnet": {change: func(w *world) {
+			w.behind(hasTable+isPrivate, private)
+		}, state: Broken, sentence: "egress of subnet nodes: dropped, it must go by 10.1.9.4"},
+		"the same, with a route to None": {change: func(w *world) { w.behind(hasTable, nowhere) },
+			state: Broken, sentence: "egress of subnet nodes: dropped, it must go by 10.1.9.4"},
+		"declared egress leads elsewhere": {change: func(w *world) {
+			w.behind(hasTable, strings.Replace(egress, "10.1.9.4", "10.1.9.9", 1))
+		}, state: Bypassed, sentence: bypassed("0.0.0.0/0 to 10.1.9.9")},
+		"the same, to the firewall's present address": {change: func(w *world) {
+			w.behind(hasTable, strings.Replace(egress, "10.1.9.4", "10.1.9.9", 1))
+			w.add(`{"id":"` + firewall + `","properties":{"ipConfigurations":[{"properties":` +
+				`{"privateIPAddress":"10.1.9.9"}}]}}`)
+		}, state: InSync},
+		"the subnet has no table": {change: func(w *world) { w.behind("", egress) },
+			state: Bypassed, sentence: bypassed("default outbound access")},
+		"the subnet has another table": {change: func(w *world) {
+			w.behind(strings.Replace(hasTable, "hub-rt", "shop-rt", 1), egress)
+		}, state: InSync},
 		"a node lacks its route": {findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
 			state: Broken, sentence: "a node lacks its route"},

@@ -42,6 +42,8 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
 				{"Microsoft.Network/applicationGateways/read",
 					"doctor: gateways that need pod routes"},
+				{"Microsoft.Network/azureFirewalls/read",
+					"whether the firewall of spec.egress has the address of its routes"},
 				{"Microsoft.Network/networkInterfaces/read",
 					"which addresses nodes hold: proof for deletes"},
 				{"Microsoft.Compute/virtualMachineScaleSets/read", "the nodes' scale sets"},
@@ -75,9 +77,11 @@ func KeeperRoles() []KeeperRole {
 			"node resource group, which has no other subnets", []KeeperAction{
 			{"Microsoft.Network/virtualNetworks/subnets/write", "to put back what was lost"},
 		}},
-		{"targets", "only the tables that pod routes are copied to: never a cluster's route table",
+		{"targets", "only the tables that pod routes are copied to, or that spec.egress " +
+			"enforces: never a cluster's route table",
 			[]KeeperAction{
-				{"Microsoft.Network/routeTables/write", "to copy pod routes"},
+				{"Microsoft.Network/routeTables/write",
+					"to copy pod routes, and to put egress routes back"},
 			}},
 	}
 }

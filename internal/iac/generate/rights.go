@@ -25,9 +25,12 @@ type ManagedCluster struct {
 	// for them if the config names it.
 	Guarded bool
 	Table   arm.ID
-	// Subnets are further guarded associations, Targets the tables that are written.
+	// Subnets are further guarded associations, Targets the tables that are
+	// written: for pod routes or egress.
 	Subnets []GuardedSubnet
 	Targets []arm.ID
+	// Firewall is the firewall of spec.egress, or "".
+	Firewall arm.ID
 	// FromNodes is set if the pod routes come from the nodes in the cluster's Kubernetes API.
 	FromNodes bool
 }
@@ -111,7 +114,7 @@ func (r Rights) check() (rights, error) {
 			*list = append(*list, id)
 		}
 	}
-	var clusters []arm.ID
+	var read []arm.ID
 	for _, k := range l.Clusters {
 		subscription := strings.ToLower(k.Cluster.Subscription())
 		if l.Subscription != "" && l.Subscription != subscription {
@@ -120,7 +123,10 @@ func (r Rights) check() (rights, error) {
 				subscription)
 		}
 		l.Subscription = subscription
-		note(&clusters, k.Cluster)
+		note(&read, k.Cluster)
+		if k.Firewall != "" {
+			note(&read, k.Firewall)
+		}
 		if k.FromNodes {
 			note(&l.NodesClusters, k.Cluster)
 		}

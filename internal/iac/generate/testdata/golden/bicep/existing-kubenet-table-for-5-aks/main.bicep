@@ -448,7 +448,8 @@ module keeperSubnetsOnGatewaySubnet 'modules/keeper-subnets-on-gateway-subnet.bi
   }
 }
 
-// Targets: on only the tables that pod routes are copied to: never a cluster's route table.
+// Targets: on only the tables that pod routes are copied to, or that spec.egress enforces: never a
+// cluster's route table.
 resource keeperTargets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-targets')
   properties: {

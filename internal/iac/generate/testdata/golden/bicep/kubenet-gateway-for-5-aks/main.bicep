@@ -449,7 +449,8 @@ resource keeperSubnetsOnGatewaySubnet 'Microsoft.Authorization/roleAssignments@2
   }
 }
 
-// Targets: on only the tables that pod routes are copied to: never a cluster's route table.
+// Targets: on only the tables that pod routes are copied to, or that spec.egress enforces: never a
+// cluster's route table.
 resource keeperTargets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(clusterId, 'keeper-targets')
   properties: {

@@ -24,6 +24,7 @@ resource "azurerm_role_definition" "keeper_reads" {
       "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' route tables and in targets
       "Microsoft.Network/networkSecurityGroups/read",                     # doctor: rules that block pods
       "Microsoft.Network/applicationGateways/read",                       # doctor: gateways that need pod routes
+      "Microsoft.Network/azureFirewalls/read",                            # whether the firewall of spec.egress has the address of its routes
       "Microsoft.Network/networkInterfaces/read",                         # which addresses nodes hold: proof for deletes
       "Microsoft.Compute/virtualMachineScaleSets/read",                   # the nodes' scale sets
       "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", # the addresses of nodes in scale sets
@@ -117,7 +118,8 @@ resource "azurerm_role_assignment" "keeper_subnets_gateway" {
   principal_type     = "ServicePrincipal"
 }
 
-# Targets: on only the tables that pod routes are copied to: never a cluster's route table.
+# Targets: on only the tables that pod routes are copied to, or that spec.egress enforces: never a
+# cluster's route table.
 resource "azurerm_role_definition" "keeper_targets" {
   role_definition_id = uuidv5(local.namespace, "${local.cluster_id}-keeper-targets")
   name               = "${var.name} routekeeper targets (${substr(uuidv5(local.namespace, "${local.cluster_id}-keeper-targets"), 0, 8)})"
@@ -126,7 +128,7 @@ resource "azurerm_role_definition" "keeper_targets" {
 
   permissions {
     actions = [
-      "Microsoft.Network/routeTables/write", # to copy pod routes
+      "Microsoft.Network/routeTables/write", # to copy pod routes, and to put egress routes back
     ]
   }
 

@@ -83,6 +83,7 @@ locals {
         "Microsoft.Network/routeTables/read",                               # pod routes, in the clusters' route tables and in targets
         "Microsoft.Network/networkSecurityGroups/read",                     # doctor: rules that block pods
         "Microsoft.Network/applicationGateways/read",                       # doctor: gateways that need pod routes
+        "Microsoft.Network/azureFirewalls/read",                            # whether the firewall of spec.egress has the address of its routes
         "Microsoft.Network/networkInterfaces/read",                         # which addresses nodes hold: proof for deletes
         "Microsoft.Compute/virtualMachineScaleSets/read",                   # the nodes' scale sets
         "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", # the addresses of nodes in scale sets
@@ -115,10 +116,11 @@ locals {
       ]
       scopes = { for key, ids in local.all_subnets : key => ids[0] }
     }
-    # targets: on only the tables that pod routes are copied to: never a cluster's route table.
+    # targets: on only the tables that pod routes are copied to, or that spec.egress enforces: never
+    # a cluster's route table.
     targets = {
       actions = [
-        "Microsoft.Network/routeTables/write", # to copy pod routes
+        "Microsoft.Network/routeTables/write", # to copy pod routes, and to put egress routes back
       ]
       scopes = { for id in local.targets : lower(id) => id }
     }

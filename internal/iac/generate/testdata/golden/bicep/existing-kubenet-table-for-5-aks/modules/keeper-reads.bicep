@@ -28,6 +28,7 @@ resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Network/routeTables/read'
           'Microsoft.Network/networkSecurityGroups/read'
           'Microsoft.Network/applicationGateways/read'
+          'Microsoft.Network/azureFirewalls/read'
           'Microsoft.Network/networkInterfaces/read'
           'Microsoft.Compute/virtualMachineScaleSets/read'
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read'

@@ -22,6 +22,7 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Network/routeTables/read' // pod routes, in the clusters' route tables and in targets
           'Microsoft.Network/networkSecurityGroups/read' // doctor: rules that block pods
           'Microsoft.Network/applicationGateways/read' // doctor: gateways that need pod routes
+          'Microsoft.Network/azureFirewalls/read' // whether the firewall of spec.egress has the address of its routes
           'Microsoft.Network/networkInterfaces/read' // which addresses nodes hold: proof for deletes
           'Microsoft.Compute/virtualMachineScaleSets/read' // the nodes' scale sets
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read' // the addresses of nodes in scale sets
@@ -82,7 +83,8 @@ resource subnets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   }
 }
 
-// targets: on only the tables that pod routes are copied to: never a cluster's route table.
+// targets: on only the tables that pod routes are copied to, or that spec.egress enforces: never a
+// cluster's route table.
 resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(subscription().id, name, 'targets')
   properties: {
@@ -93,7 +95,7 @@ resource targets 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
     permissions: [
       {
         actions: [
-          'Microsoft.Network/routeTables/write' // to copy pod routes
+          'Microsoft.Network/routeTables/write' // to copy pod routes, and to put egress routes back
         ]
       }
     ]

@@ -1,0 +1,295 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// How it works: spec.egress declares routes to an appliance, such as 0.0.0.0/0 to a firewall. They
+// are found in their table by their prefix, whatever their name. A table can also be a target:
+// target.go plans the pod routes first, and one write makes all changes.
+//
+//	the route in the table              | and                           | action
+//	------------------------------------|-------------------------------|---------------------------
+//	not declared                        |                               | stays, byte for byte
+//	declared, with its next hop         |                               | stays
+//	declared, with another next hop     | it may be written             | update
+//	                                    | not                           | egress-route-missing
+//	none                                | it may be written, with room  | create
+//	                                    | not                           | egress-route-missing
+//	was declared, and is no longer      |                               | stays
+//
+// A route may be written if the mode is Enforce, no cloud provider writes the table (whyWatched),
+// no packets to pods would take the route, and the firewall that the config names is not known to
+// have another address. If the firewall could not be read, the route is written: the config names
+// the address, and without the route the packets are dropped, or bypass the firewall.
+
+// egressConfig is what one config says about the egress routes of one table.
+type egressConfig struct {
+	*clusterState
+	routes []inventory.Route
+}
+
+// DeclaredEgress are the routes that a config declares. The config is checked.
+func DeclaredEgress(c *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
+	for _, r := range c.Spec.Egress.Routes {
+		prefix, err := netip.ParsePrefix(r.AddressPrefix)
+		hop, other := netip.ParseAddr(r.NextHopIPAddress)
+		if err == nil && other == nil {
+			name := strings.NewReplacer("/", "-", ":", "-").Replace("egress-" + r.AddressPrefix)
+			routes = append(routes, inventory.NewRoute(cmp.Or(r.Name, name), prefix.Masked(), hop))
+		}
+	}
+	return routes
+}
+
+// readEgress notes the table of a cluster's egress.
+func (p *Planner) readEgress(v *clusterState) {
+	if e := v.config.Spec.Egress; e.RouteTableID != "" && !p.removing {
+		key := arm.ID(e.RouteTableID).Key()
+		p.egress[key] = append(p.egress[key], egressConfig{v, DeclaredEgress(v.config)})
+	}
+}
+
+// table decides which routes a table should have: pod routes, if it is a target, and egress routes.
+func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
+	t := w.target(id, table)
+	configs, _ := arm.Lookup(w.egress, id)
+	settled := map[netip.Prefix]bool{} // another config wants the route, too, or another one
+	for _, e := range configs {
+		if w.gone(e.clusterState) {
+			continue
+		}
+		if table == nil {
+			if !id.Equal(e.source) { // readSource reports that one
+				w.reportUnread(w.add, e.config, id, finding.TableMissing, "egress table %s",
+					advise("create the table, or correct spec.egress of "+e.name))
+			}
+			continue
+		}
+		t = w.keepEgress(e, table, t, settled)
+	}
+	return t
+}
+
+// keepEgress adds the egress routes of one config to a table that is planned, t; nil if it has no
+// other changes.
+func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Table,
+	settled map[netip.Prefix]bool) *Table {
+	watched := w.whyWatched(e, table)
+	wrong, firewall := w.wrongHop(e, table)
+	inSync := w.s.Memory.Of(arm.ID(e.config.Spec.ClusterID)).InSync[table.ID.Key()]
+	for _, want := range e.routes {
+		routes := table.Routes()
+		if t != nil {
+			routes = t.Routes
+		}
+		at := slices.IndexFunc(routes, func(r inventory.Route) bool {
+			return r.Prefix == want.Prefix
+		})
+		if at >= 0 && (routes[at].SameHop(want) || slices.Contains(firewall, routes[at].Hop)) ||
+			settled[want.Prefix] {
+			continue
+		}
+		why := cmp.Or(w.coversPods(want), wrong, watched)
+		if at < 0 && why == "" && len(routes) >= inventory.DefaultRouteLimit {
+			why = fmt.Sprintf("the table is full (%d routes)", len(routes))
+		}
+		if why != "" || e.config.Spec.Egress.Mode != v1alpha1.GuardEnforce {
+			w.reportEgress(e, table, routes, at, want, why, why == watched)
+			continue
+		}
+		change := Change{Resource: table.ID, Cluster: e.name, Egress: true,
+			Repair: inSync[want.Prefix] == want.Hop}
+		changed := want
+		if at < 0 {
+			changed.Name = freeRouteName(routes, want.Name)
+			change.Verb, change.Why = Create, "spec.egress declares it"
+			if change.Repair {
+				change.Why = "another writer removed it from this table"
+			}
+		} else {
+			change.Verb, change.Old = Update, valueOf(routes[at])
+			change.Why = "spec.egress declares another next hop"
+			if change.Repair {
+				change.Why = "another writer changed it in this table"
+			}
+			var err error
+			if changed, err = routes[at].With(want.Prefix, want.Hop); err != nil {
+				w.add(finding.New(finding.WriteFailed, e.name, string(table.ID), "%v", err))
+				continue
+			}
+		}
+		if t == nil {
+			t = &Table{ID: table.ID, Routes: routes}
+		}
+		t.Routes, t.Limit = slices.Clone(routes), cmp.Or(t.Limit, inventory.DefaultRouteLimit)
+		if at < 0 {
+			t.Routes = append(t.Routes, changed)
+		} else {
+			t.Routes[at] = changed
+		}
+		change.Route, change.New = changed.Name, valueOf(changed)
+		t.Changes = append(t.Changes, change)
+		settled[want.Prefix] = true
+	}
+	return t
+}
+
+// freeRouteName returns a name that no route has, in any case: the given one, or with a number.
+func freeRouteName(routes []inventory.Route, name string) string {
+	for i, free := 1, name; ; free = fmt.Sprintf("%s-%d", name, i) {
+		if !slices.ContainsFunc(routes, func(r inventory.Route) bool {
+			return strings.EqualFold(r.Name, free)
+		}) {
+			return free
+		}
+		i++
+	}
+}
+
+// whyWatched says why the egress routes of a table are only watched: a cloud provider writes it, or
+// may, or Azure Virtual Network Manager does. "" if not. With Azure CNI no cloud provider writes
+// routes, so the table on the node subnets of such a cluster may be written.
+func (w *planning) whyWatched(e egressConfig, table *inventory.RouteTable) string {
+	own, taken := arm.Lookup(w.clusterTables, table.ID)
+	switch {
+	case taken && !own.flat:
+		return fmt.Sprintf("it is or may be the route table of cluster %s, whose cloud provider "+
+			"writes it: %s", own.v.name, own.how)
+	case e.cluster == nil:
+		return "the cluster could not be read, so it is unknown whether its cloud provider " +
+			"writes the table"
+	case inventory.IsManagerTable(table.ID):
+		return "Azure Virtual Network Manager writes it"
+	case inventory.IsManagedTable(table.ID) || w.inNodeGroup(table.ID):
+		return "AKS made it for a cluster, whose cloud provider writes it"
+	}
+	return w.tableOfUnread(table)
+}
+
+func (p *Planner) inNodeGroup(table arm.ID) bool {
+	return slices.ContainsFunc(p.clusters, func(v *clusterState) bool {
+		return v.cluster != nil && table.Group().Equal(v.cluster.NodeGroup())
+	})
+}
+
+// coversPods says why packets to pods would take an egress route. A default route covers all
+// addresses by design.
+func (p *Planner) coversPods(want inventory.Route) string {
+	for _, v := range p.clusters {
+		if v.cluster == nil {
+			continue
+		}
+		for _, pods := range v.cluster.PodCIDRs {
+			switch {
+			case pods.Contains(want.Hop):
+				return fmt.Sprintf("%s is an address of pods of %s (%s)", want.Hop, v.name, pods)
+			case want.Prefix.Bits() > 0 && pods.Overlaps(want.Prefix):
+				return fmt.Sprintf("%s covers pods of %s (%s)", want.Prefix, v.name, pods)
+			}
+		}
+	}
+	return ""
+}
+
+// wrongHop says why the next hops that a config declares are known to be wrong: the firewall that
+// it names is gone, or has other addresses, which it returns. It reports that, whether a route is
+// missing or not.
+func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
+	now []netip.Addr) {
+	id := arm.ID(e.config.Spec.Egress.FirewallID)
+	if id == "" {
+		return "", nil
+	}
+	report := func(why, advice string) {
+		w.add(finding.New(finding.EgressHopGone, e.name, string(table.ID),
+			"the egress of %s must go by %s: %s", e.name, e.routes[0].Hop, why).
+			WithAdvice("%s", advice))
+	}
+	firewall, read := w.s.Firewalls[id.Key()]
+	switch unread, tried := w.s.Unread[id.Key()]; {
+	case read:
+	case unread.Absent:
+		why = fmt.Sprintf("firewall %s does not exist", id.Short())
+		report(why, "create the firewall again, or correct spec.egress of "+e.name)
+		return why, nil
+	case tried:
+		w.reportUnread(w.add, e.config, id, finding.EgressHopGone, "firewall %s", next{})
+		return "", nil
+	default:
+		w.need.Firewalls = append(w.need.Firewalls, id)
+		return "", nil
+	}
+	id, now = firewall.ID, firewall.Addresses // in its original spelling
+	if !slices.ContainsFunc(e.routes, func(r inventory.Route) bool {
+		return !slices.Contains(now, r.Hop)
+	}) {
+		return "", now
+	}
+	if len(now) == 0 {
+		why = fmt.Sprintf("firewall %s has no address: it is deallocated", id.Short())
+		report(why, "start the firewall, or correct spec.egress of "+e.name)
+		return why, nil
+	}
+	why = fmt.Sprintf("firewall %s has the address %s", id.Short(), join(now))
+	report(why, fmt.Sprintf("set nextHopIPAddress in spec.egress of %s to %s", e.name, join(now)))
+	return why, now
+}
+
+func join(addresses []netip.Addr) string {
+	texts := make([]string, len(addresses))
+	for i, a := range addresses {
+		texts[i] = a.String()
+	}
+	return strings.Join(texts, " or ")
+}
+
+const promoteEgress = "promote sets the mode of spec.egress to Enforce"
+
+// Observes reports whether a finding about an egress route is there only because the config
+// observes.
+func Observes(f finding.Finding) bool { return f.Advice == promoteEgress }
+
+// reportEgress reports an egress route that the table lacks, or that leads elsewhere, and that is
+// not put back: why says why, "" if the config only observes. If only the table is in the way, the
+// finding has the command that a person can paste.
+func (w *planning) reportEgress(e egressConfig, table *inventory.RouteTable,
+	routes []inventory.Route, at int, want inventory.Route, why string, byHand bool) {
+	text := fmt.Sprintf("%s has no route for %s, which must go to %s", table.ID.Short(),
+		want.Prefix, want.Hop)
+	fix := finding.Command("az network route-table route create --subscription %s -g %s "+
+		"--route-table-name %s --name %s --address-prefix %s --next-hop-type VirtualAppliance "+
+		"--next-hop-ip-address %s", table.ID.Subscription(), table.ID.ResourceGroup(),
+		table.ID.Name(), want.Name, want.Prefix, want.Hop)
+	if at >= 0 {
+		there := routes[at]
+		text = fmt.Sprintf("the route %s in %s sends %s to %s instead of %s", there.Name,
+			table.ID.Short(), want.Prefix, there.NextHop(), want.Hop)
+		fix = finding.Command("az network route-table route update --ids %s --next-hop-type "+
+			"VirtualAppliance --next-hop-ip-address %s", table.ID.Child("routes", there.Name),
+			want.Hop)
+	}
+	f := finding.New(finding.EgressRouteMissing, e.name, string(table.ID), "%s", text).
+		About(want.Prefix.String())
+	if why != "" {
+		f.Message += "; it is not put back: " + why
+	}
+	switch {
+	case why != "" && byHand:
+		w.add(f.WithFix("%s", fix))
+	case why != "":
+		w.add(f.WithAdvice("correct spec.egress of %s", e.name))
+	default:
+		w.add(f.WithAdvice(promoteEgress).
+			WithFix("routekeeper promote %s%s", e.name, finding.Config()))
+	}
+}

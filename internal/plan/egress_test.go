@@ -1,0 +1,238 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+const fw = arm.ID(inRG + arm.TypeFirewall + "/fw")
+
+// egress is a cluster of Azure CNI Overlay whose config enforces a default route in hub-rt, the
+// table on its nodes.
+func egress(t testing.TB, routes ...string) *world {
+	w := guarded(t)
+	w.configs[0].Spec.Guard.Subnets = nil
+	w.configs[0].Spec.Egress = v1alpha1.Egress{RouteTableID: string(hub),
+		Mode: v1alpha1.GuardEnforce, Routes: []v1alpha1.EgressRoute{{Name: "out",
+			AddressPrefix: "0.0.0.0/0", NextHopIPAddress: "10.1.0.4"}}}
+	return w.table(hub, append(routes, "partner 192.168.0.0/16 10.1.0.9")...)
+}
+
+// firewall adds the firewall to the config, with its present addresses.
+func (w *world) firewall(addresses ...string) *world {
+	w.configs[0].Spec.Egress.FirewallID = string(fw)
+	var configs []string
+	for _, a := range addresses {
+		configs = append(configs, fmt.Sprintf(`{"properties":{"privateIPAddress":%q}}`, a))
+	}
+	f, err := inventory.DecodeFirewall([]byte(fmt.Sprintf(
+		`{"id":%q,"properties":{"ipConfigurations":[%s]}}`, fw, strings.Join(configs, ","))))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Firewalls[fw.Key()] = f
+	return w
+}
+
+const (
+	egressMade = "create hub-rt out - 0.0.0.0/0>10.1.0.4"
+	egressIs   = "out 0.0.0.0/0 10.1.0.4"
+)
+
+// TestEgressRoutes goes through the table at the head of egress.go.
+func TestEgressRoutes(t *testing.T) {
+	full := make([]string, 0, 400)
+	for i := range 399 {
+		full = append(full, fmt.Sprintf("r%d 10.%d.%d.0/24 10.1.0.9", i, 100+i/250, i%250))
+	}
+	for name, tt := range map[string]struct {
+		world          *world
+		changes, codes string
+	}{
+		"in sync": {egress(t, egressIs), "", ""},
+		"missing": {egress(t), egressMade, ""},
+		"bent, by another name": {egress(t, "mine 0.0.0.0/0 10.9.9.9"),
+			"update hub-rt mine 0.0.0.0/0>10.9.9.9 0.0.0.0/0>10.1.0.4", ""},
+		"to the internet": {egress(t, "out 0.0.0.0/0 Internet"),
+			"update hub-rt out 0.0.0.0/0> 0.0.0.0/0>10.1.0.4", ""},
+		"its name is taken": {egress(t, "OUT 10.7.0.0/16 10.9.9.9"),
+			"create hub-rt out-2 - 0.0.0.0/0>10.1.0.4", ""},
+		"full":           {egress(t, full...), "", "egress-route-missing"},
+		"firewall there": {egress(t).firewall("10.1.0.4"), egressMade, ""},
+		"firewall with another address": {egress(t).firewall("10.1.0.5"), "",
+			"egress-hop-gone\negress-route-missing"},
+		"another address, and bent": {egress(t, "out 0.0.0.0/0 10.9.9.9").firewall("10.1.0.5"), "",
+			"egress-hop-gone\negress-route-missing"},
+		"another address, and the route leads there": {
+			egress(t, "out 0.0.0.0/0 10.1.0.5").firewall("10.1.0.5"), "", "egress-hop-gone"},
+		"firewall deallocated": {egress(t, egressIs).firewall(), "", "egress-hop-gone"},
+		"firewall unread":      {unreadFirewall(t, false), egressMade, "read-failed"},
+		"firewall gone":        {unreadFirewall(t, true), "", "egress-hop-gone\negress-route-missing"},
+	} {
+		w := tt.world
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			for _, f := range w.expect(tt.changes, tt.codes).Findings {
+				if strings.Contains(f.Fix, "10.1.0.4") { // nothing leads to it
+					t.Errorf("the fix is %q", f.Fix)
+				}
+			}
+		})
+	}
+}
+
+func unreadFirewall(t testing.TB, absent bool) *world {
+	w := egress(t).firewall()
+	delete(w.s.Firewalls, fw.Key())
+	w.s.Unread[fw.Key()] = inventory.Unread{ID: fw, Absent: absent, Status: 403,
+		Code: "AuthorizationFailed"}
+	return w
+}
+
+// TestEgressNeeds: a firewall that was not read yet is read before the write.
+func TestEgressNeeds(t *testing.T) {
+	w := egress(t).firewall()
+	delete(w.s.Firewalls, fw.Key())
+	if p := w.expect(egressMade, ""); len(p.Need.Firewalls) != 1 || p.Need.Firewalls[0] != fw {
+		t.Errorf("needs %+v", p.Need)
+	}
+	w.configs[0].Spec.Egress.Mode = v1alpha1.GuardObserve
+	if p := w.expect("", "egress-route-missing"); len(p.Need.Firewalls) != 1 ||
+		len(p.OnlyObserved) != 1 {
+		t.Errorf("Observe needs %+v, and would change %+v", p.Need, p.OnlyObserved)
+	}
+}
+
+// TestEgressWatched: a table that a cloud provider writes, or may write, is only watched.
+func TestEgressWatched(t *testing.T) {
+	named := shop(t) // a kubenet cluster's own table, discovered
+	named.configs[0].Spec.Egress = v1alpha1.Egress{RouteTableID: string(tableA),
+		Mode: v1alpha1.GuardEnforce, Routes: []v1alpha1.EgressRoute{{AddressPrefix: "10.9.0.0/16",
+			NextHopIPAddress: "10.1.0.4"}}}
+
+	shared := egress(t) // another cluster's own, which is on both node subnets
+	shared.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.240.1.0/24", hub)
+	shared.config("play", clusterB)
+	shared.table(hub, "b0____102450024 10.245.0.0/24 10.240.1.4")
+
+	bent := egress(t, "out 0.0.0.0/0 10.9.9.9") // its routes are corrected by hand
+	bent.configs[0].Spec.RouteTableID = string(hub)
+
+	unread := egress(t) // the cluster is unknown
+	delete(unread.s.Clusters, clusterA.Key())
+	unread.s.Unread[clusterA.Key()] = inventory.Unread{ID: clusterA, Status: 500}
+
+	made := egress(t)
+	group := arm.GroupID(sub, "MC_shop")
+	table := arm.ResourceID(sub, group.ResourceGroup(), arm.TypeRouteTable, "rt")
+	made.configs[0].Spec.Egress.RouteTableID = string(table)
+	made.table(table)
+
+	pods := egress(t)
+	pods.configs[0].Spec.Egress.Routes[0].AddressPrefix = "10.244.128.0/17"
+
+	for name, tt := range map[string]struct {
+		w       *world
+		changes string
+		codes   string
+		why     string
+	}{
+		"a kubenet cluster's own": {named, threeCreated, "egress-route-missing",
+			"it is or may be the route table of cluster shop, whose cloud provider writes it"},
+		"of another kubenet cluster": {shared, "", "egress-route-missing",
+			"it is or may be the route table of cluster play"},
+		"named as the cluster's own": {bent, "", "egress-route-missing",
+			"it is or may be the route table of cluster shop"},
+		"cluster unread": {unread, "", "egress-route-missing\nread-failed",
+			"it is unknown whether its cloud provider writes the table"},
+		"in a node resource group": {made, "", "egress-route-missing", "AKS made it"},
+		"would take pods' packets": {pods, "", "egress-route-missing",
+			"10.244.128.0/17 covers pods of shop (10.244.0.0/16)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.w.t = t
+			p := tt.w.expect(tt.changes, tt.codes)
+			said := false
+			for _, f := range p.Findings {
+				if f.Code == "egress-route-missing" && name != "would take pods' packets" &&
+					!strings.HasPrefix(f.Fix, "az network route-table route ") {
+					t.Errorf("the fix is %q", f.Fix)
+				}
+				said = said || strings.Contains(f.Message, "; it is not put back: ") &&
+					strings.Contains(f.Message, tt.why)
+			}
+			if !said {
+				t.Errorf("no finding says %q: %+v", tt.why, p.Findings)
+			}
+		})
+	}
+}
+
+// TestEgressInTarget: a table that is also a target gets pod routes and egress routes in one plan,
+// and all other routes survive byte for byte, also when it is read again.
+func TestEgressInTarget(t *testing.T) {
+	w := shop(t)
+	w.table(gateway, "own 192.168.0.0/16 10.1.0.4", "out 0.0.0.0/0 10.9.9.9")
+	w.configs[0].Spec.Egress = v1alpha1.Egress{RouteTableID: strings.ToUpper(string(gateway)),
+		Mode: v1alpha1.GuardEnforce, Routes: []v1alpha1.EgressRoute{
+			{AddressPrefix: "0.0.0.0/0", NextHopIPAddress: "10.1.0.4"},
+			{AddressPrefix: "172.16.0.0/12", NextHopIPAddress: "10.1.0.4"}}}
+	p := w.expect("update gw-rt out 0.0.0.0/0>10.9.9.9 0.0.0.0/0>10.1.0.4\n"+threeCreated+
+		"\ncreate gw-rt egress-172.16.0.0-12 - 172.16.0.0/12>10.1.0.4", "")
+	planner := New(w.s, w.configs)
+	for _, p := range []Plan{p, planner.Again(w.s.Table(gateway))} {
+		body, err := inventory.SetRoutes(w.s.Table(gateway).Raw, p.Desired.Table(gateway).Routes)
+		if err != nil || len(p.Changes) != 5 {
+			t.Fatal(err, p.Changes)
+		}
+		for _, kept := range []string{routeDoc("own 192.168.0.0/16 10.1.0.4"),
+			routeDoc("out 0.0.0.0/0 10.1.0.4"), `"tags":{"a":"b"}`, `"future":[1, 2]`} {
+			if !strings.Contains(string(body), kept) {
+				t.Errorf("%s lacks %s", body, kept)
+			}
+		}
+	}
+}
+
+// TestEgressRepair: a route that was there and is gone was removed by another writer. A second
+// config for the same table changes nothing, and one that is gone from Azure needs nothing.
+func TestEgressRepair(t *testing.T) {
+	w := egress(t, egressIs)
+	_, next := Decide(Observation{Snapshot: w.s.Snapshot, Configs: w.configs,
+		Taken: TakenBy(w.configs)}, w.s.Memory)
+	if hop := next.Of(clusterA).InSync[hub.Key()][netip.MustParsePrefix("0.0.0.0/0")]; hop !=
+		netip.MustParseAddr("10.1.0.4") {
+		t.Fatalf("in sync: %v", next.Of(clusterA).InSync)
+	}
+	w.table(hub)
+	w.s.Memory = next
+	other := *w.config("play", clusterB)
+	w.cluster(clusterB, "10.245.0.0/16", nodesB).subnet(nodesB, "10.240.1.0/24", "")
+	cluster := w.s.Clusters[clusterB.Key()]
+	cluster.Plugin, cluster.PluginMode = "azure", "overlay"
+	other.Spec.Egress = w.configs[0].Spec.Egress
+	w.configs[1] = other
+	if p := w.expect(egressMade, ""); !p.Changes[0].Repair || !p.Changes[0].Egress ||
+		Harm(p.Changes) != "route table hub-rt lacks 1 egress route" {
+		t.Errorf("%+v: %s", p.Changes, Harm(p.Changes))
+	}
+	for _, id := range []arm.ID{clusterA, clusterB} {
+		delete(w.s.Clusters, id.Key())
+		w.s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true}
+	}
+	w.expect("", "cluster-missing\ncluster-missing")
+}
+
+// TestEgressTableGone: a table that does not exist is reported.
+func TestEgressTableGone(t *testing.T) {
+	w := egress(t)
+	delete(w.s.Tables, hub.Key())
+	w.s.Unread[hub.Key()] = inventory.Unread{ID: hub, Absent: true}
+	w.expect("", "table-missing")
+}
