@@ -2,6 +2,7 @@ package prevent
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -28,34 +29,44 @@ func (w written) property(name string) json.RawMessage {
 	return nil
 }
 
-// Refused returns what rules would refuse a request for: the needs that it does not meet. It is
-// what Condition says, for the requests that the activity log shows. ok is false if the body is no
-// document.
-func Refused(rules []Rule, id arm.ID, body []byte) (needs []Need, ok bool) {
+// Refused returns what a request lacks that rules would refuse it for. It is what Condition says,
+// for the requests that the activity log shows. ok is false if the body is no document.
+func Refused(rules []Rule, id arm.ID, body []byte) (lacks []string, ok bool) {
 	var request written
 	if json.Unmarshal(body, &request) != nil {
 		return nil, false
 	}
 	var subnets []written
-	if raw := request.property("subnets"); raw != nil {
-		if json.Unmarshal(raw, &subnets) != nil {
+	var list []struct {
+		Properties struct{ AddressPrefix string }
+	}
+	for name, into := range map[string]any{"subnets": &subnets, "routes": &list} {
+		if raw := request.property(name); raw != nil && json.Unmarshal(raw, into) != nil {
 			return nil, false
 		}
 	}
 	for _, r := range rules {
 		for _, n := range r.Needs {
-			if id.Equal(n.Subnet) && request.lacks(n) {
-				needs = append(needs, n)
-			}
+			lost := id.Equal(n.Subnet) && request.lacks(n)
 			for _, subnet := range subnets {
-				if id.Equal(n.Subnet.Parent()) && strings.EqualFold(subnet.Name, n.Subnet.Name()) &&
-					subnet.lacks(n) {
-					needs = append(needs, n)
-				}
+				lost = lost || id.Equal(n.Subnet.Parent()) &&
+					strings.EqualFold(subnet.Name, n.Subnet.Name()) && subnet.lacks(n)
+			}
+			if lost {
+				lacks = append(lacks, n.Property.Name()+" of "+n.Subnet.Name())
+			}
+		}
+		if r.Effect == "deny" && slices.ContainsFunc(r.Tables, id.Equal) {
+			there := false
+			for _, route := range list {
+				there = there || route.Properties.AddressPrefix == defaultRoute
+			}
+			if !there {
+				lacks = append(lacks, "route "+defaultRoute)
 			}
 		}
 	}
-	return needs, true
+	return lacks, true
 }
 
 // lacks reports whether a subnet does not have what it must have.

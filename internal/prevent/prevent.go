@@ -230,7 +230,16 @@ func (r Rule) Assignments() (all []Assignment) {
 	return all
 }
 
-// Concerns reports whether an assignment has a subnet of a network.
-func (a Assignment) Concerns(network arm.ID) bool {
-	return slices.ContainsFunc(a.about, func(id arm.ID) bool { return id.Parent().Equal(network) })
+// Concerning are the assignments of rules that have a subnet of a network.
+func Concerning(rules []Rule, network arm.ID) (all []Assignment) {
+	for _, r := range rules {
+		for _, a := range r.Assignments() {
+			if slices.ContainsFunc(a.about, func(id arm.ID) bool {
+				return id.Parent().Equal(network)
+			}) {
+				all = append(all, a)
+			}
+		}
+	}
+	return all
 }

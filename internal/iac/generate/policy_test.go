@@ -251,14 +251,7 @@ func TestPoliciesDeployed(t *testing.T) {
 			t.Errorf("the default route is deleted: %d", status)
 		}
 
-		var assignments []prevent.Assignment
-		for _, r := range p.Rules {
-			for _, a := range r.Assignments() {
-				if a.Concerns(policyVNet) {
-					assignments = append(assignments, a)
-				}
-			}
-		}
+		assignments := prevent.Concerning(p.Rules, policyVNet)
 		if len(assignments) != 2 {
 			t.Fatalf("%d assignments have the network", len(assignments))
 		}
