@@ -153,13 +153,13 @@ func runPrevent(cmd *cobra.Command, a *app, o preventOptions) error {
 	wanted.Left = append(wanted.Left, left...)
 	wanted.Blocks = append(prevent.Sides(rules), wanted.Blocks...)
 	if o.dryRun {
-		return a.showPrevention(ctx, w, client, rules, wanted)
+		return showPrevention(ctx, a, w, client, rules, wanted)
 	}
 	progress.stop()
 	if len(rules) == 0 {
 		return fmt.Errorf("no policy can be written: %s", strings.Join(wanted.Left, "; "))
 	}
-	a.warn(o, wanted)
+	warnOf(a, o, wanted)
 	var code policyCode = generate.Policies{Subscription: subscription, Rules: rules}
 	if network != "" {
 		code = generate.Exemption{Network: network, Until: o.end,
@@ -179,8 +179,8 @@ type policyCode interface {
 	AZ() ([]generate.Output, error)
 }
 
-// gather reads what decides which rules there are: the clusters, the node subnets of those that use
-// kubenet, and the tables that subnets must have.
+// gather reads what decides which rules there are: the clusters, the node subnets of kubenet
+// clusters, and the tables that subnets must have.
 func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (
 	prevent.Wanted, error) {
 	s := inventory.NewSnapshot()
@@ -244,8 +244,8 @@ func (o preventOptions) choose(wanted prevent.Wanted) (subscription string, netw
 	return cmp.Or(strings.ToLower(o.subscription), subscriptions[0]), "", nil
 }
 
-// warn prints what the policies leave out and block, before the code.
-func (a *app) warn(o preventOptions, wanted prevent.Wanted) {
+// warnOf prints what the policies leave out and block, before the code.
+func warnOf(a *app, o preventOptions, wanted prevent.Wanted) {
 	for _, line := range wanted.Left {
 		say(a.err, "routekeeper: left out: %s\n", line)
 	}
@@ -257,7 +257,7 @@ func (a *app) warn(o preventOptions, wanted prevent.Wanted) {
 }
 
 // showPrevention shows the rules, and judges the writes in the activity log.
-func (a *app) showPrevention(ctx context.Context, w io.Writer, client *azure.Client,
+func showPrevention(ctx context.Context, a *app, w io.Writer, client *azure.Client,
 	rules []prevent.Rule, wanted prevent.Wanted) error {
 	shown := report.Prevention{Left: wanted.Left, Blocks: wanted.Blocks,
 		Rules: []report.PreventionRule{}}

@@ -12,8 +12,9 @@ type Prevention struct {
 	Rules  []PreventionRule `json:"rules"`
 	Left   []string         `json:"left"`
 	Blocks []string         `json:"blocks"`
-	// Writes are how many writes of the networks, subnets and tables the activity log has, Unjudged how
-	// many of them come without their request, Partial is set if the log has more than was read.
+	// Writes are how many writes of the networks, subnets and tables the activity log has. Unjudged
+	// is how many of them come without their request. Partial is set if the log has more than was
+	// read.
 	Writes   int              `json:"writes"`
 	Unjudged int              `json:"unjudged"`
 	Partial  bool             `json:"partial"`
@@ -64,7 +65,7 @@ func (p Prevention) Write(w io.Writer, format Format, style Style) error {
 		}
 	}
 	part("Left out", p.Left)
-	part("They also block, whoever writes", p.Blocks)
+	part("They also block", p.Blocks)
 	fmt.Fprintf(&b, "\n%s\n  %s of these networks, subnets and tables in the activity log of 89 days.\n",
 		style.Bold("The past"), Count(p.Writes, "write"))
 	if p.Partial {

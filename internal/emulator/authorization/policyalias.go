@@ -9,9 +9,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Aliases are the aliases of the types whose list is known: names that policy rules can use, without
-// the type before them. Lists of all aliases that people published name these. None of them has
-// natGateway, and no policy that uses it for the subnets of a network was found.
+// Aliases are the aliases of the types whose list is known: names that policy rules can use,
+// without the type before them. Lists of all aliases that people published name these, and rules
+// for route tables use those. None of them has natGateway, and no policy that uses it for the
+// subnets of a network was found.
 var Aliases = map[string][]string{
 	arm.TypeVNet: {"addressSpace.addressPrefixes[*]", "ddosProtectionPlan.id", "subnets[*]",
 		"subnets[*].addressPrefix", "subnets[*].ipConfigurations[*].id", "subnets[*].name",

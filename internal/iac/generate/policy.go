@@ -126,12 +126,12 @@ func (p Policies) Terraform() ([]Output, error) {
 // AZ writes the policies as commands of the Azure CLI.
 func (p Policies) AZ() ([]Output, error) {
 	var b strings.Builder
-	b.WriteString("# Policies that refuse to take from guarded subnets what they must have. Written " +
-		"by\n# routekeeper prevent.\n")
+	b.WriteString("# Policies that refuse to take from guarded subnets what they must have. " +
+		"Written by\n# routekeeper prevent.\n")
 	for _, r := range p.Rules {
 		fmt.Fprintf(&b, "\n%s\n", finding.Command("az policy definition create --name %s "+
-			"--subscription %s --mode All --display-name %s --description %s --rules %s --params %s",
-			r.Name, p.Subscription, r.Title, r.About, jsonText(policyRule(r), false),
+			"--subscription %s --mode All --display-name %s --description %s --rules %s "+
+			"--params %s", r.Name, p.Subscription, r.Title, r.About, jsonText(policyRule(r), false),
 			jsonText(declared(r), false)))
 		for _, a := range r.Assignments() {
 			fmt.Fprintf(&b, "%s\n", finding.Command("az policy assignment create --name %s "+

@@ -32,7 +32,7 @@ var (
 	policyNSG   = arm.ResourceID(emulator.DefaultSubscription, "net", arm.TypeSecurityGroup, "nsg")
 )
 
-// policyAliases are what the emulator has, and what it does not: so the golden files have each rule.
+// policyAliases has all aliases, also what the emulator lacks: so the golden files have each rule.
 func policyAliases() (all []string) {
 	for _, property := range inventory.Properties {
 		all = append(all, arm.TypeVNet+"/subnets[*]."+string(property)+".id",
@@ -64,7 +64,8 @@ func TestPolicyGolden(t *testing.T) {
 		need(nodes, inventory.PropertyNAT, arm.ResourceID(emulator.DefaultSubscription, "net",
 			arm.TypeNATGateway, "nat")),
 		need(nodes, inventory.PropertyGroup, policyNSG),
-		need(policyVNet.Child("subnets", "pods"), inventory.PropertyTable, policyTable)}, policyTable)
+		need(policyVNet.Child("subnets", "pods"), inventory.PropertyTable, policyTable)},
+		policyTable)
 	e := Exemption{policyVNet, time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC),
 		p.Rules[0].Assignments()}
 	for name, write := range map[string]func() ([]Output, error){
@@ -152,9 +153,14 @@ func TestPoliciesDeployed(t *testing.T) {
 			t.Fatal(err)
 		}
 		const version = "2025-05-01"
+		var judges []prevent.Rule // what judges the past must agree
 		try := func(id arm.ID, body string) (int, string) {
 			status, answer := op.Do(http.MethodPut, id, version, json.RawMessage(body))
 			time.Sleep(10 * time.Minute)
+			if lacks, _ := prevent.Refused(judges, id, []byte(body)); (len(lacks) > 0) !=
+				(status == 403) {
+				t.Errorf("PUT %s: %d, but it lacks %q\n%s", id.Short(), status, lacks, body)
+			}
 			return status, gjson.GetBytes(answer, "error.code").String()
 		}
 		passes := func(id arm.ID, body string) {
@@ -231,6 +237,7 @@ func TestPoliciesDeployed(t *testing.T) {
 			}
 		}
 		deployPolicy("/subscriptions/"+emulator.DefaultSubscription, p.ARM)
+		judges = p.Rules
 
 		refused(policyVNet, stripped)
 		refused(nodes, "{"+subnet(1, "", "")+"}")
@@ -257,8 +264,10 @@ func TestPoliciesDeployed(t *testing.T) {
 		}
 		until := time.Now().Add(3 * time.Hour)
 		deployPolicy(policyGroup, Exemption{policyVNet, until, assignments}.ARM)
+		judges = p.Rules[2:] // the network is exempt from the others
 		passes(policyVNet, stripped)
 		refused(policyTable, bare)
+		judges = p.Rules
 		time.Sleep(time.Until(until))
 		refused(policyVNet, stripped)
 	})
