@@ -73,8 +73,8 @@ func Make(needs []Need, tables []arm.ID, aliases []string) (rules []Rule, left [
 		switch {
 		case len(r.Needs)+len(r.Tables) == 0:
 		case i >= 0:
-			left = append(left, fmt.Sprintf("the rule %q: Azure Policy has no alias %s here, so no "+
-				"rule can read it", r.Title, r.aliases()[i]))
+			left = append(left, fmt.Sprintf("the rule %q: Azure Policy has no alias %s here, so "+
+				"no rule can read it", r.Title, r.aliases()[i]))
 		default:
 			rules = append(rules, r)
 		}
