@@ -179,8 +179,8 @@ type policyCode interface {
 	AZ() ([]generate.Output, error)
 }
 
-// gather reads what decides which rules there are: the clusters, the node subnets of kubenet
-// clusters, and the tables that subnets must have.
+// gather reads what decides which rules there are: the clusters, the guarded subnets, and the
+// tables that they must have.
 func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (
 	prevent.Wanted, error) {
 	s := inventory.NewSnapshot()
@@ -188,22 +188,15 @@ func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.Cluste
 	if err := read(inventory.Wanted{Clusters: inventory.SortIDs(idsOf(configs))}); err != nil {
 		return prevent.Wanted{}, err
 	}
-	var subnets []arm.ID
-	for _, id := range idsOf(configs) {
-		if cluster := s.Cluster(id); cluster != nil && cluster.Kubenet() {
-			subnets = append(subnets, cluster.ExistingSubnets()...)
-		}
-	}
-	if err := read(inventory.Wanted{Subnets: inventory.SortIDs(subnets)}); err != nil {
-		return prevent.Wanted{}, err
-	}
-	var tables []arm.ID
+	var w inventory.Wanted
 	for _, n := range prevent.Gather(s, configs).Needs {
+		w.Subnets = append(w.Subnets, n.Subnet)
 		if n.Property == inventory.PropertyTable {
-			tables = append(tables, n.Value)
+			w.Tables = append(w.Tables, n.Value)
 		}
 	}
-	err := read(inventory.Wanted{Tables: inventory.SortIDs(tables)})
+	w.Subnets, w.Tables = inventory.SortIDs(w.Subnets), inventory.SortIDs(w.Tables)
+	err := read(w)
 	return prevent.Gather(s, configs), err
 }
 

@@ -29,14 +29,19 @@ func (w *Wanted) block(format string, args ...any) {
 	w.Blocks = append(w.Blocks, fmt.Sprintf(format, args...))
 }
 
-// Gather finds out what rules should hold. The snapshot has the clusters, their node subnets and
-// the route tables of the needs, as far as they can be read.
+// Gather finds out what rules should hold. The snapshot has the clusters, and the subnets and route
+// tables of the needs, as far as they can be read.
 func Gather(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Wanted {
 	var w Wanted
 	for i := range configs {
 		w.cluster(s, &configs[i])
 	}
 	for _, n := range w.Needs {
+		if subnet := s.Subnet(n.Subnet); subnet != nil && !subnet.Has(n.Property).Equal(n.Value) {
+			w.block("each write of subnet %s of %s from the first moment on: it does not have the "+
+				"%s %s now. Repair it first", n.Subnet.Name(), n.Subnet.Parent().Name(),
+				n.Property.Name(), n.Value.Name())
+		}
 		if n.Property == inventory.PropertyTable && !slices.Contains(w.Tables, n.Value) {
 			w.table(s, configs, n.Value)
 		}
@@ -83,17 +88,14 @@ func (w *Wanted) kubenet(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes,
 	cluster *inventory.Cluster) {
 	name, some := c.Metadata.Name, false
 	for _, id := range s.NodeSubnetIDs(cluster) {
-		table := arm.ID(c.Spec.RouteTableID)
-		if subnet := s.Subnet(id); table == "" && subnet != nil {
-			table = subnet.RouteTable
-		}
+		table := arm.ID(c.Spec.RouteTableID) // what a subnet has now may be another one
 		switch {
 		case ofAKS(cluster, id):
 			w.leave("the route table of subnet %s: AKS made its network, and takes the table off "+
 				"before it deletes it", id)
 		case table == "":
-			w.leave("the route table of subnet %s: it has none now, and spec.routeTableID does "+
-				"not name it", id)
+			w.leave("the route table of subnet %s: spec.routeTableID of cluster %s does not name "+
+				"it", id, name)
 		default:
 			w.Needs = append(w.Needs, Need{id, inventory.PropertyTable, table})
 			some = true

@@ -115,7 +115,7 @@ func TestGather(t *testing.T) {
 		"kubenet": {plugin: kubenet, config: "own", pool: nodes, on: vnet + "/subnets/gw",
 			table: egress + "}}", needs: "gw nodes", left: "writes this table"},
 		"kubenet without a known table": {plugin: kubenet, pool: nodes, on: vnet + "/subnets/gw",
-			table: egress + "}}", needs: "gw", tables: 1, left: "it has none now"},
+			table: egress + "}}", needs: "gw", tables: 1, left: "spec.routeTableID of cluster c does not name it"},
 		"a kubenet table by its subnets": {plugin: kubenet, pool: nodes, on: vnet + "/subnets/gw",
 			table: egress + `,"subnets":[{"id":"` + string(nodes) + `"}]}}`, needs: "gw",
 			left: "writes this table"},
@@ -173,6 +173,23 @@ func add(t *testing.T, s *inventory.Snapshot, raw string) {
 	t.Helper()
 	if err := s.Add([]byte(raw)); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestUnhealthy: a subnet that lacks something now is named, because no write of it passes.
+func TestUnhealthy(t *testing.T) {
+	for has, blocked := range map[string]bool{"": true, string(table) + "x": true,
+		strings.ToUpper(string(table)): false} {
+		s := inventory.NewSnapshot()
+		add(t, s, `{"id":"`+string(nodes)+`","properties":{"addressPrefix":"10.0.0.0/24",`+
+			`"routeTable":{"id":"`+has+`"}}}`)
+		w := Gather(s, []v1alpha1.ClusterRoutes{{Spec: v1alpha1.Spec{ClusterID: string(cluster),
+			Guard: v1alpha1.Guard{Subnets: []v1alpha1.GuardedSubnet{
+				{SubnetID: string(nodes), RouteTableID: string(table)}}}}}})
+		if got := strings.Contains(strings.Join(w.Blocks, ""), "subnet nodes of v from the "+
+			"first"); got != blocked {
+			t.Errorf("with %q: %q", has, w.Blocks)
+		}
 	}
 }
 
