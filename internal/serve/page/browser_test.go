@@ -372,7 +372,8 @@ func TestDemo(t *testing.T) {
 		4: {12, "1 pod route wrong", ""}, 5: {14, "1 pod route missing", ""}, 6: {
 			4, "5 pod routes stale", ""}, 7: {4, "no pod routes to its 2 nodes; 2 routes to them " +
 			"in other tables stay", "deletes-withheld"},
-		8: {4, "", ""},
+		8: {4, "egress of subnet nodes: bypasses 10.50.3.4 by default outbound access", ""},
+		9: {4, "", ""},
 	} {
 		story := seen[n]
 		if len(story) == 0 {
