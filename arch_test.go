@@ -44,12 +44,15 @@ var imports = map[string]map[string]string{
 		"internal/finding": "quotes commands"},
 	"internal/capacity": {},
 	"internal/topic":    {},
+	"internal/prevent": {"api/v1alpha1": "what is guarded", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/plan": "what ends with kubenet"},
 	"internal/iac": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates",
 		"internal/iac/yamltree": "reads playbooks and manifests"},
 	"internal/iac/armtemplate": {},
 	"internal/iac/yamltree":    {"internal/yamllimits": "limits of YAML"},
 	"internal/iac/generate": {"internal/arm": "IDs of what is there",
+		"internal/prevent": "the rules of policies",
 		"internal/build": "what create makes", "internal/capacity": "blueprints",
 		"internal/finding": "quotes commands"},
 	"internal/provision": {"internal/build": "the steps", "internal/azure": "takes them",
@@ -277,7 +280,7 @@ var imports = map[string]map[string]string{
 		"internal/licenses":     "the command",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
 		"internal/migrate": "the command", "internal/notify": "notify test",
-		"internal/silence": "silence and pause",
+		"internal/silence": "silence and pause", "internal/prevent": "the command",
 		"internal/build":   "cluster create and verify", "internal/provision": "cluster create " +
 			"and delete", "internal/topic": "explain", "internal/prove": "the facts to try",
 		"internal/prove/lab": "tries them"},
@@ -290,7 +293,8 @@ var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "inter
 	"internal/capacity", "internal/diagnose",
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
 	"internal/iac/yamltree", "internal/monitor", "internal/picture", "internal/report",
-	"internal/build", "internal/prove", "internal/migrate", "internal/egress", "internal/verdict"}
+	"internal/build", "internal/prove", "internal/migrate", "internal/egress", "internal/verdict",
+	"internal/prevent"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

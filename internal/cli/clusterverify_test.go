@@ -195,9 +195,12 @@ func scriptARM(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	switch args[0] {
 	case "PUT":
-		if status, body := op.Do("PUT", id, version,
-			[]byte(ts.ReadFile(args[2]))); status/100 != 2 {
+		status, body := op.Do("PUT", id, version, []byte(ts.ReadFile(args[2])))
+		if (status/100 == 2) == neg {
 			ts.Fatalf("%d %s", status, body)
+		}
+		if neg {
+			fmt.Fprintln(ts.Stdout(), status, string(body))
 		}
 		return
 	case "GET", "POST":

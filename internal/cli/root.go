@@ -193,7 +193,8 @@ func commandsOf(a *app, root *cobra.Command) {
 	start, sync, pause := a.newInit(), a.newSync(), a.newPause()
 	doctor, cluster, about := a.newDoctor(), a.newCluster(), a.newVersion()
 	group(groupStart, a.newDemo(), start, a.newPromote())
-	group(groupKeep, a.newRun(), sync, a.newStatus(), a.newHistory(), pause, newSilence(a))
+	group(groupKeep, a.newRun(), sync, a.newStatus(), a.newHistory(), pause, newSilence(a),
+		newPrevent(a))
 	group(groupDiagnose, doctor, a.newTrace(), a.newExplain())
 	group(groupBuild, cluster, a.newIaC(), newMigrate(a))
 	group(groupSetUp, newNotify(a), a.newEmulator(), a.newProve(), about)

@@ -106,6 +106,7 @@ func TestScripts(t *testing.T) {
 			"until":      scriptUntil,
 			"cluster":    scriptCluster,
 			"arm":        scriptARM,
+			"deploy":     scriptDeploy,
 			"saved":      scriptSaved,
 			"kubectl":    scriptKubectl,
 			"machine":    scriptMachine,

@@ -175,9 +175,11 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "policies", Types: []string{authorization.TypePolicyDefinition,
-			authorization.TypePolicyAssignment},
-		Recorded: map[string]float64{"policies": 90}, Documented: "the effect deny",
-		Guessed: "which policies Azure brings: any GUID, without effect",
+			authorization.TypePolicyAssignment, authorization.TypePolicyExemption},
+		Recorded: map[string]float64{"policies": 90}, Documented: "deny, denyAction, counts of " +
+			"array elements, exemptions",
+		Guessed: "which policies Azure brings: any GUID, without effect; codes of invalid " +
+			"exemptions",
 	},
 	{
 		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule,

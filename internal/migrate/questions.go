@@ -39,6 +39,14 @@ func (c *clusterCase) questions() []Question {
 			c.kubectl("get networkpolicy --all-namespaces"),
 			SourceOf(finding.MigrationPolicy)})
 	}
+	if subnets := c.cluster.ExistingSubnets(); len(subnets) > 0 && c.cluster.Kubenet() {
+		network := subnets[0].Parent()
+		qs = append(qs, Question{"Does an Azure Policy keep the route table on the node subnets? " +
+			"AKS takes it off, and would be refused. If it is one of routekeeper prevent, its " +
+			"--exempt " + finding.Show(network.Name()) + " frees the network for a time.",
+			finding.Command("az policy assignment list --scope %s --disable-scope-strict-match",
+				network).String(), "https://github.com/Azure/AKS/issues/4308"})
+	}
 	return qs
 }
 

@@ -100,6 +100,9 @@ func (s *Authorization) types() []kernel.Kind {
 			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
 			Settle: s.settlePolicyAssignment, Show: s.showPolicy,
 			Facts: entra.SystemIdentityFacts(s.kernel.TenantOf)},
+		{Name: TypePolicyExemption, Immediate: true, AlwaysCreated: true, Missing: [2]string{
+			"PolicyExemptionNotFound", "The policy exemption '%s' could not be found."},
+			Settle: s.settlePolicyExemption, Show: s.showPolicy},
 	}
 }
 

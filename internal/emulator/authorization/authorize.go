@@ -146,6 +146,11 @@ func (s *Authorization) Govern(c *kernel.Call) *kernel.Failure {
 			}
 		}
 	}
+	if w.verb == "delete" {
+		if f := s.CheckPolicyActions(w.Scope); f != nil {
+			return f
+		}
+	}
 	return s.checkLocks(w)
 }
 

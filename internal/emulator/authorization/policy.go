@@ -1,11 +1,12 @@
 package authorization
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -14,6 +15,7 @@ import (
 const (
 	TypePolicyDefinition = "Microsoft.Authorization/policyDefinitions"
 	TypePolicyAssignment = "Microsoft.Authorization/policyAssignments"
+	TypePolicyExemption  = "Microsoft.Authorization/policyExemptions"
 )
 
 // settlePolicyAssignment checks that the assigned policy exists.
@@ -42,16 +44,80 @@ func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
 			"The policy definition '%s' rule is invalid: it needs an 'if' and a 'then'.",
 			r.ID.Name())
 	}
+	if f := checkPolicyRule(r.ID.Name(), p); f != nil {
+		return f
+	}
 	kernel.SetDefault(p, "policyType", "Custom")
 	kernel.SetDefault(p, "mode", "Indexed")
 	signPolicy(c, r, old)
 	return nil
 }
 
-// CheckPolicies refuses a write that an assigned policy denies. Other effects are not enforced, and
-// only the conditions that condition knows: an unknown one is not fulfilled.
+// settlePolicyExemption checks that the assignment exists. The category is Waiver or Mitigated
+// (policy/concepts/exemption-structure).
+func (s *Authorization) settlePolicyExemption(c *kernel.Call, r,
+	old *kernel.Resource) *kernel.Failure {
+	r.ETag = ""
+	p := kernel.ObjectAt(r.Body, "properties")
+	assignment := arm.ID(kernel.Text(p, "policyAssignmentId"))
+	if s.kernel.Store.Get(assignment) == nil {
+		return kernel.Fail(http.StatusNotFound, "PolicyAssignmentNotFound",
+			"The policy assignment '%s' is not found.", assignment.Name())
+	}
+	category := kernel.Text(p, "exemptionCategory")
+	_, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
+	if err != nil && p["expiresOn"] != nil ||
+		!strings.EqualFold(category, "Waiver") && !strings.EqualFold(category, "Mitigated") {
+		return kernel.Fail(http.StatusBadRequest, "InvalidPolicyExemption",
+			"The policy exemption '%s' is invalid: it needs an 'exemptionCategory' of 'Waiver' or "+
+				"'Mitigated', and an 'expiresOn' that is a time.", r.ID.Name())
+	}
+	signPolicy(c, r, old)
+	return nil
+}
+
+// exempted reports whether an exemption that has not expired frees a resource from an assignment.
+func (s *Authorization) exempted(id, assignment arm.ID) bool {
+	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypePolicyExemption)] {
+		p := kernel.ObjectAt(r.Body, "properties")
+		until, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
+		if assignment.Equal(arm.ID(kernel.Text(p, "policyAssignmentId"))) &&
+			Covers(r.ID.Parent(), id) && (err != nil || time.Now().Before(until)) {
+			return true
+		}
+	}
+	return false
+}
+
+// CheckPolicies refuses a write that an assigned policy denies. Other effects are not enforced.
 func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Failure {
+	return s.violated(id, body, "deny")
+}
+
+// CheckPolicyActions refuses a delete that an assigned policy denies with denyAction, which deletes
+// are all that it can deny (policy/concepts/effect-deny-action).
+func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
+	if r := s.kernel.Store.Get(id); r != nil {
+		return s.violated(id, r.Body, "denyAction")
+	}
+	parent := s.kernel.Store.Get(id.Parent())
+	if parent == nil {
+		return nil
+	}
+	list := id.Type()[strings.LastIndex(id.Type(), "/")+1:] // of the parts of a document: routes
+	for _, item := range kernel.ListAt(kernel.ObjectAt(parent.Body, "properties"), list) {
+		if strings.EqualFold(kernel.Text(item, "name"), id.Name()) {
+			return s.violated(id, item, "denyAction")
+		}
+	}
+	return nil
+}
+
+// violated is the refusal by the assigned policies that have an effect. All of them are named.
+func (s *Authorization) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
 	assignments := s.kernel.Store.ByType[strings.ToLower(TypePolicyAssignment)]
+	var identifiers []kernel.Object
+	var more []any
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
 		a := kernel.ObjectAt(assignments[key].Body, "properties")
 		definition := s.kernel.Store.Get(arm.ID(kernel.Text(a, "policyDefinitionId")))
@@ -59,121 +125,48 @@ func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Fai
 			kernel.Text(a, "enforcementMode") == "DoNotEnforce" ||
 			slices.ContainsFunc(kernel.List(a, "notScopes"), func(excluded string) bool {
 				return Covers(arm.ID(excluded), id)
-			}) {
+			}) || s.exempted(id, assignments[key].ID) {
 			continue
 		}
 		d := kernel.ObjectAt(definition.Body, "properties")
 		p := policy{kind: s.kernel.KindName(id), id: id, body: body,
 			parameters: kernel.ObjectAt(a, "parameters"),
 			defaults:   kernel.ObjectAt(d, "parameters")}
-		if !strings.EqualFold(
-			fmt.Sprint(p.value(kernel.ObjectAt(d, "policyRule", "then")["effect"])),
-			"deny") || !p.condition(kernel.ObjectAt(d, "policyRule", "if")) {
+		then := kernel.ObjectAt(d, "policyRule", "then")
+		if !strings.EqualFold(text(p.value(then["effect"])), effect) ||
+			!p.condition(kernel.ObjectAt(d, "policyRule", "if")) {
 			continue
 		}
 		name := func(r *kernel.Resource) string {
-			if display := kernel.Text(kernel.ObjectAt(r.Body, "properties"),
-				"displayName"); display != "" {
-				return display
-			}
-			return r.ID.Name()
+			return cmp.Or(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "displayName"),
+				r.ID.Name())
 		}
-		identifiers := kernel.Encode([]kernel.Object{{
+		identifiers = append(identifiers, kernel.Object{
 			"policyAssignment": kernel.Object{"name": name(assignments[key]),
 				"id": string(assignments[key].ID)},
 			"policyDefinition": kernel.Object{"name": name(definition),
 				"id": string(definition.ID)},
-		}})
-		return kernel.Fail(http.StatusForbidden, "RequestDisallowedByPolicy",
-			"Resource '%s' was disallowed by policy. Policy identifiers: '%s'.", id.Name(),
-			identifiers)
-	}
-	return nil
-}
-
-// policy is the context of a policy rule: a write.
-type policy struct {
-	kind                 string // its type in Azure's case
-	id                   arm.ID
-	body                 kernel.Object
-	parameters, defaults kernel.Object
-}
-
-// value replaces [parameters('x')].
-func (p policy) value(v any) any {
-	s, _ := v.(string)
-	name, isParameter := strings.CutPrefix(s, "[parameters('")
-	if !isParameter {
-		return v
-	}
-	name = strings.TrimSuffix(name, "')]")
-	if given := kernel.ObjectAt(p.parameters, name); given != nil {
-		return given["value"]
-	}
-	return kernel.ObjectAt(p.defaults, name)["defaultValue"]
-}
-
-// condition evaluates the if of a policy rule.
-func (p policy) condition(c kernel.Object) bool {
-	switch {
-	case c["allOf"] != nil:
-		return !slices.ContainsFunc(kernel.ListAt(c, "allOf"), func(o kernel.Object) bool {
-			return !p.condition(o)
 		})
-	case c["anyOf"] != nil:
-		return slices.ContainsFunc(kernel.ListAt(c, "anyOf"), p.condition)
-	case kernel.ObjectAt(c, "not") != nil:
-		return !p.condition(kernel.ObjectAt(c, "not"))
+		more = append(more, kernel.Object{"type": "PolicyViolation", "info": kernel.Object{
+			"policyDefinitionId":          string(definition.ID),
+			"policyDefinitionName":        definition.ID.Name(),
+			"policyDefinitionDisplayName": name(definition),
+			"policyDefinitionEffect":      p.value(then["effect"]),
+			"policyAssignmentId":          string(assignments[key].ID),
+			"policyAssignmentName":        assignments[key].ID.Name(),
+			"policyAssignmentDisplayName": name(assignments[key]),
+			"policyAssignmentScope":       string(assignments[key].ID.Parent()),
+			"policyExemptionIds":          []any{},
+		}})
 	}
-	have := p.field(kernel.Text(c, "field"))
-	is := func(v any) bool { return strings.EqualFold(fmt.Sprint(have), fmt.Sprint(p.value(v))) }
-	among := func(v any) bool {
-		items, _ := p.value(v).([]any)
-		return slices.ContainsFunc(items, is)
-	}
-	like := func(v any) bool {
-		return matchStars(strings.ToLower(fmt.Sprint(p.value(v))),
-			strings.ToLower(fmt.Sprint(have)))
-	}
-	for operator, holds := range map[string]func(any) bool{
-		"equals": is, "in": among, "like": like,
-		"notEquals": func(v any) bool { return !is(v) },
-		"notIn":     func(v any) bool { return !among(v) },
-		"notLike":   func(v any) bool { return !like(v) },
-		"exists": func(v any) bool {
-			return strings.EqualFold(fmt.Sprint(p.value(v)), fmt.Sprint(have != nil))
-		},
-	} {
-		if v, used := c[operator]; used {
-			return holds(v)
-		}
-	}
-	return false
-}
-
-// field reads a field of the resource: its own, a tag, or an alias, which is the type and the path
-// of a property.
-func (p policy) field(name string) any {
-	switch strings.ToLower(name) {
-	case "type":
-		return p.kind
-	case "name":
-		return p.id.Name()
-	case "id":
-		return string(p.id)
-	case "location":
-		return kernel.NormalLocation(kernel.Text(p.body, "location"))
-	case "kind", "tags", "identity":
-		return p.body[strings.ToLower(name)]
-	}
-	if tag, found := strings.CutPrefix(name, "tags"); found {
-		return kernel.ObjectAt(p.body, "tags")[strings.Trim(tag, "[].'")]
-	}
-	prefix := p.kind + "/"
-	if len(name) <= len(prefix) || !strings.EqualFold(name[:len(prefix)], prefix) {
+	if identifiers == nil {
 		return nil
 	}
-	names := strings.Split(name[len(prefix):], ".")
-	return kernel.ObjectAt(p.body,
-		append([]string{"properties"}, names[:len(names)-1]...)...)[names[len(names)-1]]
+	f := kernel.Fail(http.StatusForbidden, "RequestDisallowedByPolicy",
+		"Resource '%s' was disallowed by policy. Policy identifiers: '%s'.", id.Name(),
+		kernel.Encode(identifiers))
+	// as an error of the storage resource provider that an issue shows (AKS, CSI driver); which
+	// expressions were evaluated is left out
+	f.More = kernel.Object{"target": id.Name(), "additionalInfo": more}
+	return f
 }

@@ -3,6 +3,7 @@ package kernel
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -78,8 +79,9 @@ type Failure struct {
 	Status     int
 	Code       string
 	Message    string
-	RetryAfter int   // seconds
-	Details    []any // of the parts that failed
+	RetryAfter int    // seconds
+	Details    []any  // of the parts that failed
+	More       Object // further fields of the error
 }
 
 func Fail(status int, code, format string, args ...any) *Failure {
@@ -100,6 +102,7 @@ func (f *Failure) Document() Object {
 	if f.Details != nil {
 		doc["details"] = f.Details
 	}
+	maps.Copy(doc, f.More)
 	return doc
 }
 

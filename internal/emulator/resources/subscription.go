@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -160,16 +161,23 @@ var registrationFree = []string{"Microsoft.Resources", "Microsoft.Authorization"
 // providerCall lists resource providers, or describes one.
 func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (kernel.Reply,
 	*kernel.Failure) {
+	withAliases := slices.ContainsFunc(c.Query["$expand"], func(s string) bool {
+		return strings.EqualFold(s, "resourceTypes/aliases")
+	})
 	describe := func(namespace string) kernel.Object {
 		var types []kernel.Object
 		for _, t := range s.providerTypes(namespace) {
-			types = append(types, kernel.Object{
+			described := kernel.Object{
 				"resourceType": t, "locations": []string{"West Europe", "North Europe",
 					"East US"}, "apiVersions": providerVersions[namespace],
 				"defaultApiVersion": providerVersions[namespace][0],
 				"capabilities": "CrossResourceGroupResourceMove, " +
 					"CrossSubscriptionResourceMove, SupportsTags, SupportsLocation",
-			})
+			}
+			if withAliases {
+				described["aliases"] = aliasesOf(namespace + "/" + t)
+			}
+			types = append(types, described)
 		}
 		state := "Registered"
 		if changed := s.registration[registrationKey(scope, namespace)]; changed != "" {
@@ -195,4 +203,13 @@ func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (k
 			"The resource namespace '%s' is invalid.", rest[0])
 	}
 	return s.kernel.PageObjects(c, all)
+}
+
+// aliasesOf are the aliases of a resource type that policies can use.
+func aliasesOf(kind string) []kernel.Object {
+	out := []kernel.Object{}
+	for _, alias := range authorization.Aliases[kind] {
+		out = append(out, kernel.Object{"name": kind + "/" + alias})
+	}
+	return out
 }

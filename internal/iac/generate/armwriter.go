@@ -144,7 +144,7 @@ func (a armText) id(n *node) string {
 	}
 	function := "resourceId"
 	switch {
-	case n.kind == arm.TypeRoleDefinition:
+	case n.kind == arm.TypeRoleDefinition, n.kind == typePolicy:
 		function = "subscriptionResourceId"
 	case n.on != nil:
 		return fmt.Sprintf("extensionResourceId(%s, %s)", a.id(n.on), strings.Join(args, ", "))

@@ -18,6 +18,7 @@ var versions = map[string]string{
 	arm.TypeVNet:  "2025-05-01", arm.TypeSubnet: "2025-05-01", arm.TypePublicIP: "2025-05-01",
 	arm.TypeGateway: "2025-05-01", typeCredential: "2024-11-30",
 	typeEnvironment: "2025-07-01", typeContainerApp: "2025-07-01", typeDeployment: "2025-04-01",
+	typePolicy: "2023-04-01", typeAssignment: "2023-04-01", typeExemption: "2022-07-01-preview",
 }
 
 const typeDeployment = "Microsoft.Resources/deployments"

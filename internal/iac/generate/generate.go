@@ -1,7 +1,7 @@
 // Package generate writes infrastructure code: the clusters of cluster create, with the compute
-// that runs a keeper; the rights of a keeper for existing clusters; and the rules of Azure Monitor.
-// It writes Terraform for two major versions of the azurerm provider, Bicep, and for clusters also
-// ARM JSON.
+// that runs a keeper; the rights of a keeper for existing clusters; the rules of Azure Monitor; and
+// policies. It writes Terraform for two major versions of the azurerm provider, Bicep, and, except
+// for rules, ARM JSON.
 //
 // It is pure: text in, files out. It must not decide what a cluster consists of (package build
 // does). Tests compare its output with what cluster create writes and with the documented schema of
@@ -19,6 +19,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/mitchellh/go-wordwrap"
+
+	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
 // Output is a file to write; slashes in its name are folders.
@@ -34,6 +36,10 @@ var templates embed.FS
 func write(folder string, names []string, data any) ([]Output, error) {
 	all, err := template.New("").Funcs(template.FuncMap{
 		"hcl": hclString, "bicep": bicepString, "wrap": wrap, "pool": poolOf,
+		"snake":      func(name string) string { return strings.ReplaceAll(name, "-", "_") },
+		"rule":       func(r prevent.Rule) string { return jsonText(policyRule(r), true) },
+		"parameters": func(r prevent.Rule) string { return jsonText(declared(r), true) },
+		"arguments":  func(a prevent.Assignment) string { return jsonText(arguments(a), true) },
 	}).ParseFS(templates, folder+"/*.tmpl")
 	if err != nil {
 		return nil, err

@@ -1,0 +1,107 @@
+package azure
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// providerVersion is the api-version of resource providers.
+const providerVersion = "2021-04-01"
+
+// NetworkAliases returns the aliases that policies can use for the resource types of
+// Microsoft.Network. Azure adds aliases, and clouds differ.
+func (c *Client) NetworkAliases(ctx context.Context, subscription arm.ID) ([]string, error) {
+	page, err := c.get(ctx, c.address(subscription, "/providers/Microsoft.Network",
+		providerVersion)+"&$expand="+url.QueryEscape("resourceTypes/aliases"))
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		ResourceTypes []struct {
+			Aliases []struct{ Name string }
+		}
+	}
+	if err := json.Unmarshal(page.body, &doc); err != nil {
+		return nil, fmt.Errorf("the resource types of Microsoft.Network: %w", err)
+	}
+	var names []string
+	for _, t := range doc.ResourceTypes {
+		for _, alias := range t.Aliases {
+			names = append(names, alias.Name)
+		}
+	}
+	return names, nil
+}
+
+// LoggedWrite is a write in the activity log. Body is the request's body, nil if the log does not
+// have it.
+type LoggedWrite struct {
+	LastWrite
+	Body []byte
+}
+
+// String says who made the write, and when.
+func (w LoggedWrite) String() string {
+	return strings.Replace(w.LastWrite.String(), " was last ", " was ", 1)
+}
+
+// Writes returns the writes of resources of a resource group in the activity log, the newest first,
+// refused ones too. whole is false if the log has more than is read.
+func (c *Client) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all []LoggedWrite,
+	whole bool, err error) {
+	next := c.address(arm.ID("/subscriptions/"+group.Subscription()),
+		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
+		"&$filter=" + url.QueryEscape("eventTimestamp ge '"+
+		time.Now().Add(-logReach).UTC().Format(time.RFC3339)+"' and resourceGroupName eq '"+
+		group.ResourceGroup()+"'")
+	found := map[string]int{}
+	for pages := 0; next != ""; pages++ {
+		if pages == logPages {
+			return all, false, nil
+		}
+		page, err := c.get(ctx, next)
+		if err != nil {
+			return nil, false, err
+		}
+		values, following, fault := readPage(page, next)
+		if fault != nil {
+			return nil, false, fault
+		}
+		next = following
+		for _, raw := range values {
+			var r struct {
+				logRecord
+				OperationID string            `json:"operationId"`
+				Properties  map[string]string `json:"properties"`
+			}
+			_ = json.Unmarshal(raw, &r) // properties of other kinds of records
+			at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
+			if err != nil || !slices.ContainsFunc(ids, r.ResourceID.Equal) ||
+				!strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/write") {
+				continue
+			}
+			// one write has a record when it starts, and others when it is accepted and ends
+			key := r.OperationID + r.CorrelationID + r.ResourceID.Key()
+			i, known := found[key]
+			if !known {
+				i = len(all)
+				found[key] = i
+				all = append(all, LoggedWrite{LastWrite: LastWrite{Resource: r.ResourceID,
+					Operation: r.OperationName.Value, At: at, Caller: r.Caller,
+					Name: r.Claims["name"], Application: r.Claims["appid"],
+					Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID}})
+			}
+			if body := r.Properties["requestbody"]; body != "" {
+				all[i].Body = []byte(body)
+			}
+		}
+	}
+	return all, true, nil
+}

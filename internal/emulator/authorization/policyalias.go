@@ -1,0 +1,46 @@
+package authorization
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// Aliases are the aliases of the types whose list is known: names that policy rules can use,
+// without the type before them. Lists of all aliases that people published name these, and rules
+// for route tables use those. None of them has natGateway, and no policy that uses it for the
+// subnets of a network was found.
+var Aliases = map[string][]string{
+	arm.TypeVNet: {"addressSpace.addressPrefixes[*]", "ddosProtectionPlan.id", "subnets[*]",
+		"subnets[*].addressPrefix", "subnets[*].ipConfigurations[*].id", "subnets[*].name",
+		"subnets[*].networkSecurityGroup.id", "subnets[*].routeTable.id",
+		"subnets[*].serviceEndpoints[*].locations[*]", "subnets[*].serviceEndpoints[*].service"},
+	arm.TypeSubnet: {"addressPrefix", "ipConfigurations[*].id", "networkSecurityGroup.id",
+		"routeTable.id", "serviceEndpoints[*].locations[*]", "serviceEndpoints[*].service"},
+	arm.TypeRouteTable: {"routes[*]", "routes[*].addressPrefix", "routes[*].nextHopIpAddress",
+		"routes[*].nextHopType"},
+	arm.TypeRoute: {"addressPrefix", "nextHopIpAddress", "nextHopType"},
+}
+
+// checkAlias refuses a field that is no alias of a type whose aliases are known.
+func checkAlias(definition, field string) *kernel.Failure {
+	provider, _, _ := strings.Cut(field, "/")
+	at, kind := -1, ""
+	for k := range Aliases { // the longest type that the field begins with
+		if len(k) > at && len(field) > len(k) && strings.EqualFold(field[:len(k)+1], k+"/") {
+			at, kind = len(k), k
+		}
+	}
+	if kind == "" || slices.ContainsFunc(Aliases[kind], func(alias string) bool {
+		return strings.EqualFold(alias, field[at+1:])
+	}) {
+		return nil
+	}
+	return kernel.Fail(http.StatusBadRequest, "InvalidPolicyAlias",
+		"The policy definition '%s' rule is invalid. The 'field' property '%s' of the policy rule "+
+			"doesn't exist as an alias under provider '%s' and resource type '%s'.", definition,
+		field, provider, strings.TrimPrefix(kind, provider+"/"))
+}

@@ -1,0 +1,190 @@
+package prevent
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Wanted is what configs and what was read say: the needs of subnets, the route tables that must
+// keep their default route, what is left out, and what the rules block on purpose or not.
+type Wanted struct {
+	Needs  []Need
+	Tables []arm.ID
+	Left   []string
+	Blocks []string
+}
+
+func (w *Wanted) leave(format string, args ...any) {
+	w.Left = append(w.Left, fmt.Sprintf(format, args...))
+}
+
+func (w *Wanted) block(format string, args ...any) {
+	w.Blocks = append(w.Blocks, fmt.Sprintf(format, args...))
+}
+
+// Gather finds out what rules should hold. The snapshot has the clusters, and the subnets and route
+// tables of the needs, as far as they can be read.
+func Gather(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Wanted {
+	var w Wanted
+	for i := range configs {
+		w.cluster(s, &configs[i])
+	}
+	for _, n := range w.Needs {
+		if subnet := s.Subnet(n.Subnet); subnet != nil && !subnet.Has(n.Property).Equal(n.Value) {
+			w.block("each write of subnet %s of %s from the first moment on: it does not have the "+
+				"%s %s now. Repair it first", n.Subnet.Name(), n.Subnet.Parent().Name(),
+				n.Property.Name(), n.Value.Name())
+		}
+		if n.Property == inventory.PropertyTable && !slices.Contains(w.Tables, n.Value) {
+			w.table(s, configs, n.Value)
+		}
+	}
+	return w
+}
+
+// cluster adds the needs of one cluster.
+func (w *Wanted) cluster(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes) {
+	name, cluster := c.Metadata.Name, s.Cluster(arm.ID(c.Spec.ClusterID))
+	if c.Spec.Guard.Mode == v1alpha1.GuardOff {
+		w.leave("cluster %s: its guard.mode is Off", name)
+		return
+	}
+	if cluster == nil {
+		w.leave("cluster %s: it cannot be read, so a route table of its own is not known, and "+
+			"neither is a network that AKS made", name)
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		subnet := arm.ID(g.SubnetID)
+		for _, property := range inventory.Properties {
+			value := plan.GuardedValue(g, property)
+			switch {
+			case value == "":
+			case ofAKS(cluster, subnet):
+				w.leave("the %s of subnet %s: AKS made its network, and takes off what its "+
+					"subnets have before it deletes them (AKS#3111)", property.Name(), subnet)
+			case property == inventory.PropertyTable && cluster != nil &&
+				plan.Released(c, cluster, "", value):
+				w.leave("the route table of subnet %s: it was the cluster's own, and ends with "+
+					"kubenet", subnet)
+			default:
+				w.Needs = append(w.Needs, Need{subnet, property, value})
+			}
+		}
+	}
+	if cluster != nil && cluster.Kubenet() {
+		w.kubenet(s, c, cluster)
+	}
+}
+
+// kubenet adds a cluster's own table on its node subnets.
+func (w *Wanted) kubenet(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes,
+	cluster *inventory.Cluster) {
+	name, some := c.Metadata.Name, false
+	for _, id := range s.NodeSubnetIDs(cluster) {
+		table := arm.ID(c.Spec.RouteTableID) // what a subnet has now may be another one
+		switch {
+		case ofAKS(cluster, id):
+			w.leave("the route table of subnet %s: AKS made its network, and takes the table off "+
+				"before it deletes it", id)
+		case table == "":
+			w.leave("the route table of subnet %s: spec.routeTableID of cluster %s does not name "+
+				"it", id, name)
+		default:
+			w.Needs = append(w.Needs, Need{id, inventory.PropertyTable, table})
+			some = true
+		}
+	}
+	if some {
+		w.block("the migration of cluster %s off kubenet: AKS takes the route table off its "+
+			"subnets (update-azure-cni). Exempt their network before", name)
+		w.block("deleting cluster %s: with the table on the subnet it does not end (AKS#847). "+
+			"Exempt their network before", name)
+	}
+}
+
+// ofAKS reports whether AKS made the network of a subnet.
+func ofAKS(cluster *inventory.Cluster, subnet arm.ID) bool {
+	return cluster != nil && subnet.Group().Equal(cluster.NodeGroup()) ||
+		cluster == nil && strings.HasPrefix(subnet.Parent().Name(), "aks-vnet-")
+}
+
+// table adds a table that leads to a firewall, unless it can be that of a kubenet cluster: its
+// cloud provider writes and deletes routes, and the whole table from an older read.
+func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, id arm.ID) {
+	table := s.Table(id)
+	if table == nil {
+		w.leave("the default route of route table %s: the table cannot be read", id)
+		return
+	}
+	if !slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
+		return r.Prefix == netip.MustParsePrefix(defaultRoute) &&
+			r.HopType == inventory.HopAppliance
+	}) {
+		return
+	}
+	own := inventory.IsManagedTable(id) || slices.ContainsFunc(table.Routes(),
+		func(r inventory.Route) bool { return strings.Contains(r.Name, "____") })
+	for i := range configs {
+		cluster := s.Cluster(arm.ID(configs[i].Spec.ClusterID))
+		if cluster == nil || cluster.Kubenet() {
+			own = own || id.Equal(arm.ID(configs[i].Spec.RouteTableID))
+		}
+		if cluster != nil && cluster.Kubenet() {
+			for _, subnet := range s.NodeSubnetIDs(cluster) {
+				own = own || slices.ContainsFunc(table.Subnets, subnet.Equal)
+			}
+		}
+	}
+	if own {
+		w.leave("the default route of route table %s: the cloud provider of a kubenet cluster "+
+			"writes this table", id)
+		return
+	}
+	w.Tables = append(w.Tables, id)
+}
+
+// Sides are what rules block whatever the clusters: they judge the write, not who makes it.
+func Sides(rules []Rule) (blocks []string) {
+	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
+		blocks = append(blocks,
+			"each write of a guarded subnet, by AKS and its drivers, too, after it has lost what "+
+				"a rule is about, unless the write restores it (azurefile-csi-driver#2634)",
+			"Terraform that makes a guarded subnet and then its association resources: the subnet "+
+				"comes first, without them (azurerm#9022). One azapi body with all of them passes",
+			"the portal where it makes a guarded subnet: it does so without them "+
+				"(Azure-Landing-Zones#1112)",
+			"taking them off on purpose, before a delete or a change of the table. Exempt the "+
+				"network before")
+	}
+	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Tables) > 0 }) {
+		blocks = append(blocks, "route tables in code that makes them without routes, and the "+
+			"routes later")
+	}
+	return blocks
+}
+
+// Networks are the networks of the needs.
+func (w Wanted) Networks() (ids []arm.ID) {
+	for _, n := range w.Needs {
+		ids = append(ids, n.Subnet.Parent())
+	}
+	return inventory.SortIDs(ids)
+}
+
+// In is what is in one subscription.
+func (w Wanted) In(subscription string) Wanted {
+	w.Needs = slices.DeleteFunc(slices.Clone(w.Needs), func(n Need) bool {
+		return !strings.EqualFold(n.Subnet.Subscription(), subscription)
+	})
+	w.Tables = slices.DeleteFunc(slices.Clone(w.Tables), func(id arm.ID) bool {
+		return !strings.EqualFold(id.Subscription(), subscription)
+	})
+	return w
+}
