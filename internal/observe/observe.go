@@ -52,8 +52,8 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, all that the configs name, as the
-// cluster's, as targets or for guarded subnets, and those that the subnets have. Without the last
+// Tables lists the tables that were not tried yet: the given ones, all that the configs name, as
+// the cluster's, as targets or for guarded subnets, and the tables of the subnets. Without the last
 // ones, it is not known what becomes of packets from these subnets.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
