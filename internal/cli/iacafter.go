@@ -19,7 +19,7 @@ var following = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty,
 	finding.TargetDrift, finding.PoolWithoutTable,
 	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing,
-	finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.EgressBypassed, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
 // assess returns the findings about files: about each change, and about the network that results.

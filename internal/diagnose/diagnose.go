@@ -23,6 +23,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Case is the input of a diagnosis.
@@ -67,6 +68,8 @@ type clusterCase struct {
 	// not exist or was not read.
 	source plan.Discovery
 	table  *inventory.RouteTable
+	// astray is the egress that does not take the way that the config declares.
+	astray []verdict.Egress
 	// kube is the answer of the cluster's API, or nil if it was not asked or did not answer.
 	kube *inventory.Kubernetes
 	// nics are the NICs in its node resource group, in the order of their IDs.
@@ -127,7 +130,7 @@ func Check(c Case) []finding.Finding {
 		if p.config == nil && c.Snapshot.Migrates(p.cluster) {
 			found = append(found, plan.Migrating(p.name, id, ": its nodes need"))
 		}
-		found = append(found, p.unreadKubernetes()...)
+		found = append(pastDeclared(p, found), p.unreadKubernetes()...)
 		for _, f := range families {
 			if f.of(p.cluster) {
 				found = append(found, f.check(p)...)
@@ -208,6 +211,7 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
 			p.source = plan.Discover(p.s, p.config, plan.TakenBy(c.Configs))
 			p.table = c.Snapshot.Table(p.source.Table)
+			p.astray = verdict.AstrayEgress(p.s, p.config, c.Configs, plan.TakenBy(c.Configs))
 		}
 	}
 	for _, subnet := range c.Snapshot.NodeSubnetIDs(cluster) {

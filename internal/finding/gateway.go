@@ -9,6 +9,7 @@ const (
 	PeeringMissing       Code = "peering-missing"
 	PeeringForwarding    Code = "peering-forwarding"
 	EgressRouteMissing   Code = "egress-route-missing"
+	EgressBypassed       Code = "egress-bypassed"
 	NextHopUnreachable   Code = "next-hop-unreachable"
 	EgressDiffers        Code = "egress-differs"
 
@@ -59,13 +60,23 @@ var gateways = []Description{
 			"peering refuses it. Azure documents that the packets are dropped, but they have " +
 			"been seen to arrive, so this is a warning.",
 		"Set allowForwardedTraffic on the peering of the gateway's network."},
-	{EgressRouteMissing, Error, "A cluster with user-defined routing has no default route",
-		"With outboundType userDefinedRouting AKS creates no other egress: nodes cannot " +
-			"pull images or reach their API server, or they bypass the intended firewall. If a " +
-			"virtual network gateway may have learned a default route by BGP, this is a " +
-			"warning.",
+	{EgressRouteMissing, Error, "A cluster with user-defined routing has no egress",
+		"With outboundType userDefinedRouting AKS creates no egress. The node subnet has no " +
+			"default route, and nothing else gives packets a public address: nodes cannot pull " +
+			"images or reach their API server. If a virtual network gateway may have learned a " +
+			"default route by BGP, this is a warning.",
 		"Add 0.0.0.0/0 to the node subnet's table, and associate the table with the " +
-			"subnet."},
+			"subnet. Without a config, the finding names the table or next hop that it had, as " +
+			"the activity log, a history or other subnets show it."},
+	{EgressBypassed, Error, "The egress of a subnet bypasses the declared way",
+		"Packets reach the internet, but not through the firewall or NAT gateway that a " +
+			"config declares, or that outboundType userDefinedRouting calls for. A route comes " +
+			"before a NAT gateway, that before public IP addresses, these before a load " +
+			"balancer's outbound rules, and default outbound access is last (nat-overview): the " +
+			"finding says which of them packets take. If a virtual network gateway may have " +
+			"learned a default route by BGP, this is a warning.",
+		"Give the subnet back what it lost. A private subnet (defaultOutboundAccess: false) " +
+			"without a NAT gateway drops packets rather than let them pass."},
 	{NextHopUnreachable, Error, "The next hop of a default route cannot be reached",
 		"A next hop must be directly reachable, in the same network or a peered one. " +
 			"Behind a second peering, a gateway or a hub it is not, and packets on this route " +
