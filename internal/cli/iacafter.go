@@ -73,6 +73,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 				before.Learn(id).Written = inventory.SortIDs(append(before.Known(id).Written,
 					at.RouteTable))
 			}
+			after.NoteBefore(before, subnet, "before this is applied")
 		}
 		before.Learn(id).LogRead, after.Learn(id).LogRead = true, true
 		after.Learn(id).Written = before.Known(id).Written

@@ -209,9 +209,10 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 	for i := range c.Configs {
 		if id.Equal(arm.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
-			p.source = plan.Discover(p.s, p.config, plan.TakenBy(c.Configs))
+			taken := plan.TakenBy(c.Configs)
+			p.source = plan.Discover(p.s, p.config, taken)
 			p.table = c.Snapshot.Table(p.source.Table)
-			p.astray = verdict.AstrayEgress(p.s, p.config, c.Configs, plan.TakenBy(c.Configs))
+			p.astray = verdict.AstrayEgress(p.s, p.config, c.Configs, taken)
 		}
 	}
 	for _, subnet := range c.Snapshot.NodeSubnetIDs(cluster) {

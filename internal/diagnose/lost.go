@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -20,6 +21,19 @@ import (
 
 // candidate is what may have been lost, with the evidence.
 type candidate struct{ value, why string }
+
+// withCandidate adds a candidate, or another evidence for it.
+func withCandidate(all []candidate, value, why string) []candidate {
+	for i, c := range all {
+		if strings.EqualFold(c.value, value) {
+			if !strings.Contains(c.why, why) {
+				all[i].why += "; " + why
+			}
+			return all
+		}
+	}
+	return append(all, candidate{value, why})
+}
 
 // mostCandidates is how many candidates get a command.
 const mostCandidates = 3
@@ -43,16 +57,9 @@ func Lost(s *inventory.Snapshot, findings []finding.Finding) []arm.ID {
 func lostProperty(p *clusterCase, subnet *inventory.Subnet,
 	property inventory.Property) (all []candidate) {
 	add := func(id arm.ID, why string) {
-		if p.s.Unread[id.Key()].Absent {
-			return
+		if !p.s.Unread[id.Key()].Absent {
+			all = withCandidate(all, string(id), why)
 		}
-		if i := slices.IndexFunc(all, func(c candidate) bool {
-			return id.Equal(arm.ID(c.value))
-		}); i >= 0 {
-			all[i].why += "; " + why
-			return
-		}
-		all = append(all, candidate{string(id), why})
 	}
 	if p.config != nil {
 		for _, g := range p.config.Spec.Guard.Subnets {
@@ -127,16 +134,15 @@ func withRoute(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 	var all []candidate
 	for _, h := range p.s.Had[table.ID.Key()] {
 		if h.Hop.IsValid() {
-			all = append(all, candidate{h.Hop.String(), "the table had it: " + h.How})
+			all = withCandidate(all, h.Hop.String(), "the table had it: "+h.How)
 		}
 	}
 	if len(all) == 0 {
 		for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 			for _, r := range p.s.Tables[key].Default() {
-				if hop := r.Hop.String(); reaches(p, subnet, r.Hop) && !slices.ContainsFunc(all,
-					func(c candidate) bool { return c.value == hop }) {
-					all = append(all, candidate{hop, "route " + r.Name + " in " +
-						p.s.Tables[key].ID.Short() + " leads to it"})
+				if reaches(p, subnet, r.Hop) {
+					all = withCandidate(all, r.Hop.String(), "route "+r.Name+" in "+
+						p.s.Tables[key].ID.Short()+" leads to it")
 				}
 			}
 		}

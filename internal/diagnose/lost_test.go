@@ -156,6 +156,9 @@ func TestLost(t *testing.T) {
 	says(t, f, create+"10.42.3.9", "the table had it: the write of shop-rt")
 	says(t, loose(noRoute(), fwRT, "10.42.3.4").finds(finding.EgressBypassed), create+"10.42.3.4",
 		"route egress in fw-rt leads to it")
+	f = loose(loose(noRoute(), fwRT, "10.42.3.4"), fwRT+"2", "10.42.3.4").
+		finds(finding.EgressBypassed)
+	says(t, f, create+"10.42.3.4", "egress in fw-rt leads to it; route egress in fw-rt2 leads")
 	says(t, noRoute().finds(finding.EgressBypassed), "az monitor activity-log list --resource-id "+
 		string(shopTable))
 }

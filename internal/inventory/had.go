@@ -26,6 +26,23 @@ func (s *Snapshot) NoteHad(id arm.ID, all ...Had) {
 	s.Had[id.Key()] = append(slices.Clip(s.Had[id.Key()]), all...)
 }
 
+// NoteBefore adds what a subnet and its table had in an earlier snapshot.
+func (s *Snapshot) NoteBefore(before *Snapshot, id arm.ID, how string) {
+	subnet := before.Subnet(id)
+	if subnet == nil {
+		return
+	}
+	for _, property := range Properties {
+		if value := subnet.Has(property); value != "" {
+			s.NoteHad(id, Had{Property: property, Value: value, How: how})
+		}
+	}
+	if table := before.Table(subnet.RouteTable); table != nil && len(table.Default()) > 0 {
+		r := table.Default()[0]
+		s.NoteHad(table.ID, Had{Route: r.Name, Hop: r.Hop, How: how})
+	}
+}
+
 // HadIn reads what a write gave a resource, from its body as the activity log has it: of a subnet
 // or its network, or of a table or one of its routes.
 func HadIn(body string, written, id arm.ID) (all []Had) {

@@ -245,6 +245,7 @@ func (s *Snapshot) Fork() *Snapshot {
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
 	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
+	c.Had = maps.Clone(s.Had)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k
