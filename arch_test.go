@@ -232,7 +232,8 @@ var imports = map[string]map[string]string{
 	"internal/demo": {"api/v1alpha1": "the demo's config",
 		"internal/emulator": "where it is played", "internal/keeper": "who plays",
 		"internal/plan": "what was done", "internal/finding": "why nothing was done",
-		"internal/arm": "IDs", "internal/inventory": "IDs"},
+		"internal/arm": "IDs", "internal/inventory": "IDs",
+		"internal/trace": "what packets past a firewall take"},
 	"internal/daemon": {
 		"internal/input": "reads files from others", "internal/openfiles": "whether they run out",
 		"api/v1alpha1": "what to keep", "internal/azure": "connects, and asks for writers",

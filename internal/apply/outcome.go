@@ -58,6 +58,7 @@ func (r *Resource) failed(
 		outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
 		switch {
 		case !seen(change):
+			outcomes[i].Undone = errors.Is(err, azure.ErrUndone) && sent[change.Key()]
 			missed = append(missed, change)
 		case sent[change.Key()]: // it is in place anyway
 			outcomes[i] = plan.Outcome{Change: change, State: plan.Done, Ended: ended(plan.Done)}

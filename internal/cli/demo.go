@@ -23,11 +23,12 @@ func (a *app) newDemo() *cobra.Command {
 		Use:   "demo",
 		Short: "Show on a local Azure emulator how routekeeper repairs routes",
 		Long: `Starts a local Azure emulator on loopback, builds a network with a kubenet
-cluster and an Application Gateway, and starts a keeper. Then it plays eight
-scenes: a first sync, scaling out, a redeploy that strips route tables, a node
-with a new address, unmanaged routes, scaling in, a route table that suddenly
-reads empty, and quiet. After each scene another client checks the network. The
-demo needs no Azure account, and nothing leaves this machine.
+cluster and an Application Gateway and an overlay cluster behind a firewall,
+and starts a keeper. Then it plays nine scenes: a first sync, scaling out, a
+redeploy that strips route tables, a node with a new address, unmanaged routes,
+scaling in, a route table that suddenly reads empty, a redeploy that lets nodes
+past the firewall, and quiet. After each scene another client checks the
+network. The demo needs no Azure account, and nothing leaves this machine.
 
 With --web you can watch it in a browser, on the pages that run --listen shows.
 It opens the browser and waits until you press Play there. The scenes play more
@@ -84,11 +85,11 @@ func (a *app) runDemo(ctx context.Context, web string, browser bool) (err error)
 			}
 			return keeper.New(client, configs, keeper.Options{}), nil
 		},
-		Started: func(info emulator.Info, d emulator.Demo) {
+		Started: func(info emulator.Info, d emulator.Demo, web emulator.Firewalled) {
 			unwritten = show.Started(report.Stage{Address: info.HTTPS, Cluster: d.Cluster.Short(),
 				ClusterTable: d.ClusterTable.Short(),
 				NodeSubnet:   d.NodeSubnet.Short(), GatewaySubnet: d.GatewaySubnet.Short(),
-				GatewayTable: d.GatewayTable.Short()})
+				GatewayTable: d.GatewayTable.Short(), Firewalled: web.Cluster.Short()})
 		},
 		Scene: func(s demo.Scene) {
 			elapsed = time.Since(start)

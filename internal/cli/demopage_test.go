@@ -156,7 +156,7 @@ func TestDemoPage(t *testing.T) {
 		t.Errorf("README.md is old: go test ./internal/cli -run DemoPage -update\nhas:\n%s\n"+
 			"want:\n%s", scene, now)
 	}
-	if !strings.Contains(want, "8 of 8 scenes ok") ||
+	if !strings.Contains(want, "9 of 9 scenes ok") ||
 		!strings.Contains(string(played), `\u001b[32m`) {
 		t.Error("the recording is not that of a terminal where every scene is ok")
 	}

@@ -188,8 +188,8 @@ func (a *app) demoPages(ctx context.Context, address string, browser bool, o *de
 	}
 	at := "http://" + server.Address() + "/"
 	started := o.Started
-	o.Started = func(info emulator.Info, d emulator.Demo) {
-		started(info, d)
+	o.Started = func(info emulator.Info, d emulator.Demo, web emulator.Firewalled) {
+		started(info, d, web)
 		// what cannot be written is noticed at the next scene
 		_ = say("Watch it at " + at + " and press Play there. Ctrl-C ends it.")
 		if browser {

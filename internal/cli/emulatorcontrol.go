@@ -106,12 +106,14 @@ provider then writes the routes of new nodes into the cluster's route table.`,
 }
 
 func (a *app) newEmulatorStrip() *cobra.Command {
-	return &cobra.Command{
+	everything := false
+	cmd := &cobra.Command{
 		Use:   "strip VNET/SUBNET...",
 		Short: "Take the route table off subnets, as a redeploy does",
 		Long: `Writes subnets without their route tables, as a redeploy of an infrastructure
 pipeline does. It uses another identity than routekeeper.`,
-		Example:           "  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes",
+		Example: `  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes
+  routekeeper --emulator .azure-local emulator strip nodes --everything`,
 		ValidArgsFunction: a.complete(a.subnetNames, manyArguments),
 		Args:              atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -130,10 +132,7 @@ pipeline does. It uses another identity than routekeeper.`,
 			for _, id := range subnets {
 				written, err := running.others.Write(cmd.Context(), id,
 					func(doc arm.Document) ([]byte, error) {
-						if !gjson.GetBytes(doc.Raw, "properties.routeTable.id").Exists() {
-							return nil, nil
-						}
-						return sjson.DeleteBytes(doc.Raw, "properties.routeTable")
+						return without(doc.Raw, everything)
 					}, nil)
 				if err != nil {
 					return err
@@ -143,6 +142,28 @@ pipeline does. It uses another identity than routekeeper.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&everything, "everything", false, "also the NAT gateway and the network "+
+		"security group")
+	return cmd
+}
+
+// without returns a subnet's document without its route table, or without everything that the
+// guard knows; nil if it has nothing of it.
+func without(subnet []byte, everything bool) (body []byte, err error) {
+	stripped := inventory.Properties[:1]
+	if everything {
+		stripped = inventory.Properties
+	}
+	rest := subnet
+	for _, p := range stripped {
+		if at := "properties." + string(p); gjson.GetBytes(rest, at+".id").Exists() {
+			if rest, err = sjson.DeleteBytes(rest, at); err != nil {
+				return nil, err
+			}
+			body = rest
+		}
+	}
+	return body, nil
 }
 
 func (a *app) newEmulatorBreak() *cobra.Command {

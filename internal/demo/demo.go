@@ -46,7 +46,7 @@ type Options struct {
 	// Dir is an empty folder for the emulator's files.
 	Dir string
 	// Started receives the emulator's addresses, Scene each scene that ended. Both may be nil.
-	Started func(emulator.Info, emulator.Demo)
+	Started func(emulator.Info, emulator.Demo, emulator.Firewalled)
 	Scene   func(Scene)
 	// Playing receives each scene before it starts, with its number and the number of scenes. It
 	// may be nil.
@@ -78,7 +78,7 @@ type Scene struct {
 	Findings             []finding.Finding
 }
 
-// Config is the config of the demo's keeper.
+// Config is the config for the cluster with pod routes.
 func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
@@ -113,15 +113,20 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s := &stage{opts: o, names: names, e: e}
+	web, err := emulator.BuildFirewalled(e, Operator)
+	if err != nil {
+		return false, err
+	}
+	s := &stage{opts: o, names: names, web: web, e: e}
 	if s.azure, err = newViewer(ctx, server.Info, Operator); err != nil {
 		return false, err
 	}
-	if s.keeper, err = o.NewKeeper(server.Info, Config(names)); err != nil {
+	if s.keeper, err = o.NewKeeper(server.Info,
+		append(Config(names), guarded(web))); err != nil {
 		return false, err
 	}
 	if o.Started != nil {
-		o.Started(server.Info, names)
+		o.Started(server.Info, names, web)
 	}
 	if o.Next != nil {
 		return s.chosen(ctx)
@@ -202,6 +207,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 type stage struct {
 	opts   Options
 	names  emulator.Demo
+	web    emulator.Firewalled
 	e      *emulator.Emulator
 	azure  *viewer
 	keeper Keeper

@@ -19,6 +19,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -147,11 +148,15 @@ func TestSaboteurs(t *testing.T) {
 		{
 			"writes nothing", sabotage{options: keeper.Options{DryRun: true}}, 2 * time.Second,
 			[]string{"sync", "scale-out", "strip", "next-hop", "unmanaged", "scale-in",
-				"safeguard"},
+				"safeguard", "firewall"},
 		},
 		{
 			"rebuilds subnets from a typed model", sabotage{put: typedSubnet}, 8 * time.Second,
 			[]string{"strip"},
+		},
+		{
+			"puts back tables only", sabotage{put: withoutGroup}, 8 * time.Second,
+			[]string{"firewall"},
 		},
 		{
 			"deletes routes it does not know", sabotage{put: withoutUnknown}, 5 * time.Second,
@@ -170,7 +175,8 @@ func TestSaboteurs(t *testing.T) {
 		},
 		{
 			"reports what it saw at first", sabotage{late: true}, 2 * time.Second,
-			[]string{"scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard"},
+			[]string{"scale-out", "strip", "next-hop", "unmanaged", "scale-in", "safeguard",
+				"firewall"},
 		},
 	}
 	for _, tt := range tests {
@@ -206,6 +212,18 @@ func typedSubnet(path string, body []byte) []byte {
 		return body
 	}
 	out, err := json.Marshal(model)
+	if err != nil {
+		return body
+	}
+	return out
+}
+
+// withoutGroup drops the security group from what is written.
+func withoutGroup(path string, body []byte) []byte {
+	if !strings.Contains(path, "/web-vnet/subnets/") {
+		return body
+	}
+	out, err := sjson.DeleteBytes(body, "properties.networkSecurityGroup")
 	if err != nil {
 		return body
 	}

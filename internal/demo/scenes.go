@@ -30,6 +30,8 @@ var scenes = []scene{
 	{"scale-in", "The cluster shrinks to 2 nodes", playScaleIn, 7},
 	{"safeguard", "The cluster's route table suddenly reads empty while its nodes exist",
 		playSafeguard, 2},
+	{"firewall", "A redeploy takes the firewall's table and the security group off an overlay " +
+		"cluster's subnet", playFirewall, 2},
 	{"quiet", "Three checks with nothing to do", playQuiet, 2},
 }
 

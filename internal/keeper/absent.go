@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Clusters that do not exist. How it works: Azure answered 404 for the cluster, so nothing of it
@@ -70,12 +71,15 @@ func (o *observation) recallAbsent() {
 	absent := func(c v1alpha1.ClusterRoutes) bool {
 		return o.mem.clusters[keyOf(c)].absent(o.began)
 	}
+	before := plan.Facts{Snapshot: last, Memory: o.s.Memory}
 	var needed, idle []string
 	for _, c := range o.configs {
 		if absent(c) {
 			idle = append(idle, configured(c)...)
 		} else {
+			// also what it was seen to use, which its config need not name
 			needed = append(needed, configured(c)...)
+			needed = append(needed, seenUses(before, c)...)
 		}
 	}
 	for _, key := range idle {

@@ -95,3 +95,29 @@ func TestAbsentCluster(t *testing.T) {
 		}
 	})
 }
+
+// TestAbsentGuardsLiveNodeSubnet: the config of a cluster that is gone guards a node subnet of
+// another one, which was made in its place. The repair there does not wait for the first.
+func TestAbsentGuardsLiveNodeSubnet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		absent := w.absentConfigs(1)
+		absent[0].Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{
+			SubnetID:     string(w.demo.NodeSubnet),
+			RouteTableID: string(w.tableOf(w.demo.NodeSubnet))}}
+		k := w.run(10*time.Second, absent[0], w.demoConfig())
+		k.since(3 * time.Minute)
+		for range 4 {
+			w.strip(w.demo.NodeSubnet)
+			began := time.Now()
+			for w.tableOf(w.demo.NodeSubnet) == "" && time.Since(began) < 5*time.Minute {
+				time.Sleep(time.Second)
+			}
+			// a tick, two seconds, and Azure's two operations of four seconds
+			if took := time.Since(began); took > 20*time.Second {
+				t.Errorf("repaired after %s", took)
+			}
+			k.since(67 * time.Second)
+		}
+	})
+}

@@ -134,11 +134,12 @@ func (c *check) standing(changes []plan.Change) {
 	}
 }
 
-// made notes which changes of a cluster were made.
+// made notes which changes of a cluster were made, also if they were undone at once: a policy with
+// the effect modify can do that.
 func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 	now := time.Now()
 	for _, o := range outcomes {
-		if o.State != plan.Done || !w.group[cluster] {
+		if o.State != plan.Done && !o.Undone || !w.group[cluster] {
 			continue
 		}
 		o.Change.Cluster = w.nameOf(cluster) // its name may have changed

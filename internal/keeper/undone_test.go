@@ -1,7 +1,9 @@
 package keeper
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,9 +11,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tidwall/sjson"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // TestRepairs: a change of a route in a target is a repair if the route was seen correct and only
@@ -117,5 +122,50 @@ func TestRepairs(t *testing.T) {
 		expect("")
 		w.put(w.demo.ClusterTable, before)
 		expect("create 10.244.2.0/24 done")
+	})
+}
+
+// TestUndoneAtOnce: a policy changes what is written before it is stored. That is not tried at each
+// check for ever, and a finding says so.
+func TestUndoneAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method != http.MethodPut || !strings.HasSuffix(r.URL.Path, "/appgw") {
+					return next.RoundTrip(r)
+				}
+				body, err := io.ReadAll(r.Body)
+				if err != nil {
+					return nil, err
+				}
+				body, err = sjson.DeleteBytes(body, "properties.routeTable")
+				if err != nil {
+					return nil, err
+				}
+				r = r.Clone(r.Context())
+				r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+				return next.RoundTrip(r)
+			})
+		}, w.demoConfig())
+		w.reconcile(k)
+		w.strip(w.demo.GatewaySubnet)
+		since, r := w.mark(), Result{}
+		for range 360 { // an hour
+			time.Sleep(10 * time.Second)
+			r = w.reconcile(k)
+		}
+		writes := 0
+		for _, r := range since() {
+			if r.Method == http.MethodPut {
+				writes++
+			}
+		}
+		if writes > 60 || writes < 8 {
+			t.Errorf("%d writes in an hour", writes)
+		}
+		if !slices.Contains(codes(r), finding.Conflict) {
+			t.Errorf("findings %+v", r.Findings)
+		}
 	})
 }

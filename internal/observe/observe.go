@@ -53,8 +53,8 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 }
 
 // Tables lists the tables that were not tried yet: the given ones, all that the configs name, as
-// the cluster's, as targets or for guarded subnets, and the tables of the subnets. Without the last
-// ones, it is not known what becomes of packets from these subnets.
+// the cluster's, as targets or for guarded subnets, and the tables that the subnets have. Without
+// these, it is not known what becomes of packets from the subnets.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {

@@ -114,6 +114,8 @@ type Outcome struct {
 	State OutcomeState `json:"state"`
 	// Error says why it failed.
 	Error string `json:"error,omitempty"`
+	// Undone is set if Azure accepted the write, and the change was gone when it was read back.
+	Undone bool `json:"-"`
 	// Ended is the time at which it was seen done; zero if it is not done, or the time is unknown.
 	Ended time.Time `json:"-"`
 }

@@ -25,6 +25,7 @@ type Stage struct {
 	Cluster, ClusterTable       string
 	NodeSubnet                  string
 	GatewaySubnet, GatewayTable string
+	Firewalled                  string // another cluster
 }
 
 // Scene is a scene that ran.
@@ -67,6 +68,7 @@ func (d *Demo) Started(s Stage) error {
 		{"  node subnet", s.NodeSubnet, "existing"},
 		{"  gateway subnet", s.GatewaySubnet,
 			"an Application Gateway, with the route table " + s.GatewayTable},
+		{"  another cluster", s.Firewalled, "Azure CNI Overlay, behind a firewall"},
 	}
 	head := "A local Azure emulator listens on " + s.Address + ", with:"
 	return d.lines(append([]string{head}, Columns(rows)...)...)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -11,10 +13,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
-
-// needed are the packets that a network security group must let pass between the nodes and pods of
-// a cluster: all of them, and DNS, which everything else needs.
-var needed = []trace.Packet{{}, {Protocol: "tcp"}, {Protocol: "udp", Port: 53}}
 
 // lastOwn is the last priority of a rule that users write; Azure's default rules come after it.
 const lastOwn = 4096
@@ -61,27 +59,92 @@ func Blocks(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subn
 	return rules
 }
 
-// blocks says which rule drops packets between two prefixes, or returns "".
+// blocks says which rule drops packets between two prefixes, or returns "". Each rule that denies
+// is asked about packets that it names: the first and the last address of what it covers of the
+// prefixes, and its own protocol and ports. A rule before it may allow them.
 func blocks(filters *trace.Filters, group *inventory.SecurityGroup, inside, outside netip.Prefix,
 	inbound bool) string {
 	if inside.Addr().Is4() != outside.Addr().Is4() {
 		return ""
 	}
-	for _, packet := range needed {
-		packet.From = inventory.FirstUsable(inside)
-		packet.To = inventory.FirstUsable(outside).Next() // another one in the same prefix
-		if inbound {
-			packet.From, packet.To = packet.To, packet.From
+	source, destination := inside, outside
+	if inbound {
+		source, destination = outside, inside
+	}
+	for _, rule := range group.Rules {
+		if rule.Allow || rule.Inbound != inbound || rule.Priority > lastOwn {
+			continue
 		}
-		r := filters.Judge(group, packet, inbound)
-		own := slices.ContainsFunc(group.Rules, func(rule inventory.SecurityRule) bool {
-			return rule.Name == r.Rule && rule.Inbound == inbound && rule.Priority <= lastOwn
-		})
-		if r.Decision == trace.Denied && own {
-			return fmt.Sprintf("%s, from %s to %s", r.Why, packet.From, packet.To)
+		packet := trace.Packet{Protocol: "tcp", FromPort: firstPort(rule.SourcePorts),
+			Port: firstPort(rule.DestinationPorts)}
+		if rule.Protocol != "*" {
+			packet.Protocol = rule.Protocol
+		}
+		for _, packet.From = range covered(source, rule.Sources) {
+			for _, packet.To = range covered(destination, rule.Destinations) {
+				r := filters.Judge(group, packet, inbound)
+				if r.Decision == trace.Denied && r.Rule == rule.Name &&
+					packet.From != packet.To {
+					return fmt.Sprintf("%s, from %s to %s", r.Why, packet.From, packet.To)
+				}
+			}
 		}
 	}
 	return ""
+}
+
+// firstPort returns the first port that a rule names, and an ordinary one if it names all.
+func firstPort(ports []string) int {
+	for _, text := range ports {
+		first, _, _ := strings.Cut(text, "-")
+		if port, err := strconv.Atoi(strings.TrimSpace(first)); err == nil && port > 0 {
+			return port
+		}
+	}
+	const ordinary = 8080
+	return ordinary
+}
+
+// covered returns the first and the last usable address of each part of a prefix that a rule names:
+// all of it for *, service tags and application security groups, which are for Judge to decide.
+func covered(prefix netip.Prefix, texts []string) (addresses []netip.Addr) {
+	parts := []netip.Prefix{}
+	for _, text := range texts {
+		part, err := netip.ParsePrefix(text)
+		if addr, wrong := netip.ParseAddr(text); wrong == nil {
+			part, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
+		}
+		switch {
+		case err != nil:
+			parts = append(parts, prefix)
+		case !part.Overlaps(prefix):
+		case part.Bits() > prefix.Bits():
+			parts = append(parts, part.Masked())
+		default:
+			parts = append(parts, prefix)
+		}
+	}
+	if len(texts) == 0 {
+		parts = append(parts, prefix)
+	}
+	for _, part := range parts {
+		first, last := inventory.FirstUsable(part), lastUsable(part)
+		if !part.Contains(first) {
+			first, last = part.Addr(), part.Addr()
+		}
+		addresses = append(addresses, first, last)
+	}
+	return addresses
+}
+
+// lastUsable returns the last address of a prefix but one, which can be broadcast.
+func lastUsable(prefix netip.Prefix) netip.Addr {
+	raw := prefix.Masked().Addr().AsSlice()
+	for bit := prefix.Bits(); bit < len(raw)*8; bit++ {
+		raw[bit/8] |= 1 << (7 - bit%8)
+	}
+	last, _ := netip.AddrFromSlice(raw)
+	return last.Prev()
 }
 
 func prefixesOf(s *inventory.Snapshot, ids ...arm.ID) (prefixes []netip.Prefix) {

@@ -95,12 +95,13 @@ func (b *Board) take(r keeper.Result, acting bool) {
 			continue
 		}
 		before := b.clusters[name]
-		s := &standing{picture: v.Seen().Picture, checked: at, acting: acting, verdict: v}
+		s := &standing{picture: v.Seen().Picture, checked: at, verdict: v}
 		for _, c := range r.Changes {
 			if c.Cluster == name && c.State == plan.Planned {
 				s.working = append(s.working, c)
 			}
 		}
+		s.acting = acting && len(s.working) > 0
 		for _, c := range r.OnlyObserved {
 			if c.Cluster == name {
 				s.would = append(s.would, c)

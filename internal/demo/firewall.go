@@ -1,0 +1,131 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// guarded is the config for a cluster that has no pod routes, and whose node subnet must keep its
+// table and its security group.
+func guarded(f emulator.Firewalled) v1alpha1.ClusterRoutes {
+	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
+		Metadata: v1alpha1.Metadata{Name: f.Cluster.Name()}}
+	c.Spec.ClusterID = string(f.Cluster)
+	c.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+	c.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(f.Subnet),
+		RouteTableID: string(f.Table), NetworkSecurityGroupID: string(f.Group)}}
+	c.SetDefaults()
+	return c
+}
+
+// playFirewall takes the table and the security group off the subnet of a cluster behind a
+// firewall, in one PUT of the network.
+func playFirewall(ctx context.Context, s *stage) (string, error) {
+	way, err := s.egress(ctx)
+	if err != nil {
+		return "", err
+	}
+	if way != s.web.Firewall {
+		return "", fmt.Errorf("before the redeploy, packets leave by %s and not by the firewall",
+			way)
+	}
+	network := s.web.Subnet.Parent()
+	before, err := s.azure.get(ctx, network)
+	if err != nil {
+		return "", err
+	}
+	stripped, err := s.azure.get(ctx, network)
+	if err != nil {
+		return "", err
+	}
+	for _, subnet := range stripped["properties"].(map[string]any)["subnets"].([]any) {
+		properties := subnet.(map[string]any)["properties"].(map[string]any)
+		delete(properties, "routeTable")
+		delete(properties, "networkSecurityGroup")
+	}
+	if err := s.azure.put(ctx, network, stripped); err != nil {
+		return "", err
+	}
+	past, err := s.egress(ctx)
+	if err != nil {
+		return "", err
+	}
+	err = s.until(ctx, func() error {
+		now, err := s.azure.get(ctx, network)
+		if err != nil {
+			return err
+		}
+		if differing, err := compareDocs(before, now); err != nil || len(differing) > 0 {
+			return fmt.Errorf("the network differs from before the redeploy in %v %w", differing,
+				orNone(err))
+		}
+		if way, err = s.egress(ctx); err == nil && way != s.web.Firewall {
+			err = fmt.Errorf("packets leave by %s and not by the firewall", way)
+		}
+		return err
+	})
+	return fmt.Sprintf("meanwhile its nodes reached the internet past the firewall, by %s; one "+
+		"write put both back, and they leave by %s again", past, s.web.Firewall), err
+}
+
+// egress says what packets from the firewalled cluster's nodes to the internet take: the address of
+// a next hop, or what gives them a public address.
+func (s *stage) egress(ctx context.Context) (string, error) {
+	read := inventory.NewSnapshot()
+	fetch := func(id arm.ID) ([]byte, error) {
+		doc, err := s.azure.get(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(doc)
+	}
+	raw, err := fetch(s.web.Subnet.Parent())
+	if err != nil {
+		return "", err
+	}
+	network, subnets, err := inventory.DecodeVNet(raw)
+	if err != nil {
+		return "", err
+	}
+	read.VNets[network.ID.Key()] = network
+	for _, subnet := range subnets {
+		read.Subnets[subnet.ID.Key()] = subnet
+	}
+	if raw, err = fetch(s.web.Table); err != nil {
+		return "", err
+	}
+	table, err := inventory.DecodeRouteTable(raw)
+	if err != nil {
+		return "", err
+	}
+	read.Tables[table.ID.Key()] = table
+	if raw, err = fetch(s.web.Cluster); err != nil {
+		return "", err
+	}
+	cluster, err := inventory.DecodeCluster(raw)
+	if err != nil {
+		return "", err
+	}
+	routes, err := trace.Effective(read, s.web.Subnet, nil)
+	if err != nil {
+		return "", err
+	}
+	takes, found := routes.Lookup(netip.MustParseAddr("203.0.113.1"))
+	if found && takes.HopType == trace.HopInternet {
+		if by := trace.Exit(read.Subnet(s.web.Subnet), cluster); by != "" {
+			return by, nil
+		}
+	}
+	if !found || !takes.Hop.IsValid() {
+		return "nothing: they are dropped", nil
+	}
+	return takes.Hop.String(), nil
+}
