@@ -73,7 +73,7 @@ var imports = map[string]map[string]string{
 		"internal/inventory": "the snapshot", "internal/finding": "what is wrong",
 		"internal/plan":  "which table is whose, and what a keeper would report",
 		"internal/trace": "the paths of packets", "internal/capacity": "what fits",
-		"internal/egress": "what firewalls lack"},
+		"internal/egress": "what firewalls lack", "internal/verdict": "which egress is astray"},
 	"internal/monitor": {"api/v1alpha1": "what is managed", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {

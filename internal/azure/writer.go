@@ -28,8 +28,8 @@ type LastWrite struct {
 	object string // the caller's object ID, "" if the log does not have it
 }
 
-// String says who made the change, and when.
-func (w LastWrite) String() string {
+// who names the writer.
+func (w LastWrite) who() string {
 	who := cmp.Or(w.Name, w.Caller)
 	switch {
 	case w.ByPolicy():
@@ -39,6 +39,11 @@ func (w LastWrite) String() string {
 	case w.Application != "" && w.Application != w.Caller:
 		who += ", application " + w.Application
 	}
+	return who
+}
+
+// String says who made the change, and when.
+func (w LastWrite) String() string {
 	what, did := w.Resource.Short(), "written"
 	if whole := w.Resource.Parent(); slices.ContainsFunc(inParts, whole.Is) {
 		what = whole.Name() + "/" + what
@@ -46,7 +51,7 @@ func (w LastWrite) String() string {
 	if strings.HasSuffix(strings.ToLower(w.Operation), "/delete") {
 		did = "deleted"
 	}
-	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, who,
+	return fmt.Sprintf("%s was last %s by %s at %s (%s, correlation %s)", what, did, w.who(),
 		w.At.UTC().Format("2006-01-02 15:04:05 UTC"), w.Operation, w.Correlation)
 }
 
@@ -126,6 +131,21 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 // newest is the newest write of a resource, or of a part of it, in the filtered log.
 func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
 	filter string) (LastWrite, error) {
+	var last LastWrite
+	err := c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
+		w, ok := writeRecord(raw, id)
+		if ok {
+			last = w
+		}
+		return !ok
+	})
+	return last, err
+}
+
+// eachRecord calls use with the records of a filtered log, the newest first, until use returns
+// false.
+func (c *Client) eachRecord(ctx context.Context, id arm.ID, since, until time.Time, filter string,
+	use func(raw []byte) (more bool)) error {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
 		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
 	next := c.address(arm.ID("/subscriptions/"+id.Subscription()),
@@ -134,20 +154,20 @@ func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
 	for pages := 0; next != "" && pages < logPages; pages++ {
 		page, err := c.get(ctx, next)
 		if err != nil {
-			return LastWrite{}, err
+			return err
 		}
 		values, following, fault := readPage(page, next)
 		if fault != nil {
-			return LastWrite{}, fault
+			return fault
 		}
 		next = following
-		for _, raw := range values { // newest first
-			if w, ok := writeRecord(raw, id); ok {
-				return w, nil
+		for _, raw := range values {
+			if !use(raw) {
+				return nil
 			}
 		}
 	}
-	return LastWrite{}, nil
+	return nil
 }
 
 // writeRecord reads a record of the activity log: an accepted or completed write of the resource,

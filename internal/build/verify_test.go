@@ -27,6 +27,7 @@ const (
 	plantGateways = plantVNet + "/subnets/appgw"
 	plantTable    = plantGroup + "/providers/Microsoft.Network/routeTables/shop-rt"
 	plantTarget   = plantGroup + "/providers/Microsoft.Network/routeTables/appgw-rt"
+	plantNAT      = plantGroup + "/providers/Microsoft.Network/natGateways/nat"
 	plantGateway  = plantGroup + "/providers/Microsoft.Network/applicationGateways/agw"
 	plantWho      = "99999999-0000-0000-0000-000000000001"
 	plantAddon    = "99999999-0000-0000-0000-000000000002"
@@ -325,8 +326,37 @@ func TestNearMisses(t *testing.T) {
 		"no route for egress": {func(p *plant) {
 			profile(p)["outboundType"] = "userDefinedRouting"
 		},
-			[]string{"egress: wrong: the nodes of shop"}, []finding.Code{
-				finding.EgressRouteMissing}},
+			[]string{"egress: wrong: the nodes of shop in vnet/nodes leave past the firewall by " +
+				"default outbound access"}, []finding.Code{finding.EgressBypassed}},
+		"no route for egress, and NAT": {func(p *plant) {
+			profile(p)["outboundType"] = "userDefinedRouting"
+			p.subnet(plantSubnet)["natGateway"] = doc{"id": string(plantNAT)}
+		},
+			[]string{"egress: wrong: the nodes of shop in vnet/nodes leave past the firewall by " +
+				"NAT gateway nat"}, []finding.Code{finding.EgressBypassed}},
+		"no route for egress, and nothing else": {func(p *plant) {
+			profile(p)["outboundType"] = "userDefinedRouting"
+			p.subnet(plantSubnet)["defaultOutboundAccess"] = false
+		},
+			[]string{"egress: wrong: the nodes of shop in vnet/nodes have no egress"},
+			[]finding.Code{finding.EgressRouteMissing}},
+		"a NAT gateway is lost, and nothing else": {func(p *plant) {
+			profile(p)["outboundType"] = "userAssignedNATGateway"
+			p.subnet(plantSubnet)["defaultOutboundAccess"] = false
+		},
+			[]string{"egress: wrong: the nodes of shop in vnet/nodes need a NAT gateway " +
+				"(outboundType userAssignedNATGateway), but the subnet has none: their packets " +
+				"are dropped"}, []finding.Code{finding.EgressDropped}},
+		"a NAT gateway that the config declares is lost": {func(p *plant) {
+			p.config.Spec.Guard.Subnets = append(p.config.Spec.Guard.Subnets,
+				v1alpha1.GuardedSubnet{SubnetID: string(plantSubnet),
+					NATGatewayID: string(plantNAT)})
+		},
+			[]string{"association: wrong: guarded subnet vnet/nodes has lost its NAT gateway nat",
+				"association: wrong: guarded subnet vnet/nodes has lost its NAT gateway nat",
+				"egress: wrong: egress of subnet nodes: bypasses NAT gateway nat by the outbound " +
+					"rules of the cluster's load balancer"},
+			[]finding.Code{finding.AssociationLost, finding.EgressBypassed}},
 		"egress dropped": {func(p *plant) { egress(p, "None", "") },
 			[]string{"egress: wrong: route egress"}, []finding.Code{finding.EgressDropped}},
 		"egress dropped, as meant": {func(p *plant) {

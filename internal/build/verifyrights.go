@@ -91,7 +91,8 @@ func (v *verifier) keeperRights() {
 // egress claims that the nodes' egress matches the cluster's outboundType.
 func (v *verifier) egress() {
 	for _, exit := range v.Exits {
-		wrong := v.against(exit.Subnet, finding.EgressRouteMissing, finding.EgressDiffers)
+		wrong := v.against(exit.Subnet, finding.EgressBypassed, finding.EgressRouteMissing,
+			finding.EgressDropped, finding.EgressDiffers)
 		if exit.Table != "" {
 			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped,
 				finding.NextHopUnreachable)...)
@@ -116,7 +117,10 @@ func (v *verifier) exit(c draft, exit diagnose.Exit) {
 	}
 	ways := strings.Join(routes, ", ")
 	if ways == "" {
-		ways = "no table has a route for 0.0.0.0/0"
+		ways = "no table has a route for 0.0.0.0/0, and nothing else gives egress: dropped"
+		if exit.By != "" {
+			ways = "no table has a route for 0.0.0.0/0: packets leave by " + exit.By
+		}
 	}
 	switch {
 	case !exit.Read:
@@ -124,14 +128,14 @@ func (v *verifier) exit(c draft, exit diagnose.Exit) {
 		c.unchecked("%s was not read: %s", id.Short(), unreadReason(v.s, id))
 	case kind == "":
 		c.unchecked("the cluster's document names no outboundType")
-	case byTable && len(routes) == 0:
+	case exit.Astray != "":
+		c.wrong("%s", exit.Astray)
+	case byTable && len(routes) == 0, len(routes) == 0 && exit.By == "" && !cutOff(kind):
 		c.wrong("outboundType %s, and %s", kind, ways)
 	case dropped && !cutOff(kind):
 		c.wrong("outboundType %s, and the packets are dropped: %s", kind, ways)
 	case byNAT && exit.Gateway == "":
 		c.unchecked("outboundType %s, and the subnet shows no NAT gateway", kind)
-	case exit.Gateway != "":
-		c.right("outboundType %s, NAT gateway %s; %s", kind, exit.Gateway.Short(), ways)
 	default:
 		c.right("outboundType %s; %s", kind, ways)
 	}

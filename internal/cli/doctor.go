@@ -37,6 +37,10 @@ CLUSTER is a name or a resource ID. With -f, doctor checks the clusters of the
 config, or those of them that you name or select; with --subscription, all
 clusters there. Without a config it assumes the one that init would propose.
 
+Without a config, what a subnet has lost is named by the activity log, by the
+history of a keeper (--history), or by the cluster's other subnets; the command
+that puts it back is complete, or there is one for each candidate.
+
 It writes what several clusters have in common once. --severity error leaves out
 the rest, which still counts for --fail-on.
 
@@ -69,6 +73,9 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	cmd.Flags().BoolVar(&o.egress, "egress", false, "compare the rules of Azure Firewalls with "+
 		"what AKS requires")
 	resolveFlag(cmd, &o.examineOptions)
+	cmd.Flags().StringVar(&o.history, "history", "", "look in this `FILE` for what subnets had "+
+		"(default: as routekeeper history)")
+	_ = cmd.MarkFlagFilename("history", "db")
 	cmd.Flags().BoolVar(&o.fix, "fix", false, "show and make the repairs that the config (-f) "+
 		"allows")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")

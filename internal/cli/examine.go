@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/bundle"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -28,6 +29,8 @@ type examineOptions struct {
 	choice
 	paths  []string
 	bundle string
+	// history is a history that may know what subnets had.
+	history string
 	kubernetesOptions
 	// maxRoutes is how many routes a route table can hold; 0: the default.
 	maxRoutes int
@@ -78,6 +81,10 @@ type examination struct {
 	diagnose.Case
 	client *azure.Client // nil for a bundle
 	bundle string        // the bundle's file
+	// history is the file that may know what subnets had; paths are the configs next to which one
+	// may be.
+	history string
+	paths   []string
 	// some says that Clusters leaves out clusters of the config.
 	some bool
 }
@@ -113,13 +120,37 @@ func (e *examination) verifying() map[string]finding.CommandLine {
 // diagnosis returns the findings, with the last writers according to the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
 	found := e.check()
-	if changed := diagnose.Changed(found); e.client != nil && len(changed) > 0 {
+	changed, lost := diagnose.Changed(found), diagnose.Lost(e.Snapshot, found)
+	if e.client != nil && len(changed)+len(lost) > 0 {
 		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
+			return nil, err
+		}
+		if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
+			return nil, err
+		}
+		if err := e.recall(lost); err != nil {
 			return nil, err
 		}
 		found = e.check() // the writer distinguishes the causes: a policy or a person
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
+}
+
+// recall notes what the history knows of subnets: the file that --history names, or the one that is
+// found as history finds it, if it can be read.
+func (e *examination) recall(lost []arm.ID) error {
+	path, _ := historyOptions{path: e.history, configs: e.paths}.find()
+	if len(lost) == 0 || path == "" {
+		return nil
+	}
+	all, err := history.Had(path, lost)
+	if err != nil && e.history != "" {
+		return fmt.Errorf("--history: %w", err)
+	}
+	for key, had := range all {
+		e.Snapshot.NoteHad(arm.ID(key), had...)
+	}
+	return nil
 }
 
 // check returns the findings about the clusters.
@@ -205,7 +236,8 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if err != nil {
 		return nil, err
 	}
-	e := &examination{client: client, some: len(picked) < len(configs)}
+	e := &examination{client: client, some: len(picked) < len(configs), history: o.history,
+		paths: o.paths}
 	e.Configs, e.Proposed = configs, len(configs) == 0
 	for i, path := range o.paths {
 		if e.File = finding.Command("%s -f %s", e.File, path); i == 0 {

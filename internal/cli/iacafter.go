@@ -19,7 +19,7 @@ var following = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty,
 	finding.TargetDrift, finding.PoolWithoutTable,
 	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing,
-	finding.NodeWithoutRoute, finding.RouteUnnoticed,
+	finding.EgressBypassed, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
 // assess returns the findings about files: about each change, and about the network that results.
@@ -73,6 +73,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 				before.Learn(id).Written = inventory.SortIDs(append(before.Known(id).Written,
 					at.RouteTable))
 			}
+			after.NoteBefore(before, subnet, "before this is applied")
 		}
 		before.Learn(id).LogRead, after.Learn(id).LogRead = true, true
 		after.Learn(id).Written = before.Known(id).Written

@@ -15,8 +15,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 type traceOptions struct {
@@ -65,11 +67,19 @@ ARM does not show the routes that a gateway has learned by BGP, but a running
 machine in the network does. Save them with az network nic
 show-effective-route-table --ids NIC -o json, and pass the file with --learned.
 
+A packet that goes out to the internet needs a public address: trace says whether
+a NAT gateway, public IP addresses, a load balancer or default outbound access
+gives it one, or that it is dropped. It says which way a packet bypasses: a route
+or NAT gateway that a config (-f) declares, or the firewall of a cluster with
+outboundType userDefinedRouting.
+
 Exit code 0: delivered, or leaves the visible network; 1: an error; 2: dropped
-in one of the directions, or a destination that a firewall does not allow.`,
+or bypassing in one of the directions, or a destination that a firewall does not
+allow.`,
 		Example: `  routekeeper trace 10.244.0.7 10.244.1.9 --cluster shop
   routekeeper trace gateway/shop-agw node/aks-np-12345678-vmss000000 \
     --protocol tcp --port 80 --cluster shop
+  routekeeper trace shop/web-0 8.8.8.8 -f routes.yaml
   routekeeper trace shop/web-0 vm/jump --from-bundle shop.tgz -o json
   routekeeper trace --all --subscription <id>
   routekeeper trace --egress --cluster shop
@@ -136,6 +146,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	if o.cluster != "" && len(e.Clusters) == 1 {
 		options.Cluster = e.Clusters[0]
 	}
+	options.Declared = verdict.Declared(plan.Facts{Snapshot: e.Snapshot}, e.Configs)
 	if o.firewall {
 		found := egressOf(e)
 		return dropped(found.Lacking(), found.Write(w, format, style))
@@ -149,7 +160,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 	if err != nil {
 		return err
 	}
-	return dropped(ways.Dropped(), ways.Write(w, format, style))
+	return dropped(ways.Dropped() || ways.Bypassing(), ways.Write(w, format, style))
 }
 
 // egressOf compares the egress of the clusters with what AKS requires.
@@ -179,7 +190,8 @@ func (e *examination) tracing(from, to netip.Addr, cluster string) finding.Comma
 	return command
 }
 
-// dropped returns the result of a trace: the error of writing it, or exit code 2 for a lost packet.
+// dropped returns the result of a trace: the error of writing it, or exit code 2 for a packet that
+// is lost or bypasses what is declared.
 func dropped(any bool, err error) error {
 	if err == nil && any {
 		return attention

@@ -20,7 +20,8 @@ var changed = []finding.Code{
 	finding.HopNotNode, finding.ClaimedTwice, finding.RouteInPodCIDR, finding.RouteShadows,
 	finding.NodeWithoutRoute, finding.RouteUnnoticed,
 	finding.GatewayDefaultRoute, finding.GatewaySharesTable, finding.GatewayNoTable,
-	finding.EgressRouteMissing,
+	finding.EgressRouteMissing, finding.EgressRouteLost, finding.EgressBypassed,
+	finding.EgressDropped, finding.EgressDiffers,
 	finding.NextHopUnreachable, finding.FilterBlocksPods,
 }
 

@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // Counts are the numbers behind the checks of one cluster. Package build derives from them what is
@@ -66,6 +67,11 @@ type Exit struct {
 	Read    bool // the subnet was read, and its table if it has one
 	Routes  []inventory.Route
 	Gateway arm.ID
+	// By is what gives packets to the internet a public address if no route leads elsewhere; "" if
+	// nothing does.
+	By string
+	// Astray says what packets do that do not take the way that the config declares, or "".
+	Astray string
 }
 
 // GatewayPlace is a subnet with Application Gateways that the cluster's add-on drives, or that
@@ -138,6 +144,12 @@ func (p *clusterCase) exit(id arm.ID) Exit {
 	table := p.s.Table(subnet.RouteTable)
 	e.Table, e.Gateway = subnet.RouteTable, subnet.NATGateway
 	e.Read = subnet.RouteTable == "" || table != nil
+	e.By = trace.Exit(subnet, p.cluster)
+	for _, astray := range p.astray {
+		if astray.Subnet.Equal(id) && e.Astray == "" {
+			e.Astray = astray.String()
+		}
+	}
 	if table != nil {
 		e.Routes = table.Default()
 	}

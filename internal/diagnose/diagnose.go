@@ -23,6 +23,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Case is the input of a diagnosis.
@@ -67,6 +68,8 @@ type clusterCase struct {
 	// not exist or was not read.
 	source plan.Discovery
 	table  *inventory.RouteTable
+	// astray is the egress that does not take the way that the config declares.
+	astray []verdict.Egress
 	// kube is the answer of the cluster's API, or nil if it was not asked or did not answer.
 	kube *inventory.Kubernetes
 	// nics are the NICs in its node resource group, in the order of their IDs.
@@ -127,7 +130,7 @@ func Check(c Case) []finding.Finding {
 		if p.config == nil && c.Snapshot.Migrates(p.cluster) {
 			found = append(found, plan.Migrating(p.name, id, ": its nodes need"))
 		}
-		found = append(found, p.unreadKubernetes()...)
+		found = append(pastDeclared(p, found), p.unreadKubernetes()...)
 		for _, f := range families {
 			if f.of(p.cluster) {
 				found = append(found, f.check(p)...)
@@ -172,7 +175,7 @@ func (c *Case) planFindings() []finding.Finding {
 		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
 		switch managed := plan.Managed(c.Configs, f.Cluster, arm.ID(f.Resource)); {
-		case f.Code == finding.EgressRouteMissing && managed && plan.Observes(f):
+		case f.Code == finding.EgressRouteLost && managed && plan.Observes(f):
 			found[i] = f.WithAdvice("sync puts the route back once, run keeps it there").
 				WithFix("routekeeper sync -f %s", c.File)
 		case f.Code != finding.TargetDrift && !plan.Observes(f):
@@ -209,8 +212,10 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 	for i := range c.Configs {
 		if id.Equal(arm.ID(c.Configs[i].Spec.ClusterID)) {
 			p.config, p.name = &c.Configs[i], c.Configs[i].Metadata.Name
-			p.source = plan.Discover(p.s, p.config, plan.TakenBy(c.Configs))
+			taken := plan.TakenBy(c.Configs)
+			p.source = plan.Discover(p.s, p.config, taken)
 			p.table = c.Snapshot.Table(p.source.Table)
+			p.astray = verdict.AstrayEgress(p.s, p.config, c.Configs, taken)
 		}
 	}
 	for _, subnet := range c.Snapshot.NodeSubnetIDs(cluster) {

@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 var anywhere = netip.MustParsePrefix("0.0.0.0/0")
@@ -42,18 +43,26 @@ func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 		table != nil && (len(table.Default()) > 0 || p.declares(table.ID)) {
 		return nil
 	}
-	f := p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no egress: "+
-		"the outboundType is userDefinedRouting, but the subnet has no route table", p.name,
-		subnet.ID.Short()).
-		WithFix("az network vnet subnet update --ids %s --route-table TABLE", subnet.ID)
+	if slices.ContainsFunc(p.astray, func(e verdict.Egress) bool {
+		return e.Subnet.Equal(subnet.ID) && e.To == anywhere
+	}) {
+		return nil // the config says where it must go, and pastDeclared that it does not
+	}
+	lacks := "the subnet has no route table"
 	if table != nil {
-		f = p.found(finding.EgressRouteMissing, subnet.ID, "the nodes of %s in %s have no "+
-			"egress: the outboundType is userDefinedRouting, but %s has no route for %s", p.name,
-			subnet.ID.Short(), table.ID.Short(), anywhere).
-			WithFix("az network route-table route create %s --route-table-name %s --name egress "+
-				"--address-prefix %s --next-hop-type VirtualAppliance --next-hop-ip-address "+
-				"FIREWALL",
-				inGroup(table.ID), table.ID.Name(), anywhere)
+		lacks = fmt.Sprintf("%s has no route for %s", table.ID.Short(), anywhere)
+	}
+	code, does := finding.EgressRouteMissing, "have no egress"
+	by, evidence := leaves(subnet, p.cluster)
+	if by != "" {
+		code, does = finding.EgressBypassed, "leave past the firewall by "+by
+	}
+	f := p.found(code, subnet.ID, "the nodes of %s in %s %s: the outboundType is "+
+		"userDefinedRouting, but %s", p.name, subnet.ID.Short(), does, lacks).With(evidence)
+	if table == nil {
+		f = withProperty(p, f, subnet, inventory.PropertyTable)
+	} else {
+		f = withRoute(p, f, subnet, table)
 	}
 	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
 		f.Severity = finding.Warning
@@ -68,6 +77,32 @@ func (p *clusterCase) declares(table arm.ID) bool {
 	return p.config != nil && table.Equal(arm.ID(p.config.Spec.Egress.RouteTableID))
 }
 
+// pastDeclared adds to the findings about what subnets have lost what their egress does instead. A
+// bypass is a finding of its own, because its cause does not say that packets get past a firewall.
+func pastDeclared(p *clusterCase, found []finding.Finding) []finding.Finding {
+	for _, e := range p.astray {
+		past := p.found(finding.EgressBypassed, e.Subnet, "%s", e)
+		if e.To != anywhere {
+			past = past.About(e.To.String())
+		}
+		for i, f := range found {
+			nat := f.Subject == string(inventory.PropertyNAT)
+			if f.Cluster != p.name || !e.Subnet.Equal(arm.ID(f.Resource)) ||
+				nat != e.OfGateway() || f.Code != finding.AssociationLost &&
+				f.Code != finding.AssociationOther || !nat && f.Subject != "" {
+				continue
+			}
+			found[i] = f.With(e.String())
+			past = past.With(f.Message)
+			past.Fix = f.Fix
+		}
+		if !e.Dropped {
+			found = append(found, past)
+		}
+	}
+	return found
+}
+
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.
 func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
@@ -78,10 +113,17 @@ func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 		return nil
 	}
 	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
-		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
-			"the nodes of %s in %s need a NAT gateway (outboundType %s), but the subnet has none",
-			p.name, subnet.ID.Short(), kind).
-			WithFix("az network vnet subnet update --ids %s --nat-gateway GATEWAY", subnet.ID)}
+		if table != nil && len(table.Default()) > 0 {
+			return nil // a route comes before a NAT gateway
+		}
+		code, does := finding.EgressDropped, "their packets are dropped"
+		by, evidence := leaves(subnet, p.cluster)
+		if by != "" {
+			code, does = finding.EgressDiffers, "they leave by "+by
+		}
+		return []finding.Finding{withProperty(p, p.found(code, subnet.ID, "the nodes of %s in %s "+
+			"need a NAT gateway (outboundType %s), but the subnet has none: %s", p.name,
+			subnet.ID.Short(), kind, does).With(evidence), subnet, inventory.PropertyNAT)}
 	}
 	if table == nil {
 		return nil

@@ -139,10 +139,12 @@ func TestGatewayNoTable(t *testing.T) {
 }
 
 func TestEgress(t *testing.T) {
-	udr := func() *world { return healthy(t).profile("outboundType", "userDefinedRouting") }
-	says(t, udr().finds(finding.EgressRouteMissing), "shop-vnet/nodes",
-		"shop-rt has no route for 0.0.0.0/0", "--route-table-name shop-rt --name egress "+
-			"--address-prefix 0.0.0.0/0")
+	private := func(w *world) *world { return w.set(nodes, "defaultOutboundAccess", false) }
+	udr := func() *world {
+		return private(healthy(t).profile("outboundType", "userDefinedRouting"))
+	}
+	says(t, udr().finds(finding.EgressRouteMissing), "shop-vnet/nodes", "have no egress",
+		"shop-rt has no route for 0.0.0.0/0", "packets to the internet are dropped")
 	udr().routes(shopTable, append(pods(), outward)...).finds()
 	udr().routes(shopTable,
 		append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"),
@@ -151,9 +153,11 @@ func TestEgress(t *testing.T) {
 		append(pods(), route("low", "0.0.0.0/1", "VirtualAppliance", "10.42.3.4"))...).finds(
 		finding.EgressRouteMissing)
 	says(t, udr().overlay().unset(nodes, "routeTable").finds(finding.EgressRouteMissing),
-		"the subnet has no route table", "--route-table TABLE")
+		"the subnet has no route table")
 	// If the association is lost, that is the cause.
-	udr().unset(nodes, "routeTable").names(shopTable).finds(finding.AssociationLost)
+	says(t, udr().unset(nodes, "routeTable").names(shopTable).
+		routes(shopTable, append(pods(), outward)...).finds(finding.AssociationLost),
+		"egress of subnet nodes: dropped, it must go by 10.42.3.4")
 
 	// A virtual network gateway may have learned one.
 	withGateway := func() *world {
@@ -275,10 +279,10 @@ func TestDeclaredEgress(t *testing.T) {
 		w.c.Configs = []v1alpha1.ClusterRoutes{config}
 		return w
 	}
-	says(t, declared(v1alpha1.GuardObserve).finds(finding.EgressRouteMissing),
+	says(t, declared(v1alpha1.GuardObserve).finds(finding.EgressRouteLost, finding.EgressBypassed),
 		"shop-rt has no route for 0.0.0.0/0, which must go to 10.42.3.4",
 		"routekeeper promote shop -f ")
-	says(t, declared(v1alpha1.GuardEnforce).finds(finding.EgressRouteMissing),
+	says(t, declared(v1alpha1.GuardEnforce).finds(finding.EgressRouteLost, finding.EgressBypassed),
 		"routekeeper sync -f ")
 	w := declared(v1alpha1.GuardEnforce).mighty().may(me, shopTable, reading)
 	w.c.Configs[0].Spec.Egress.FirewallID = string(fw)

@@ -35,6 +35,7 @@ var resourceConsequences = map[finding.Code][]finding.Code{
 	finding.WrongHop:             {finding.SourceHop},
 	finding.AssociationLost:      {finding.EgressRouteMissing, finding.GatewayNoTable},
 	finding.AssociationOther:     {finding.EgressRouteMissing},
+	finding.EgressBypassed:       {finding.EgressDiffers},
 	finding.GatewayRoutesMissing: {finding.RoutesUnkept},
 }
 

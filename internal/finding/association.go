@@ -33,11 +33,12 @@ var associations = []Description{
 			"(manage-route-table), so it refuses what the config asks for.",
 		"Create the table in the network's region and subscription, and correct the " +
 			"config."},
-	{EgressDropped, Error, "A default route in the cluster's route table drops all egress",
-		"Packets that leave the network are dropped at the next hop None: nodes cannot " +
+	{EgressDropped, Error, "All egress of a cluster's nodes is dropped",
+		"Packets that leave the network are dropped at the next hop None of a default route, " +
+			"or the subnet lost its NAT gateway and has no default outbound access: nodes cannot " +
 			"reach Azure or registries, and pods cannot reach anything outside.",
-		"Remove the route, or point it to a firewall. If the cluster is meant to be " +
-			"isolated, set its outbound type to none."},
+		"Remove the route, or point it to a firewall; put the NAT gateway back. If the cluster " +
+			"is meant to be isolated, set its outbound type to none."},
 	{EgressInTable, Info, "The cluster's egress depends on the table that can be lost",
 		"The table with the pod routes also holds the default route. When a subnet loses " +
 			"the table, its nodes lose their path to Azure Resource Manager too: nothing " +

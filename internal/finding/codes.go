@@ -303,7 +303,7 @@ var breaking = []Code{
 	ForwardingOff, TableFull, NetworkUnavailable,
 	SubnetShared, TableShared, PodsInNetwork,
 	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing,
-	EgressRouteMissing, EgressHopGone, NextHopUnreachable, FilterBlocksPods,
+	EgressRouteMissing, EgressRouteLost, EgressHopGone, NextHopUnreachable, FilterBlocksPods,
 }
 
 // BreaksTraffic reports whether an error of this code means that pods lose packets now.

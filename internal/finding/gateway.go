@@ -10,6 +10,8 @@ const (
 	PeeringForwarding    Code = "peering-forwarding"
 	EgressRouteMissing   Code = "egress-route-missing"
 	EgressHopGone        Code = "egress-hop-gone"
+	EgressRouteLost      Code = "egress-route-lost"
+	EgressBypassed       Code = "egress-bypassed"
 	NextHopUnreachable   Code = "next-hop-unreachable"
 	EgressDiffers        Code = "egress-differs"
 
@@ -60,14 +62,29 @@ var gateways = []Description{
 			"peering refuses it. Azure documents that the packets are dropped, but they have " +
 			"been seen to arrive, so this is a warning.",
 		"Set allowForwardedTraffic on the peering of the gateway's network."},
-	{EgressRouteMissing, Error, "A cluster with user-defined routing has no default route",
-		"With outboundType userDefinedRouting AKS creates no other egress: nodes cannot " +
-			"pull images or reach their API server, or they bypass the intended firewall. If a " +
-			"virtual network gateway may have learned a default route by BGP, this is a " +
-			"warning. Or a route that spec.egress declares is missing from its table or leads " +
-			"elsewhere, and the message says why routekeeper run does not put it back.",
+	{EgressRouteMissing, Error, "A cluster with user-defined routing has no egress",
+		"With outboundType userDefinedRouting AKS creates no egress. The node subnet has no " +
+			"default route, and nothing else gives packets a public address: nodes cannot pull " +
+			"images or reach their API server. If a virtual network gateway may have learned a " +
+			"default route by BGP, this is a warning.",
 		"Add 0.0.0.0/0 to the node subnet's table, and associate the table with the " +
-			"subnet. If spec.egress only observes, routekeeper promote sets it to Enforce."},
+			"subnet. Without a config, the finding names the table or next hop that it had, as " +
+			"the activity log, a history or other subnets show it."},
+	{EgressBypassed, Error, "The egress of a subnet bypasses the declared way",
+		"Packets reach the internet, but not through the firewall or NAT gateway that a " +
+			"config declares, or that outboundType userDefinedRouting calls for. A route comes " +
+			"before a NAT gateway, that before public IP addresses, these before a load " +
+			"balancer's outbound rules, and default outbound access is last (nat-overview): the " +
+			"finding says which of them packets take. If a virtual network gateway may have " +
+			"learned a default route by BGP, this is a warning.",
+		"Give the subnet back what it lost. A private subnet (defaultOutboundAccess: false) " +
+			"without a NAT gateway drops packets rather than let them pass."},
+	{EgressRouteLost, Error, "A table lacks a route that spec.egress declares",
+		"A route of spec.egress is missing from its table or leads elsewhere. Packets are " +
+			"dropped or leave another way, which the cluster's state says. The message says why " +
+			"routekeeper run does not put it back.",
+		"If spec.egress only observes, routekeeper promote sets it to Enforce; otherwise do " +
+			"what the message says."},
 	{EgressHopGone, Error, "The firewall of a cluster's egress is gone or has another address",
 		"spec.egress names an Azure Firewall that does not exist, is deallocated, or does not " +
 			"have the next hop that the config declares. Packets on the declared routes are " +

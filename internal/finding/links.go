@@ -42,7 +42,8 @@ var pages = map[Code]string{
 	AssociationLost: pageKubenet, AssociationOther: pageKubenet, PoolWithoutTable: pageKubenet,
 	NetworkManagerTable: pageManager, PolicyTable: pageExemption, TableElsewhere: pageRouteTable,
 	EgressInTable: pageEgressUDR, EgressDropped: pageEgressUDR, EgressRouteMissing: pageEgressUDR,
-	EgressDiffers: pageEgress, EgressRulesMissing: pageOutbound,
+	EgressRouteLost: pageEgressUDR,
+	EgressBypassed:  pageEgressUDR, EgressDiffers: pageEgress, EgressRulesMissing: pageOutbound,
 	EgressFirewallUnknown: pageOutbound, NextHopUnreachable: pageRoutes,
 
 	ClusterNotKubenet: pageKubenet, TableUnknown: pageKubenet, TableMissing: pageKubenet,

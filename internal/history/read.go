@@ -103,8 +103,8 @@ type Query struct {
 // Reader reads a history, even while a keeper writes it.
 type Reader struct{ db *sql.DB }
 
-// Read opens a history for reading. It upgrades an older schema first.
-func Read(path string) (*Reader, error) {
+// regular returns a file that can be a history.
+func regular(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -115,6 +115,15 @@ func Read(path string) (*Reader, error) {
 		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is a pipe or a device, expected the file of a history", path)
+	}
+	return info, nil
+}
+
+// Read opens a history for reading. It upgrades an older schema first.
+func Read(path string) (*Reader, error) {
+	info, err := regular(path)
+	if err != nil {
+		return nil, err
 	}
 	r, err := readOnly(path)
 	if errors.Is(err, errOlder) {

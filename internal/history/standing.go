@@ -2,8 +2,13 @@ package history
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
@@ -89,6 +94,53 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 
 func readLasting(q querier) (map[string]keeper.Lasting, error) {
 	return readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
+}
+
+// Had returns what subnets had last, by ID.Key(), as a history knows it: from the keeper's memory,
+// and from the associations that an older keeper made or observed. It does not change the file.
+func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
+	if _, err := regular(path); err != nil {
+		return nil, err
+	}
+	r, err := readOnly(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
+	}
+	defer r.Close()
+	lasting, err := readLasting(r.db)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
+	}
+	values := map[string]map[inventory.Property]arm.ID{}
+	for _, id := range subnets {
+		of := map[inventory.Property]arm.ID{}
+		for _, key := range slices.Sorted(maps.Keys(lasting)) {
+			maps.Copy(of, lasting[key].Had[id.Key()])
+		}
+		values[id.Key()] = of
+	}
+	if err := r.Each(Query{}, func(e Entry) error {
+		for _, c := range e.Changes {
+			property, id := c.New.Associated()
+			of := values[c.Resource.Key()]
+			if _, known := of[property]; of != nil && id != "" && !known {
+				of[property] = id
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
+	}
+	all := map[string][]inventory.Had{}
+	for key, of := range values {
+		for _, property := range inventory.Properties {
+			if value := of[property]; value != "" {
+				all[key] = append(all[key], inventory.Had{Property: property, Value: value,
+					How: "the history " + path})
+			}
+		}
+	}
+	return all, nil
 }
 
 // Recalled returns a store with what a history holds, for a keeper that only plans: it stores

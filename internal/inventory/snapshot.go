@@ -40,6 +40,9 @@ type Snapshot struct {
 	Kubernetes map[string]*Kubernetes
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
+	// Had is what subnets and route tables had once, by the resource's key; a key without values
+	// was asked about.
+	Had map[string][]Had
 	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
 	// the rights of the identity.
 	Listed []arm.ID
@@ -204,6 +207,7 @@ func NewSnapshot() *Snapshot {
 		Rights:         map[string]map[string]Rights{},
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
+		Had:            map[string][]Had{},
 	}
 }
 
@@ -250,6 +254,7 @@ func (s *Snapshot) Fork() *Snapshot {
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
 	c.Firewalls = maps.Clone(s.Firewalls)
 	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
+	c.Had = maps.Clone(s.Had)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k

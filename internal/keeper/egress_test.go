@@ -179,7 +179,7 @@ func TestEgressObserved(t *testing.T) {
 		rounds := k.since(30 * time.Second)
 		w.expectNoWrites("while it observes", since())
 		last := rounds[len(rounds)-1]
-		f := of(last, finding.EgressRouteMissing)
+		f := of(last, finding.EgressRouteLost)
 		if f == nil || f.Severity != finding.Error ||
 			f.Message != "egress has no route for 0.0.0.0/0, which must go to "+firewallAt {
 			t.Errorf("findings %+v", last.Findings)
@@ -217,7 +217,7 @@ func TestEgressFirewall(t *testing.T) {
 		rounds = k.since(time.Minute)
 		w.expectNoWrites("without the firewall", since())
 		last = rounds[len(rounds)-1]
-		if f := of(last, finding.EgressRouteMissing); f == nil ||
+		if f := of(last, finding.EgressRouteLost); f == nil ||
 			!strings.Contains(f.Message, "it is not put back: firewall fw does not exist") {
 			t.Errorf("findings %+v", last.Findings)
 		}
@@ -261,7 +261,7 @@ func TestEgressKubenet(t *testing.T) {
 		since := w.mark()
 		rounds := k.since(time.Minute)
 		w.expectNoWrites("in a cluster's route table", since())
-		f := of(rounds[len(rounds)-1], finding.EgressRouteMissing)
+		f := of(rounds[len(rounds)-1], finding.EgressRouteLost)
 		if f == nil || !strings.Contains(f.Message, "whose cloud provider writes it") {
 			t.Errorf("findings %+v", rounds[len(rounds)-1].Findings)
 		}

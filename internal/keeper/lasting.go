@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/observe"
@@ -25,6 +26,9 @@ type Lasting struct {
 	// NodeGroup and Subnets identify the cluster: another cluster with the same name has others.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
+	// Had is what each node subnet and each guarded subnet had last, by its ID.Key(), also what it
+	// has lost since. It makes no change: doctor completes its commands with it.
+	Had map[string]map[inventory.Property]arm.ID `json:"had,omitempty"`
 	// Lacks are the nodes without a route, as plan.NodeRoutes.Lacks. They make no change: they only
 	// say since when, so that a restart does not make an error a warning again.
 	Lacks map[string]plan.Lack `json:"lacks,omitempty"`
@@ -139,6 +143,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		}
 		now := Lasting{Table: m.LastTable, Proven: m.LastProven, NodeGroup: cluster.NodeGroup(),
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
+			Had:     had(s, config, cluster, before.Had),
 			Lacks:   m.Nodes.Lacks, Verdict: before.Verdict}
 		if now.Table == "" && before.of(s, cluster) {
 			now.Table, now.Proven = before.Table, before.Proven
@@ -148,6 +153,34 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		}
 	}
 	c.k.keep(changed)
+}
+
+// had returns what the subnets of a cluster have, or had before they lost it.
+func had(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, cluster *inventory.Cluster,
+	before map[string]map[inventory.Property]arm.ID) map[string]map[inventory.Property]arm.ID {
+	ids := slices.Clone(s.NodeSubnetIDs(cluster))
+	for _, g := range config.Spec.Guard.Subnets {
+		ids = append(ids, arm.ID(g.SubnetID))
+	}
+	var all map[string]map[inventory.Property]arm.ID
+	for _, id := range ids {
+		of := maps.Clone(before[id.Key()])
+		for _, property := range inventory.Properties {
+			if subnet := s.Subnet(id); subnet != nil && subnet.Has(property) != "" {
+				if of == nil {
+					of = map[inventory.Property]arm.ID{}
+				}
+				of[property] = subnet.Has(property)
+			}
+		}
+		if len(of) > 0 {
+			if all == nil {
+				all = map[string]map[inventory.Property]arm.ID{}
+			}
+			all[id.Key()] = of
+		}
+	}
+	return all
 }
 
 // keep stores what has changed, if there is a store.

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // paper is a store of one file.
@@ -207,5 +208,36 @@ func TestOldTableDeletesNothing(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			w.expect(w.reconcile(k), "", finding.DeletesWithheld)
 		}
+	})
+}
+
+// TestHadAcrossRestart: what the subnets had last stays stored while they lack it, and what
+// replaces it counts from then on.
+func TestHadAcrossRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		store := paper{}
+		config := w.demoConfig()
+		config.Spec.Guard.Mode = v1alpha1.GuardObserve
+		check := func(node, gateway arm.ID) {
+			t.Helper()
+			w.reconcile(New(emulatortest.Client(w.t, w.e, emulatortest.Keeper),
+				[]v1alpha1.ClusterRoutes{config}, Options{Store: store}))
+			known := store.Recall()[w.demo.Cluster.Key()].Had
+			for subnet, want := range map[arm.ID]arm.ID{w.demo.NodeSubnet: node,
+				w.demo.GatewaySubnet: gateway} {
+				if got := known[subnet.Key()][inventory.PropertyTable]; !got.Equal(want) {
+					t.Errorf("%s had %q, want %q", subnet.Short(), got, want)
+				}
+			}
+			if len(known) != 2 {
+				t.Errorf("%d subnets are known", len(known))
+			}
+		}
+		check(w.demo.ClusterTable, w.demo.GatewayTable)
+		w.strip(w.demo.NodeSubnet, w.demo.GatewaySubnet)
+		check(w.demo.ClusterTable, w.demo.GatewayTable)
+		w.associate(w.demo.NodeSubnet, w.copyOf("hub-rt"))
+		check(w.copyOf("hub-rt"), w.demo.GatewayTable)
 	})
 }

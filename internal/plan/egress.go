@@ -22,9 +22,9 @@ import (
 //	not declared                        |                               | stays, byte for byte
 //	declared, with its next hop         |                               | stays
 //	declared, with another next hop     | it may be written             | update
-//	                                    | not                           | egress-route-missing
+//	                                    | not                           | egress-route-lost
 //	none                                | it may be written, with room  | create
-//	                                    | not                           | egress-route-missing
+//	                                    | not                           | egress-route-lost
 //	was declared, and is no longer      |                               | stays
 //
 // A route may be written if the mode is Enforce, no cloud provider writes the table (whyWatched),
@@ -278,7 +278,7 @@ func (w *planning) reportEgress(e egressConfig, table *inventory.RouteTable,
 			"VirtualAppliance --next-hop-ip-address %s", table.ID.Child("routes", there.Name),
 			want.Hop)
 	}
-	f := finding.New(finding.EgressRouteMissing, e.name, string(table.ID), "%s", text).
+	f := finding.New(finding.EgressRouteLost, e.name, string(table.ID), "%s", text).
 		About(want.Prefix.String())
 	if why != "" {
 		f.Message += "; it is not put back: " + why

@@ -63,17 +63,17 @@ func TestEgressRoutes(t *testing.T) {
 			"update hub-rt out 0.0.0.0/0> 0.0.0.0/0>10.1.0.4", ""},
 		"its name is taken": {egress(t, "OUT 10.7.0.0/16 10.9.9.9"),
 			"create hub-rt out-2 - 0.0.0.0/0>10.1.0.4", ""},
-		"full":           {egress(t, full...), "", "egress-route-missing"},
+		"full":           {egress(t, full...), "", "egress-route-lost"},
 		"firewall there": {egress(t).firewall("10.1.0.4"), egressMade, ""},
 		"firewall with another address": {egress(t).firewall("10.1.0.5"), "",
-			"egress-hop-gone\negress-route-missing"},
+			"egress-hop-gone\negress-route-lost"},
 		"another address, and bent": {egress(t, "out 0.0.0.0/0 10.9.9.9").firewall("10.1.0.5"), "",
-			"egress-hop-gone\negress-route-missing"},
+			"egress-hop-gone\negress-route-lost"},
 		"another address, and the route leads there": {
 			egress(t, "out 0.0.0.0/0 10.1.0.5").firewall("10.1.0.5"), "", "egress-hop-gone"},
 		"firewall deallocated": {egress(t, egressIs).firewall(), "", "egress-hop-gone"},
 		"firewall unread":      {unreadFirewall(t, false), egressMade, "read-failed"},
-		"firewall gone":        {unreadFirewall(t, true), "", "egress-hop-gone\negress-route-missing"},
+		"firewall gone":        {unreadFirewall(t, true), "", "egress-hop-gone\negress-route-lost"},
 	} {
 		w := tt.world
 		t.Run(name, func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestEgressNeeds(t *testing.T) {
 		t.Errorf("needs %+v", p.Need)
 	}
 	w.configs[0].Spec.Egress.Mode = v1alpha1.GuardObserve
-	if p := w.expect("", "egress-route-missing"); len(p.Need.Firewalls) != 1 ||
+	if p := w.expect("", "egress-route-lost"); len(p.Need.Firewalls) != 1 ||
 		len(p.OnlyObserved) != 1 {
 		t.Errorf("Observe needs %+v, and would change %+v", p.Need, p.OnlyObserved)
 	}
@@ -143,16 +143,16 @@ func TestEgressWatched(t *testing.T) {
 		codes   string
 		why     string
 	}{
-		"a kubenet cluster's own": {named, threeCreated, "egress-route-missing",
+		"a kubenet cluster's own": {named, threeCreated, "egress-route-lost",
 			"it is or may be the route table of cluster shop, whose cloud provider writes it"},
-		"of another kubenet cluster": {shared, "", "egress-route-missing",
+		"of another kubenet cluster": {shared, "", "egress-route-lost",
 			"it is or may be the route table of cluster play"},
-		"named as the cluster's own": {bent, "", "egress-route-missing",
+		"named as the cluster's own": {bent, "", "egress-route-lost",
 			"it is or may be the route table of cluster shop"},
-		"cluster unread": {unread, "", "egress-route-missing\nread-failed",
+		"cluster unread": {unread, "", "egress-route-lost\nread-failed",
 			"it is unknown whether its cloud provider writes the table"},
-		"in a node resource group": {made, "", "egress-route-missing", "AKS made it"},
-		"would take pods' packets": {pods, "", "egress-route-missing",
+		"in a node resource group": {made, "", "egress-route-lost", "AKS made it"},
+		"would take pods' packets": {pods, "", "egress-route-lost",
 			"10.244.128.0/17 covers pods of shop (10.244.0.0/16)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestEgressWatched(t *testing.T) {
 			p := tt.w.expect(tt.changes, tt.codes)
 			said := false
 			for _, f := range p.Findings {
-				if f.Code == "egress-route-missing" && name != "would take pods' packets" &&
+				if f.Code == "egress-route-lost" && name != "would take pods' packets" &&
 					!strings.HasPrefix(f.Fix, "az network route-table route ") {
 					t.Errorf("the fix is %q", f.Fix)
 				}

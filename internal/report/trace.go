@@ -23,6 +23,9 @@ func (a Ways) Dropped() bool {
 	return a.There.Verdict == trace.Dropped || a.Back.Verdict == trace.Dropped
 }
 
+// Bypassing reports whether the packet or its answer bypasses a declared way.
+func (a Ways) Bypassing() bool { return a.There.Bypasses != "" || a.Back.Bypasses != "" }
+
 // Write writes the paths in the given format.
 func (a Ways) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {

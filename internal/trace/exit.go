@@ -1,9 +1,13 @@
 package trace
 
 import (
+	"fmt"
+	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -31,4 +35,85 @@ func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 		return ""
 	}
 	return "default outbound access"
+}
+
+// Declared is what a subnet must have: the route table, and the NAT gateway; each may be "".
+type Declared struct{ Table, NATGateway arm.ID }
+
+// past names the declared way that a packet does not take from a subnet, "" if it takes it or none
+// is declared. A route of the table that must be there comes before the NAT gateway. A cluster with
+// outboundType userDefinedRouting declares that there is such a route.
+func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, takes Route) string {
+	must := j.o.Declared[subnet.ID.Key()]
+	routed := subnet.RouteTable
+	if table := j.s.Table(must.Table); table != nil {
+		with := *subnet
+		with.RouteTable, routed = table.ID, table.ID
+		routes, err := effective(j.s, &with, j.o.Learned)
+		if err != nil {
+			return ""
+		}
+		if should, found := routes.Lookup(j.way.To); found && should.Source == User &&
+			should.HopType != HopInternet {
+			if should.HopType == takes.HopType && should.Hop == takes.Hop {
+				return ""
+			}
+			return fmt.Sprintf("the declared route %s", should)
+		}
+	}
+	switch {
+	case takes.HopType != HopInternet || takes.Source != System:
+	case must.NATGateway != "" && !must.NATGateway.Equal(subnet.NATGateway):
+		return "the declared NAT gateway " + must.NATGateway.Name()
+	case cluster == nil:
+	case strings.EqualFold(cluster.Outbound, "userAssignedNATGateway") && subnet.NATGateway == "":
+		return fmt.Sprintf("the NAT gateway that outboundType %s of cluster %s calls for",
+			cluster.Outbound, cluster.ID.Name())
+	case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
+		without := "route table"
+		if routed != "" {
+			without = "route for it in " + routed.Short()
+		}
+		return fmt.Sprintf("the firewall: the outboundType of cluster %s is userDefinedRouting, "+
+			"and subnet %s has no %s", cluster.ID.Name(), subnet.ID.Short(), without)
+	}
+	return ""
+}
+
+// toInternet ends the path of a packet that takes a route to the internet from a subnet.
+func (j *journey) toInternet(subnet *inventory.Subnet, cluster *inventory.Cluster) Way {
+	switch {
+	case !j.way.To.Is4(): // NAT gateways and default outbound access are described for IPv4
+	case cluster != nil:
+		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
+			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+
+				"gateway nor default outbound access, and the nodes of cluster %s have neither "+
+				"public IP addresses nor outbound rules of a load balancer", subnet.ID.Short(),
+				cluster.ID.Name())
+		}
+	case subnet.NATGateway != "":
+		j.way.Exit = "NAT gateway " + subnet.NATGateway.Name()
+	}
+	if j.way.Exit == "" {
+		return j.end(Leaves, "it goes out to the internet")
+	}
+	return j.end(Leaves, "it goes out to the internet by %s", j.way.Exit)
+}
+
+// nodesFrom is the cluster whose node is at an address in a subnet, or whose node subnet it is if
+// no node is known there; nil if there is none.
+func (j *journey) nodesFrom(at netip.Addr, subnet *inventory.Subnet) *inventory.Cluster {
+	for _, n := range j.nodesAt(at, subnet) {
+		return j.s.Cluster(n.Cluster)
+	}
+	if j.nicAt(at, subnet) != nil {
+		return nil // of another machine
+	}
+	for _, key := range slices.Sorted(maps.Keys(j.s.Clusters)) {
+		if c := j.s.Clusters[key]; j.seesCluster(c) &&
+			slices.ContainsFunc(j.s.NodeSubnetIDs(c), subnet.ID.Equal) {
+			return c
+		}
+	}
+	return nil
 }

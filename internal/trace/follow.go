@@ -47,6 +47,13 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "no route of subnet %s leads to %s", subnet.ID.Short(),
 				j.called(to))
 		}
+		var cluster *inventory.Cluster
+		if route.HopType == HopInternet && j.to.Cluster == "" {
+			cluster = j.nodesFrom(at, subnet)
+		}
+		if hops == 0 {
+			j.bypassed = j.past(subnet, cluster, route)
+		}
 		hop := j.step(at, "* in "+subnet.ID.Short(), "dropped")
 		if !j.general {
 			hop.Route, hop.Because = route.String(), routes.Because(to)
@@ -76,7 +83,7 @@ func (j *journey) follow(from Endpoint) Way {
 		case route.HopType == HopInternet && j.to.Cluster != "":
 			return j.end(Dropped, "it goes out to the internet, and the pod is not there")
 		case route.HopType == HopInternet:
-			return j.end(Leaves, "it goes out to the internet")
+			return j.toInternet(subnet, cluster)
 		case route.HopType == inventory.HopGateway:
 			return j.end(Leaves, "the virtual network gateway decides")
 		case route.HopType == HopLocal || route.HopType == HopPeering:

@@ -78,12 +78,17 @@ var reserved = []netip.Prefix{
 // Effective computes the routes of a subnet from its network, its table and the routes that
 // gateways have learned. It fails if the network or the table was not read.
 func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, error) {
-	subnet, vnet := s.Subnet(id), s.VNets[id.Parent().Key()]
-	switch {
-	case subnet == nil:
+	subnet := s.Subnet(id)
+	if subnet == nil {
 		return nil, fmt.Errorf("subnet %s was not read", id)
-	case vnet == nil:
-		return nil, fmt.Errorf("virtual network %s was not read", id.Parent())
+	}
+	return effective(s, subnet, learned)
+}
+
+func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route) (*Routes, error) {
+	vnet := s.VNets[subnet.ID.Parent().Key()]
+	if vnet == nil {
+		return nil, fmt.Errorf("virtual network %s was not read", subnet.ID.Parent())
 	}
 	r := &Routes{Subnet: subnet.ID}
 	if subnet.RouteTable != "" {

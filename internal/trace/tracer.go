@@ -22,6 +22,9 @@ type Options struct {
 	// Cluster limits names and addresses to this cluster and its connected networks. "":
 	// everything.
 	Cluster arm.ID
+	// Declared is what subnets must have, by ID.Key(). A packet that does not take the route which
+	// it would have there bypasses it.
+	Declared map[string]Declared
 }
 
 // Tracer follows packets in one snapshot. The snapshot must not change in the meantime.

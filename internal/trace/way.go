@@ -34,6 +34,11 @@ type Way struct {
 	Why string `json:"why"`
 	// Source is the sender's address at arrival: the node's address after source NAT.
 	Source netip.Addr `json:"source"`
+	// Exit is what gives the packet a public address on its way to the internet; "" if it does not
+	// get there, or that is not known.
+	Exit string `json:"exit,omitempty"`
+	// Bypasses is the declared way that it does not take although it is not dropped, or "".
+	Bypasses string `json:"bypasses,omitempty"`
 	// Unseen says what was not checked because it was not read; the verdict holds without it.
 	Unseen []string `json:"unseen,omitempty"`
 }
@@ -86,6 +91,8 @@ type journey struct {
 	answer bool
 	passed map[netip.Addr]bool // whose filters let it through, by the interface's address
 	doubt  string              // what the verdict depends on, "" where on nothing
+	// bypassed is the declared way that its first route does not take, or "".
+	bypassed string
 
 	general bool // the ends go without their addresses
 	last    *Hop
@@ -132,6 +139,10 @@ func (j *journey) end(v Verdict, format string, args ...any) Way {
 	j.way.Verdict, j.way.Why = v, fmt.Sprintf(format, args...)
 	if j.doubt != "" && (v == Delivered || v == Leaves) {
 		j.way.Verdict, j.way.Why = Unknown, j.doubt
+	}
+	if v = j.way.Verdict; j.bypassed != "" && (v == Delivered || v == Leaves) {
+		j.way.Bypasses = j.bypassed
+		j.way.Why = "bypasses " + j.bypassed + "; " + j.way.Why
 	}
 	return j.way
 }

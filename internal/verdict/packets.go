@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -194,6 +195,32 @@ func leads(c picture.Cluster, table *inventory.RouteTable) bool {
 	return false
 }
 
+// Declared returns what the configs say that subnets must have, for package trace.
+func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.Declared {
+	all := map[string]trace.Declared{}
+	taken := plan.TakenBy(configs)
+	for i := range configs {
+		for _, subnet := range picture.Of(s, &configs[i], configs, taken).Subnets {
+			d := all[subnet.ID.Key()]
+			d.Table = cmp.Or(subnet.Wanted, d.Table)
+			for _, p := range subnet.Properties {
+				if p.Property == inventory.PropertyNAT {
+					d.NATGateway = p.Wanted
+				}
+			}
+			all[subnet.ID.Key()] = d
+		}
+	}
+	return all
+}
+
+// AstrayEgress returns the egress of a cluster that does not take the declared way, in a snapshot
+// with networks, as a diagnosis reads it.
+func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
+	taken plan.Taken) []Egress {
+	return (&tracing{s: s.Snapshot}).egress(picture.Of(s, config, all, taken), config)
+}
+
 // Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
 // a route in the table that must be on the subnet or in spec.egress, or its NAT gateway.
 type Egress struct {
@@ -306,7 +333,7 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 			takes.HopType == trace.HopInternet {
 			by := trace.Exit(t.s.Subnet(s.ID), cluster)
 			return []Egress{{Subnet: s.ID, To: prefix, Takes: by, Dropped: by == "",
-				Declared: "NAT gateway " + s.Properties[i].Wanted.Name()}}
+				Declared: gatewayWord + s.Properties[i].Wanted.Name()}}
 		}
 	}
 	return nil
@@ -315,6 +342,11 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 func overlaps(all []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, p.Overlaps)
 }
+
+// OfGateway reports whether a NAT gateway is declared, and not a next hop.
+func (e Egress) OfGateway() bool { return strings.HasPrefix(e.Declared, gatewayWord) }
+
+const gatewayWord = "NAT gateway "
 
 // String says which way the packets take.
 func (e Egress) String() string {

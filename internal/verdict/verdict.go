@@ -12,7 +12,8 @@
 //	stopped    the cluster is stopped, and no finding is a warning or an error
 //	broken     packets are dropped, or a finding says so of packets that routes do not show, or
 //	           a pod route is missing or wrong, and nothing shows that its packets arrive
-//	bypassed   all is delivered, but egress takes another way than the declared one
+//	bypassed   all is delivered, but egress takes another way than the declared one, or a finding
+//	           says so of a cluster whose config declares none
 //	at-risk    all is delivered, and a warning or an error says that this may end
 //	unknown    something was not read, or it depends on what ARM does not show
 //	observed   all is delivered, and the config says Observe everywhere
@@ -292,10 +293,13 @@ func (j *judgement) state() (State, *finding.Finding) {
 	worst := j.worst(j.loud, func(f finding.Finding) bool {
 		return finding.Threatens(f.Code) && !slices.Contains(unread, f.Code)
 	})
+	past := j.worst(j.loud, func(f finding.Finding) bool {
+		return f.Code == finding.EgressBypassed
+	})
 	switch {
 	case c.Unread != "" || c.Plugin == "":
 		return Unknown, j.worst(j.loud, anyFinding)
-	case c.Stopped && worst == nil:
+	case c.Stopped && worst == nil && past == nil:
 		return Stopped, nil
 	}
 	if j.dropping() {
@@ -311,6 +315,10 @@ func (j *judgement) state() (State, *finding.Finding) {
 	switch {
 	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
 		return Bypassed, j.worst(j.loud, Explains)
+	case past != nil && past.Severity == finding.Error:
+		return Bypassed, past
+	case past != nil && worst == nil:
+		return AtRisk, past
 	case worst != nil:
 		return AtRisk, worst
 	case j.pending():
@@ -340,9 +348,10 @@ var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.Pr
 	finding.TargetMissing, finding.ChangesLimited}
 
 // invisible are errors that mean lost packets which the routes of nodes do not show, because the
-// nodes in question have none.
+// nodes in question have none, or because no config says where their egress must go.
 var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
-	finding.TableMissing, finding.PrefixTaken, finding.EgressHopGone}
+	finding.TableMissing, finding.PrefixTaken, finding.EgressRouteMissing, finding.EgressDropped,
+	finding.EgressHopGone}
 
 // dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
 // one, drops them unless they are shown to arrive: a wrong next hop may be a node, which forwards

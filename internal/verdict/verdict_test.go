@@ -290,6 +290,15 @@ func TestLadder(t *testing.T) {
 		"a node lacks its route": {findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
 			state: Broken, sentence: "a node lacks its route"},
+		"a finding says that egress is dropped": {findings: []finding.Finding{
+			finding.New(finding.EgressRouteMissing, "shop", string(nodes), "no egress")},
+			state: Broken, sentence: "no egress"},
+		"a finding says that egress is bypassed": {findings: []finding.Finding{
+			finding.New(finding.EgressBypassed, "shop", string(nodes), "past the firewall")},
+			state: Bypassed, sentence: "past the firewall"},
+		"egress may be bypassed": {findings: []finding.Finding{
+			warning(finding.New(finding.EgressBypassed, "shop", string(nodes), "may bypass"))},
+			state: AtRisk, sentence: "may bypass"},
 		"an upgrade will not fit": {findings: []finding.Finding{surge}, state: AtRisk,
 			sentence: "no room for a surge"},
 		"a plan off kubenet is blocked": {findings: []finding.Finding{finding.New(
@@ -316,6 +325,11 @@ func TestLadder(t *testing.T) {
 }
 
 // TestRoom: assumed subnets do not overlap.
+func warning(f finding.Finding) finding.Finding {
+	f.Severity = finding.Warning
+	return f
+}
+
 func TestRoom(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
 	for i := range 1000 {

@@ -1,0 +1,57 @@
+package history
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/keeper"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// TestHad: a history knows what a subnet had from the associations that were made, and better from
+// the keeper's memory. Reading it changes nothing, and no other file is taken for one.
+func TestHad(t *testing.T) {
+	p := newPast(t)
+	had := func(want ...inventory.Had) {
+		t.Helper()
+		before, err := os.ReadFile(p.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := Had(p.path, []arm.ID{nodes})
+		if err != nil || len(all[nodes.Key()]) != len(want) {
+			t.Fatalf("%+v %v", all, err)
+		}
+		for i, h := range all[nodes.Key()] {
+			if want[i].How = "the history " + p.path; h != want[i] {
+				t.Errorf("%+v, want %+v", h, want[i])
+			}
+		}
+		if after, err := os.ReadFile(p.path); err != nil || string(after) != string(before) {
+			t.Errorf("the file has changed, or %v", err)
+		}
+	}
+	had()
+	older := associate()
+	older.New = &plan.Value{RouteTable: table + "-old"}
+	p.change(older)
+	p.change(associate())
+	had(inventory.Had{Property: inventory.PropertyTable, Value: table})
+	p.Keep(map[string]keeper.Lasting{"shop": {Had: map[string]map[inventory.Property]arm.ID{
+		nodes.Key(): {inventory.PropertyTable: table + "-new", inventory.PropertyNAT: "/nat"}}}})
+	had(inventory.Had{Property: inventory.PropertyTable, Value: table + "-new"},
+		inventory.Had{Property: inventory.PropertyNAT, Value: "/nat"})
+
+	text := filepath.Join(t.TempDir(), "text.db")
+	if err := os.WriteFile(text, []byte("no database"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{text, t.TempDir(), text + "2"} {
+		if all, err := Had(path, []arm.ID{nodes}); err == nil {
+			t.Errorf("%s: %v", path, all)
+		}
+	}
+}
