@@ -156,11 +156,11 @@ func (c *codeReading) judge(inOrder bool, known []Carrier) {
 	}
 }
 
-// carries reports whether a subnet is known to carry pods or to reach them.
+// carries reports whether a subnet is known to need its table.
 func (c *codeReading) carries(p Place, known []Carrier) bool {
 	for _, list := range [][]Carrier{known, c.reading.Carriers} {
 		for _, carrier := range list {
-			if carrier.same(p) {
+			if carrier.same(p) && carrier.needs(inventory.PropertyTable) {
 				return true
 			}
 		}

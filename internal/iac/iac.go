@@ -192,6 +192,15 @@ type Carrier struct {
 	// Named is set if the user names it. A carrier that was seen in Azure or in a state is still
 	// listed when a plan destroys it.
 	Named bool
+	// Must is what a config says that the subnet must have; "" is one that it does not name. Nil:
+	// the subnet carries pods, and the loss of anything harms.
+	Must map[inventory.Property]arm.ID
+}
+
+// needs reports whether the loss of a property harms.
+func (c Carrier) needs(p inventory.Property) bool {
+	_, must := c.Must[p]
+	return must || c.Must == nil
 }
 
 // Note is a remark about a place in the code.

@@ -20,22 +20,15 @@ type Known struct {
 	// Tables are route tables that hold pod routes, with the reason: a subnet with one of them
 	// counts as a carrier.
 	Tables map[string]string
-	// Guarded are the NAT gateways and security groups that subnets must have by a config.
-	Guarded []Guarded
 	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
 }
 
-// Guarded is a subnet with a property that it must have.
-type Guarded struct {
-	Carrier
-	Property inventory.Property
-}
-
-// guards reports whether a subnet must have by a config what it may lose.
+// guards reports whether a subnet must have by a config the NAT gateway or security group that it
+// may lose.
 func (k Known) guards(e Effect) bool {
-	return slices.ContainsFunc(k.Guarded, func(g Guarded) bool {
-		return g.Property == e.Property && g.same(e.What)
+	return e.Property != "" && slices.ContainsFunc(k.Carriers, func(c Carrier) bool {
+		return c.Must != nil && c.needs(e.Property) && c.same(e.What)
 	})
 }
 
@@ -163,12 +156,13 @@ func (k Known) find(p Place) arm.ID {
 	return found
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" if it is not. If everything
-// in the subnet is destroyed, only what the user names counts, and nothing if its cluster is
-// destroyed.
+// carries says why the loss of a property harms: the subnet is known to carry pods or to reach
+// them, or a config says that it must have the property. "" if none is known. If everything in the
+// subnet is destroyed, only what the user names counts, and nothing if its cluster is destroyed.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
-		if c.same(e.What) && (e.Left == "" || e.Part && c.Named) {
+		if c.same(e.What) && (e.Verb == Recreated || c.needs(e.property())) &&
+			(e.Left == "" || e.Part && c.Named) {
 			return c.Why
 		}
 	}
