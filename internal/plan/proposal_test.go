@@ -102,3 +102,20 @@ func TestProposeForeignTable(t *testing.T) {
 		table(tableB).wrote(clusterA, tableA).wrote(clusterB, tableB)
 	valid(t, Propose(w.s.Snapshot))
 }
+
+// TestProposeManagerTable: a table of Azure Virtual Network Manager is its own to write.
+func TestProposeManagerTable(t *testing.T) {
+	manager := tables + "/AVNM_Managed_0123456789abcdef0123456789abcdef"
+	w := quiet(t).table(manager, "a 10.244.1.0/24 10.240.0.4").wrote(clusterA, tableA)
+	w.subnet(gatewayIn, "10.240.9.0/24", manager).addGateway(gatewayIn, "agw")
+	for _, plugin := range []string{"kubenet", "azure"} {
+		c := w.s.Clusters[clusterA.Key()]
+		if c.Plugin = plugin; plugin == "azure" {
+			c.PluginMode = "overlay"
+			w.table(tableA)
+		}
+		if got := targetsOf(Propose(w.s.Snapshot)[0]); len(got) > 0 {
+			t.Errorf("%s: targets %v", plugin, got)
+		}
+	}
+}

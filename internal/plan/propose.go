@@ -118,7 +118,7 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if !cluster.Overlay() || s.Elsewhere(table, cluster) || inventory.IsManagedTable(table.ID) {
+		if !cluster.Overlay() || s.Elsewhere(table, cluster) || written(table.ID) {
 			continue
 		}
 		n := len(v.podRoutes(table))
@@ -202,6 +202,9 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		case inventory.IsManagedTable(subnet.RouteTable):
 			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+
 				subnet.RouteTable.Short()+": routekeeper never writes it")
+		case inventory.IsManagerTable(subnet.RouteTable):
+			p.Notes = append(p.Notes, who+", which has the table of Azure Virtual Network "+
+				"Manager, "+subnet.RouteTable.Short()+": it is not a target")
 		default:
 			target(subnet.RouteTable, who)
 			p.guard(v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(
@@ -211,7 +214,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if own == "" || table.ID.Equal(own) || inventory.IsManagedTable(table.ID) ||
+		if own == "" || table.ID.Equal(own) || written(table.ID) ||
 			s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
@@ -219,6 +222,12 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 			target(table.ID, fmt.Sprintf("it has %d pod routes of the cluster", n))
 		}
 	}
+}
+
+// written reports whether a table is one that a service of Azure makes and writes: AKS, or Azure
+// Virtual Network Manager.
+func written(table arm.ID) bool {
+	return inventory.IsManagedTable(table) || inventory.IsManagerTable(table)
 }
 
 // onNodes reports whether a table is on a node subnet of another cluster, and so may be its route
