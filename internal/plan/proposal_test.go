@@ -119,3 +119,15 @@ func TestProposeManagerTable(t *testing.T) {
 		}
 	}
 }
+
+// TestProposeReleasedTable: a table that AKS made for kubenet is not guarded after it.
+func TestProposeReleasedTable(t *testing.T) {
+	made := arm.ResourceID(sub, "MC_x", arm.TypeRouteTable, "aks-agentpool-12345678-routetable")
+	w := guarded(t)
+	w.table(made).subnet(nodesA, "10.240.0.0/24", made).has(nodesA, nat, "")
+	p := Propose(w.s.Snapshot)[0]
+	if got := p.Config.Spec.Guard.Subnets; len(got) != 1 || got[0].RouteTableID != "" ||
+		!strings.Contains(strings.Join(p.Notes, "\n"), made.Short()) {
+		t.Errorf("%+v", p)
+	}
+}
