@@ -187,14 +187,15 @@ func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 		return Effect{}, false
 	}
 	w := s.writes[lost]
-	e := Effect{What: s.place, By: w.by, How: w.how, Fix: w.fix}
+	e := Effect{What: s.place, By: w.by, How: w.how, Fix: w.fix,
+		Doubt: w.outcome == doubts || w.maybe != "" || w.never}
 	switch {
 	case w.outcome == deletes:
 		e.Verb = Recreated
 	case w.outcome == strips && inOrder && given > lost && s.writes[given].maybe == "":
 		e.Verb, e.After = Flaps, s.writes[given].table
 		e.How += "; " + s.writes[given].by.Address + " gives it one again"
-	case w.outcome == strips && w.maybe == "" && !w.never && (carries || given >= 0):
+	case !e.Doubt && (carries || given >= 0):
 		e.Verb = Loses
 	default:
 		e.Verb = MayLose

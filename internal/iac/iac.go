@@ -107,6 +107,9 @@ type Effect struct {
 	// What is the subnet, route table or cluster that is affected; By is the code that does it, if
 	// that is something else.
 	What, By Place
+	// Doubt is set if the code leaves open what it writes, or whether it does. Neither a config nor
+	// the real network can make such a possible loss certain.
+	Doubt bool
 	// Property is what the subnet loses, "" for its route table.
 	Property inventory.Property
 	// Before and After are names or IDs of the subnet's table, or of what it loses, "" for none or

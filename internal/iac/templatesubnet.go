@@ -295,9 +295,9 @@ func (t *armReading) judge(s *templateSubnet) {
 	if lost.file != "" {
 		e.By.File, e.By.Line = lost.file, lost.line
 	}
+	e.Doubt = lost.by.Maybe != nil || lost.outcome == doubts
 	// that a subnet carries pods shows that it has a table, and nothing else
-	certain := lost.by.Maybe == nil && lost.outcome != doubts &&
-		(why != "" && e.Property == "" || t.givenBefore(s))
+	certain := !e.Doubt && (why != "" && e.Property == "" || t.givenBefore(s))
 	switch ends := final.outcome == gives || final.outcome == keeps; {
 	case lost.outcome == deletes:
 		e.Verb = Recreated

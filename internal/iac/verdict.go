@@ -70,13 +70,14 @@ func (n Note) finding() finding.Finding {
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
 // happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
 // routes. A possible loss of a NAT gateway or security group has to be confirmed: by the code, a
-// config, or the real network.
+// config, or the real network. A doubtful one stays possible.
 func (k Known) settle(e Effect) Effect {
-	if e.Verb == MayLose && k.guards(e) {
+	guarded := k.guards(e)
+	if e.Verb == MayLose && guarded && !e.Doubt {
 		e.Verb = Loses
 	}
 	e = k.real(e)
-	if e.Verb == MayLose && e.Property != "" && e.Before == "" {
+	if e.Verb == MayLose && e.Property != "" && e.Before == "" && !guarded {
 		e.Verb = ""
 	}
 	return e
@@ -93,7 +94,7 @@ func (k Known) real(e Effect) Effect {
 		switch {
 		case e.Verb == MayLose && has == "":
 			e.Verb = ""
-		case e.Verb == MayLose:
+		case e.Verb == MayLose && !e.Doubt:
 			e.Verb = Loses
 		}
 		if e.Verb != "" && has != "" {

@@ -1,0 +1,78 @@
+package iac
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// guardedBy is what a config says that hub/nodes must have.
+func guardedBy(must map[inventory.Property]arm.ID) Known {
+	c := Named(nodesID, "web guards it")
+	c.Must = must
+	return Known{Carriers: []Carrier{c}}
+}
+
+func reportedBy(r *Reading, known Known) string {
+	var out []string
+	for _, f := range r.Findings(known) {
+		out = append(out, fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Message))
+	}
+	return strings.Join(out, "\n")
+}
+
+func templateOf(t *testing.T, resources string) *Reading {
+	t.Helper()
+	return readTemplate(t, File{"t.json", []byte(`{"$schema":"https://schema.management.azure.com/` +
+		`schemas/2019-04-01/deploymentTemplate.json#","contentVersion":"1.0.0.0","resources":[` +
+		resources + `]}`)}, TemplateOptions{Where: armtemplate.Options{Subscription: "s",
+		ResourceGroup: "g"}})
+}
+
+func subnetResource(properties string) string {
+	return `{"type":"Microsoft.Network/virtualNetworks/subnets","apiVersion":"2024-05-01","name":` +
+		`"hub/nodes","properties":{"addressPrefix":"10.0.0.0/24"` + properties + `}}`
+}
+
+// TestDoubtfulLoss: what an expression or a condition leaves open stays a possible loss. A config
+// and the real network say what the subnet has, and not what the code writes.
+func TestDoubtfulLoss(t *testing.T) {
+	nat := fmt.Sprintf(`"natGateway":{"id":%q}`, natID)
+	table := fmt.Sprintf(`"routeTable":{"id":%q}`, rtID)
+	s := real(t)
+	add(t, s, fmt.Sprintf(`{"id":%q,"properties":{%s,%s}}`, nodesID, table, nat))
+	live := guardedBy(map[inventory.Property]arm.ID{inventory.PropertyNAT: natID,
+		inventory.PropertyTable: rtID})
+	config := guardedBy(live.Carriers[0].Must)
+	live.Observe(s)
+	whatIf := func(after string) *Reading {
+		return readWhatIf(t, File{"w.json", []byte(fmt.Sprintf(`{"changes":[{"resourceId":%q,`+
+			`"changeType":"Modify","before":{"properties":{%s,%s}},"after":{"properties":{%s}}}]}`,
+			nodesID, table, nat, after))})
+	}
+	for name, r := range map[string]*Reading{
+		"a what-if result": whatIf(table +
+			`,"natGateway":{"id":"[reference('x').outputs.id.value]"}`),
+		"a what-if result, the table": whatIf(nat +
+			`,"routeTable":{"id":"[reference('x').outputs.id.value]"}`),
+		"a template, the table": templateOf(t, subnetResource(`,"routeTable":`+
+			`"[reference('x').table]",`+nat)),
+		"a condition": templateOf(t, strings.Replace(subnetResource(","+nat), `{"type"`,
+			`{"condition":"[equals(reference('x').mode,'a')]","type"`, 1)),
+		"unknown blocks": planOf(t, fmt.Sprintf(`{"address":"azurerm_virtual_network.hub","mode":`+
+			`"managed","type":"azurerm_virtual_network","name":"hub","change":{"actions":["update"],`+
+			`"before":%s,"after":{"id":%q,"name":"hub"},"after_unknown":{"subnet":true}}}`,
+			vnetOf(groupOf(inlineBlock("nodes", `"`+rtID+`"`, ""))), netID)),
+	} {
+		for who, known := range map[string]Known{"config": config, "live": live} {
+			if got := reportedBy(r, known); strings.Contains(got, "loses") ||
+				!strings.Contains(got, "warning iac-may-strip subnet hub/nodes may lose its") {
+				t.Errorf("%s, %s: %s", name, who, got)
+			}
+		}
+	}
+}
