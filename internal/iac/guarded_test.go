@@ -76,3 +76,42 @@ func TestDoubtfulLoss(t *testing.T) {
 		}
 	}
 }
+
+func asoOf(t *testing.T, objects ...string) *Reading {
+	t.Helper()
+	var docs []string
+	for i, spec := range objects {
+		docs = append(docs, fmt.Sprintf(`apiVersion: network.azure.com/v1api20240301
+kind: VirtualNetworksSubnet
+metadata: {name: s%d}
+spec:
+  azureName: nodes
+  owner: {armId: %s}
+%s`, i, netID, spec))
+	}
+	r, err := Read("aso.yaml", strings.NewReader(strings.Join(docs, "\n---\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestEveryManifestOfASubnet: two manifests write one subnet, each every hour, so what one of them
+// does not name is lost for a while, whatever the other names.
+func TestEveryManifestOfASubnet(t *testing.T) {
+	known := guardedBy(map[inventory.Property]arm.ID{inventory.PropertyNAT: natID,
+		inventory.PropertyGroup: groupID})
+	nat, group := fmt.Sprintf("  natGateway: {reference: {armId: %s}}\n", natID), fmt.Sprintf(
+		"  networkSecurityGroup: {reference: {armId: %s}}\n", groupID)
+	for name, r := range map[string]*Reading{"the first": asoOf(t, group, nat+group),
+		"the second": asoOf(t, nat+group, group)} {
+		if got := reportedBy(r, known); !strings.Contains(got,
+			"error iac-strips subnet hub/nodes loses its NAT gateway") ||
+			strings.Contains(got, "network security group") {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	if got := reportedBy(asoOf(t, "", ""), known); strings.Count(got, "loses its NAT gateway") != 1 {
+		t.Errorf("both: %s", got)
+	}
+}
