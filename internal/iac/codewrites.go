@@ -159,7 +159,7 @@ func (c *codeReading) judge(inOrder bool, known []Carrier) {
 			continue
 		}
 		for i, w := range s.writes {
-			if table && w.outcome == gives && w.maybe == "" && !w.never && w.table != "" &&
+			if w.outcome == gives && w.maybe == "" && !w.never && w.table != "" &&
 				(!inOrder || i == len(s.writes)-1) {
 				c.reading.Given = append(c.reading.Given, Effect{What: s.place, By: w.by,
 					Property: other(s.property), After: w.table, How: "the code names it"})

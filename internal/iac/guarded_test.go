@@ -96,6 +96,54 @@ spec:
 	return r
 }
 
+// TestAnotherThanGuarded: code that gives a guarded subnet another table, NAT gateway or group than
+// its config names.
+func TestAnotherThanGuarded(t *testing.T) {
+	known := guardedBy(map[inventory.Property]arm.ID{inventory.PropertyNAT: natID,
+		inventory.PropertyTable: rtID, inventory.PropertyGroup: groupID})
+	given := func(table, nat, group string) string {
+		return fmt.Sprintf(`,"routeTable":{"id":%q},"natGateway":{"id":%q},`+
+			`"networkSecurityGroup":{"id":%q}`, table, nat, group)
+	}
+	aso := func(table, nat, group string) *Reading {
+		ref := `  %s: {reference: {armId: %s}}`
+		return asoOf(t, fmt.Sprintf(ref+"\n"+ref+"\n"+ref, "routeTable", table, "natGateway", nat,
+			"networkSecurityGroup", group))
+	}
+	const elsewhere = "/subscriptions/s/resourceGroups/other/providers/Microsoft.Network/" +
+		"networkSecurityGroups/nsg"
+	const other = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/new"
+	const upper = "/SUBSCRIPTIONS/s/resourceGroups/G/providers/Microsoft.Network/natGateways/NAT"
+	for name, c := range map[string]struct {
+		table, nat, group, want string
+	}{
+		"the same":  {rtID, upper, groupID, ""},
+		"a gateway": {rtID, otherNAT, groupID, "gets new in place of its NAT gateway nat"},
+		"a group of the same name": {rtID, natID, elsewhere,
+			"gets nsg in place of its network security group nsg"},
+		"a table": {other, natID, groupID, "gets new in place of its route table " +
+			arm.ID(rtID).Name()},
+	} {
+		for format, r := range map[string]*Reading{"template": templateOf(t, subnetResource(given(
+			c.table, c.nat, c.group))), "operator": aso(c.table, c.nat, c.group)} {
+			got := reportedBy(r, known)
+			if c.want == "" && strings.Contains(got, "iac-another") || c.want != "" &&
+				!strings.Contains(got, "error iac-another-table subnet hub/nodes "+c.want) {
+				t.Errorf("%s, %s: %q, want %q", name, format, got, c.want)
+			}
+			if unknown := reportedBy(r, Known{}); strings.Contains(unknown, "iac-another") {
+				t.Errorf("%s, %s: nothing is guarded: %s", name, format, unknown)
+			}
+		}
+	}
+	// A name alone, and an expression, are another one only if they show it.
+	named := templateOf(t, subnetResource(`,"natGateway":{"id":"[resourceId('Microsoft.Network/`+
+		`natGateways','nat')]"},"networkSecurityGroup":"[reference('x').group]"`))
+	if got := reportedBy(named, known); strings.Contains(got, "iac-another") {
+		t.Error(got)
+	}
+}
+
 // TestEveryManifestOfASubnet: two manifests write one subnet, each every hour, so what one of them
 // does not name is lost for a while, whatever the other names.
 func TestEveryManifestOfASubnet(t *testing.T) {

@@ -27,8 +27,9 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// Given are the tables that tasks and manifests give to subnets, as they would be reported if
-	// the real network shows another one.
+	// Given are the tables, NAT gateways and security groups that templates, tasks and manifests
+	// give to subnets, as they would be reported if a config names another one, or the real network
+	// shows it.
 	Given []Effect
 	// Open are losses of a NAT gateway or security group by code that does not show whether the
 	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network

@@ -286,6 +286,10 @@ func (t *armReading) judge(s *templateSubnet) {
 	}
 	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts ||
 		open && lost != nil
+	if final.outcome == gives && final.by.Maybe == nil && final.table != "" {
+		t.reading.Given = append(t.reading.Given, Effect{What: s.place, By: t.place(final.by),
+			Property: other(s.property), After: final.table, How: "the template names it"})
+	}
 	if lost == nil {
 		return
 	}

@@ -121,21 +121,36 @@ func (k Known) real(e Effect) Effect {
 	return e
 }
 
-// replaces decides whether code that gives a subnet a table replaces the one that the subnet has.
-// Code names a table in many ways: only another name is another table.
+// replaces decides whether code gives a subnet another table, NAT gateway or security group than
+// the subnet must have by a config or, where none says it, than it has.
 func (k Known) replaces(e Effect) Effect {
 	e.Verb = ""
-	if k.Live == nil {
+	var has arm.ID
+	for _, c := range k.Carriers {
+		if c.same(e.What) {
+			has = cmp.Or(has, c.Must[e.property()])
+		}
+	}
+	if k.Live != nil {
+		if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
+			e.What.ID, has = subnet.ID, cmp.Or(has, subnet.Has(e.property()))
+		}
+	}
+	if has == "" || !another(has, arm.ID(e.After)) {
 		return e
 	}
-	subnet := k.Live.Subnet(k.find(e.What))
-	if subnet == nil || subnet.RouteTable == "" ||
-		strings.EqualFold(subnet.RouteTable.Name(), shortName(e.After)) {
-		return e
-	}
-	e.Verb, e.What.ID, e.Before = Another, subnet.ID, string(subnet.RouteTable)
-	e.Fix = fmt.Sprintf("in %s: name %s", e.By.Address, subnet.RouteTable)
+	e.Verb, e.Before = Another, string(has)
+	e.Fix = fmt.Sprintf("in %s: name %s", e.By.Address, has)
 	return e
+}
+
+// another reports whether code names another resource. Code names it in many ways: where an ID is
+// not whole, only another name is another one.
+func another(has, named arm.ID) bool {
+	if id, err := arm.ParseID(string(named)); err == nil && !partly(id) {
+		return !id.Equal(has)
+	}
+	return !partly(arm.ID(named.Name())) && !strings.EqualFold(has.Name(), named.Name())
 }
 
 // find returns a subnet's ID. If the code has none, it is the ID of the only subnet with this name
