@@ -294,6 +294,9 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 		}
 		for _, c := range configs {
 			for _, s := range c.Spec.Guard.Subnets {
+				if c.Spec.Guard.Mode == v1alpha1.GuardOff {
+					break
+				}
 				known.Carriers = append(known.Carriers, guarded(c, s))
 				if s.RouteTableID != "" {
 					known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
