@@ -180,8 +180,8 @@ func (c *codeReading) carries(p Place, known []Carrier) bool {
 	return false
 }
 
-// judge says what the writes do to a subnet's property. A write that surely removes it counts before
-// one that may.
+// judge says what the writes do to a subnet's property. A write that surely removes it counts
+// before one that may.
 func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 	lost, given := -1, -1
 	for i, w := range s.writes {

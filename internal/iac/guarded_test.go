@@ -159,7 +159,8 @@ func TestEveryManifestOfASubnet(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
-	if got := reportedBy(asoOf(t, "", ""), known); strings.Count(got, "loses its NAT gateway") != 1 {
+	both := asoOf(t, "", "")
+	if got := reportedBy(both, known); strings.Count(got, "loses its NAT gateway") != 1 {
 		t.Errorf("both: %s", got)
 	}
 }

@@ -46,7 +46,7 @@ func Propose(s *inventory.Snapshot) []Proposal {
 }
 
 // yield drops the targets that are the route table of another cluster, which a config refuses, and
-// skips a cluster of which nothing remains to configure.
+// skips a cluster if nothing remains to configure.
 func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
 	for i := len(spec.Targets) - 1; i >= 0; i-- {

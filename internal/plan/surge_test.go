@@ -65,9 +65,9 @@ func TestSurgeRoomOfPlugins(t *testing.T) {
 // TestSurgeRoomDuringUpgrade: surge nodes that exist hold their part of the pod CIDR, and are not
 // needed again.
 func TestSurgeRoomDuringUpgrade(t *testing.T) {
-	for machines, says := range map[int]string{3: "room for 1 more node, and the next upgrade of " +
-		"pool pool0 needs 2", 4: "room for 0 more nodes, and the next upgrade of pool pool0 needs 1",
-		5: ""} {
+	const next = ", and the next upgrade of pool pool0 needs "
+	for machines, says := range map[int]string{3: "room for 1 more node" + next + "2",
+		4: "room for 0 more nodes" + next + "1", 5: ""} {
 		w := guarded(t) // three nodes
 		c := w.s.Clusters[clusterA.Key()]
 		c.Pools[0].MaxSurge = "2"
