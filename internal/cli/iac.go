@@ -294,14 +294,10 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 		}
 		for _, c := range configs {
 			for _, s := range c.Spec.Guard.Subnets {
-				known.Carriers = append(known.Carriers,
-					iac.Named(s.SubnetID, c.Metadata.Name+" guards it"))
-				for _, property := range inventory.Properties {
-					if property != inventory.PropertyTable && plan.GuardedValue(s, property) != "" {
-						known.Guarded = append(known.Guarded, iac.Guarded{
-							Carrier: iac.Named(s.SubnetID, ""), Property: property})
-					}
+				if c.Spec.Guard.Mode == v1alpha1.GuardOff {
+					break
 				}
+				known.Carriers = append(known.Carriers, guarded(c, s))
 				if s.RouteTableID != "" {
 					known.Tables[arm.ID(s.RouteTableID).Key()] = c.Metadata.Name +
 						" guards an association with its table"
@@ -322,6 +318,24 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 		}
 	}
 	return known, configs, nil
+}
+
+// guarded is a subnet that a config guards. The node subnets of a kubenet cluster must have its
+// table although the guard does not name it. Only a config of such a cluster has a route table to
+// copy from.
+func guarded(c v1alpha1.ClusterRoutes, s v1alpha1.GuardedSubnet) iac.Carrier {
+	out := iac.Named(s.SubnetID, c.Metadata.Name+" guards it")
+	out.Must = map[inventory.Property]arm.ID{}
+	if c.Spec.Source == v1alpha1.SourceRouteTable &&
+		(c.Spec.RouteTableID != "" || len(c.Spec.Targets) > 0) {
+		out.Must[inventory.PropertyTable] = arm.ID(c.Spec.RouteTableID)
+	}
+	for _, p := range inventory.Properties {
+		if id := plan.GuardedValue(s, p); id != "" {
+			out.Must[p] = id
+		}
+	}
+	return out
 }
 
 // observe reads the real network.

@@ -222,12 +222,13 @@ func fieldsOf(s *v1alpha1.GuardedSubnet) []field {
 }
 
 // impossible are the subnets, by their reserved names, that cannot have a property: NAT gateways by
-// nat-overview, groups by Azure/caf-enterprise-scale#38, tables by Enterprise-Scale's policy
-// Deny-Subnet-Without-Udr, which leaves out Bastion, and Azure-Landing-Zones#3972.
+// nat-overview, groups by Azure/caf-enterprise-scale#38 and route-server-faq, tables by
+// Enterprise-Scale's policy Deny-Subnet-Without-Udr, which leaves out Bastion, and by
+// Azure-Landing-Zones#3972.
 var impossible = map[inventory.Property][]string{
 	inventory.PropertyNAT: {"GatewaySubnet"},
 	inventory.PropertyGroup: {"GatewaySubnet", "AzureFirewallSubnet",
-		"AzureFirewallManagementSubnet"},
+		"AzureFirewallManagementSubnet", "RouteServerSubnet"},
 	inventory.PropertyTable: {"AzureBastionSubnet", "RouteServerSubnet"},
 }
 

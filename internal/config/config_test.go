@@ -55,6 +55,10 @@ func TestRead(t *testing.T) {
 // expected.
 func TestMistakes(t *testing.T) {
 	tests := []struct{ name, text, want string }{
+		{"a group of a route server", doc("a", "  guard: {subnets: [{subnetID: "+subnets+
+			"routeserversubnet, networkSecurityGroupID: "+strings.Replace(tables, "routeTables",
+			"networkSecurityGroups", 1)+"nsg}]}\n"), "networkSecurityGroupID: Azure refuses a " +
+			"network security group on a subnet called RouteServerSubnet, expected none"},
 		{"unknown field", doc("a", "  targts: []\n"),
 			`c.yaml:6:3: spec.targts: unknown field, expected one of clusterID, source, routeTableID, podCIDRs, guard, targets`},
 		{"unknown field deep", doc("a", "  targets:\n    - routeTableID: "+tables+

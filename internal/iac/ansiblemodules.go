@@ -67,7 +67,7 @@ func (t *ansibleTask) subnet() {
 			strings.Trim(shown(vnet), "{}") + ")"
 	}
 	if w.outcome == gives || !t.isUnknown("the subnet", name, w.how+t.provided()) {
-		t.write(id, w)
+		t.write(id, inventory.PropertyTable, w)
 	}
 }
 

@@ -2,7 +2,7 @@ package iac
 
 import (
 	"cmp"
-	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -66,51 +66,49 @@ func (m *manifests) asoSubnet(o *kubeObject) {
 			"check the whole one (kubectl kustomize DIR | routekeeper iac check -)")
 		return
 	}
-	w := codeWrite{by: o.by}
 	policy := m.policy(o)
+	for _, p := range inventory.Properties {
+		m.write(id, p, m.asoWrite(o, policy, id, p))
+	}
+}
+
+// asoKinds are the kinds of objects that a subnet's properties refer to.
+var asoKinds = map[inventory.Property]string{inventory.PropertyTable: "RouteTable",
+	inventory.PropertyNAT: "NatGateway", inventory.PropertyGroup: "NetworkSecurityGroup"}
+
+// asoWrite is what a subnet's object does to a property. Where it writes a NAT gateway or security
+// group that is not known, it gives one.
+func (m *manifests) asoWrite(o *kubeObject, policy string, id arm.ID,
+	p inventory.Property) codeWrite {
+	w := codeWrite{by: o.by, outcome: asoOutcome(o, p)}
+	ref := o.spec.At(string(p), "reference")
 	switch {
 	case policy == "skip":
 		w.outcome = keeps
-	case strings.HasPrefix(policy, "{"):
-		w.maybe = "its reconcile-policy " + policy + " is not skip"
-	}
-	const how = "the manifest names no %s, and Azure Service Operator writes the subnet as it " +
-		"says, when it is applied and then every hour by default"
-	ref := o.spec.At(string(inventory.PropertyTable), "reference")
-	switch is := asoOutcome(o, inventory.PropertyTable); {
-	case w.outcome == keeps:
-	case is == gives:
-		w.outcome, w.table = gives, manifestText(ref.Get("armId"))
-		if made := m.find(groupASONetwork, "RouteTable", o.namespace,
+	case w.outcome == gives:
+		w.table = manifestText(ref.Get("armId"))
+		if made := m.find(groupASONetwork, asoKinds[p], o.namespace,
 			manifestText(ref.Get("name"))); w.table == "" && made != nil {
 			w.table = azureName(made)
 		}
-	case is == doubts:
-		w.outcome = doubts
-		w.how = "it is not known which routeTable the manifest names"
+	case w.outcome == doubts && other(p) != "":
+		w.outcome = gives
+	case w.outcome == doubts:
+		w.how = "it is not known which " + string(p) + " the manifest names"
 	default:
-		w.outcome, w.how = strips, fmt.Sprintf(how, inventory.PropertyTable)
+		w.how = "the manifest names no " + string(p) + ", and Azure Service Operator writes the " +
+			"subnet as it says, when it is applied and then every hour by default"
 	}
-	if policy != "" && policy != "skip" && policy != "manage" && policy != "detach-on-delete" &&
-		w.maybe == "" && w.how != "" {
+	switch {
+	case strings.HasPrefix(policy, "{"):
+		w.maybe = "its reconcile-policy " + policy + " is not skip"
+	case w.how != "" && !slices.Contains([]string{"", "manage", "detach-on-delete"}, policy):
 		w.how += "; it does not know the reconcile-policy " + policy + " and takes it for manage"
 	}
-	fix := func(p inventory.Property) string {
-		return nameFix(o.by.Address, "spec."+string(p)+".reference.armId: ID",
-			subnetPlace(string(id)), p) + "; or the annotation " + policyAnnotation +
-			": skip, if something else manages the subnet"
-	}
-	w.fix = fix(inventory.PropertyTable)
-	m.write(id, w)
-	if s := m.byID[id.Key()]; s == nil || len(s.writes) > 1 || w.outcome == keeps || w.maybe != "" {
-		return
-	}
-	for _, p := range inventory.Properties {
-		if other(p) != "" && asoOutcome(o, p) == strips {
-			m.reading.put(Effect{Verb: MayLose, What: subnetPlace(string(id)), By: o.by,
-				Property: p, How: fmt.Sprintf(how, p), Fix: fix(p)})
-		}
-	}
+	w.fix = nameFix(o.by.Address, "spec."+string(p)+".reference.armId: ID",
+		subnetPlace(string(id)), p) + "; or the annotation " + policyAnnotation +
+		": skip, if something else manages the subnet"
+	return w
 }
 
 // asoOutcome is what a subnet's object does to a property of the subnet.

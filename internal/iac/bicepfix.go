@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // FixBicep repairs the text of a Bicep file, and keeps layout and comments. A subnet without
@@ -218,7 +219,7 @@ func (b *bicepFix) wanted(name string) bool {
 		return true
 	}
 	for _, c := range b.carriers {
-		if strings.EqualFold(c.Name, name) {
+		if strings.EqualFold(c.Name, name) && c.needs(inventory.PropertyTable) {
 			return true
 		}
 	}

@@ -59,7 +59,7 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 		m.carrier(id, o.by, "nodes of the cluster "+cluster+
 			" are in it (network plugin unknown)")
 	}
-	m.write(id, codeWrite{by: o.by, outcome: strips, never: true,
+	m.write(id, inventory.PropertyTable, codeWrite{by: o.by, outcome: strips, never: true,
 		how: "CAPZ writes the subnet without a route table, and this kind has no field for one " +
 			"(cluster-api-provider-azure#4665)" + onlyOwn,
 		fix: "create the network yourself before the cluster; or describe the cluster by " +
@@ -101,6 +101,6 @@ func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string
 					"{subscription}") + "/resourceGroups/" + part(group, "{resource-group}") +
 				"/providers/" + arm.TypeRouteTable + "/" + part(w.table, "{table}")))
 		}
-		m.write(id, w)
+		m.write(id, inventory.PropertyTable, w)
 	}
 }

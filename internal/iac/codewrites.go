@@ -14,12 +14,12 @@ import (
 type codeReading struct {
 	reading *Reading
 	subnets []*codeSubnet
-	byID    map[string]*codeSubnet
+	byID    map[slot]*codeSubnet
 	left    *left
 }
 
 func newCodeReading(format Format, left *left) *codeReading {
-	return &codeReading{reading: &Reading{Format: format}, byID: map[string]*codeSubnet{},
+	return &codeReading{reading: &Reading{Format: format}, byID: map[slot]*codeSubnet{},
 		left: left}
 }
 
@@ -49,17 +49,18 @@ func (l *left) step(n int) bool {
 	return l.steps >= 0
 }
 
-// codeSubnet is a subnet with its writes, in the order of the code.
+// codeSubnet is a subnet with the writes of one of its properties, in the order of the code.
 type codeSubnet struct {
-	place  Place
-	writes []codeWrite
+	place    Place
+	property inventory.Property
+	writes   []codeWrite
 }
 
 // codeWrite is one write of a subnet.
 type codeWrite struct {
 	by      Place
 	outcome outcome
-	table   string // that it gives, "" if unknown
+	table   string // or another property's value that it gives, "" if unknown
 	// maybe says on what it depends whether it happens at all; never is set if that is so even
 	// for a subnet that is known to carry pods.
 	maybe string
@@ -87,18 +88,22 @@ func part(name, missing string) string {
 	return name
 }
 
-// write records a write of a subnet.
-func (c *codeReading) write(id arm.ID, w codeWrite) {
-	s := c.byID[id.Key()]
-	if s == nil && !c.room(&c.left.subnets) {
+// write records a write of a subnet's property, first of all of its table.
+func (c *codeReading) write(id arm.ID, p inventory.Property, w codeWrite) {
+	s, table := c.byID[slot{id.Key(), p}], p == inventory.PropertyTable
+	switch {
+	case s != nil:
+	case table && !c.room(&c.left.subnets), // or the subnet was left out
+		!table && c.byID[slot{id.Key(), inventory.PropertyTable}] == nil:
 		return
-	}
-	if s == nil {
-		s = &codeSubnet{place: subnetPlace(string(id))}
+	default:
+		s = &codeSubnet{place: subnetPlace(string(id)), property: p}
 		s.place.Address, s.place.File, s.place.Line = w.by.Address, w.by.File, w.by.Line
 		c.subnets = append(c.subnets, s)
-		c.byID[id.Key()] = s
-		c.reading.Subnets = append(c.reading.Subnets, s.place)
+		c.byID[slot{id.Key(), p}] = s
+		if table {
+			c.reading.Subnets = append(c.reading.Subnets, s.place)
+		}
 	}
 	s.writes = append(s.writes, w)
 }
@@ -144,23 +149,30 @@ func (c *codeReading) carrier(id arm.ID, by Place, why string) {
 }
 
 // judge turns the writes into effects. inOrder is set if the code's order is the order of writes.
+// That a subnet carries pods shows that it has a table, and nothing else.
 func (c *codeReading) judge(inOrder bool, known []Carrier) {
 	for _, s := range c.subnets {
-		if e, lost := s.judge(inOrder, c.carries(s.place, known)); lost {
-			c.reading.Effects = append(c.reading.Effects, e)
-		} else if w := s.writes[len(s.writes)-1]; w.outcome == gives && w.maybe == "" &&
-			!w.never && w.table != "" && !strings.Contains(w.table, "{") {
-			c.reading.Given = append(c.reading.Given, Effect{What: s.place, By: w.by,
-				After: w.table, How: "the code names it"})
+		table := s.property == inventory.PropertyTable
+		e, lost := s.judge(inOrder, table && c.carries(s.place, known))
+		if lost {
+			c.reading.put(e)
+			continue
+		}
+		for i, w := range s.writes {
+			if w.outcome == gives && w.maybe == "" && !w.never && w.table != "" &&
+				(!inOrder || i == len(s.writes)-1) {
+				c.reading.Given = append(c.reading.Given, Effect{What: s.place, By: w.by,
+					Property: other(s.property), After: w.table, How: "the code names it"})
+			}
 		}
 	}
 }
 
-// carries reports whether a subnet is known to carry pods or to reach them.
+// carries reports whether a subnet is known to need its table.
 func (c *codeReading) carries(p Place, known []Carrier) bool {
 	for _, list := range [][]Carrier{known, c.reading.Carriers} {
 		for _, carrier := range list {
-			if carrier.same(p) {
+			if carrier.same(p) && carrier.needs(inventory.PropertyTable) {
 				return true
 			}
 		}
@@ -168,8 +180,8 @@ func (c *codeReading) carries(p Place, known []Carrier) bool {
 	return false
 }
 
-// judge says what the writes do to a subnet's table. A write that surely removes it counts before
-// one that may.
+// judge says what the writes do to a subnet's property. A write that surely removes it counts
+// before one that may.
 func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 	lost, given := -1, -1
 	for i, w := range s.writes {
@@ -187,14 +199,15 @@ func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 		return Effect{}, false
 	}
 	w := s.writes[lost]
-	e := Effect{What: s.place, By: w.by, How: w.how, Fix: w.fix}
+	e := Effect{What: s.place, By: w.by, How: w.how, Fix: w.fix, Property: other(s.property),
+		Doubt: w.outcome == doubts || w.maybe != "" || w.never}
 	switch {
 	case w.outcome == deletes:
 		e.Verb = Recreated
 	case w.outcome == strips && inOrder && given > lost && s.writes[given].maybe == "":
 		e.Verb, e.After = Flaps, s.writes[given].table
 		e.How += "; " + s.writes[given].by.Address + " gives it one again"
-	case w.outcome == strips && w.maybe == "" && !w.never && (carries || given >= 0):
+	case !e.Doubt && (carries || given >= 0):
 		e.Verb = Loses
 	default:
 		e.Verb = MayLose

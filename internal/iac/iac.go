@@ -27,8 +27,9 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// Given are the tables that tasks and manifests give to subnets, as they would be reported if
-	// the real network shows another one.
+	// Given are the tables, NAT gateways and security groups that templates, tasks and manifests
+	// give to subnets, as they would be reported if a config names another one, or the real network
+	// shows it.
 	Given []Effect
 	// Open are losses of a NAT gateway or security group by code that does not show whether the
 	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network
@@ -107,6 +108,9 @@ type Effect struct {
 	// What is the subnet, route table or cluster that is affected; By is the code that does it, if
 	// that is something else.
 	What, By Place
+	// Doubt is set if the code leaves open what it writes, or whether it does. Neither a config nor
+	// the real network can make such a possible loss certain.
+	Doubt bool
 	// Property is what the subnet loses, "" for its route table.
 	Property inventory.Property
 	// Before and After are names or IDs of the subnet's table, or of what it loses, "" for none or
@@ -192,6 +196,15 @@ type Carrier struct {
 	// Named is set if the user names it. A carrier that was seen in Azure or in a state is still
 	// listed when a plan destroys it.
 	Named bool
+	// Must is what a config says that the subnet must have; "" is one that it does not name. Nil:
+	// the subnet carries pods, and the loss of anything harms.
+	Must map[inventory.Property]arm.ID
+}
+
+// needs reports whether the loss of a property harms.
+func (c Carrier) needs(p inventory.Property) bool {
+	_, must := c.Must[p]
+	return must || c.Must == nil
 }
 
 // Note is a remark about a place in the code.

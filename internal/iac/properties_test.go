@@ -91,11 +91,9 @@ spec:
 		}
 		return r
 	}
-	guarded := Known{}
-	for _, p := range []inventory.Property{inventory.PropertyNAT, inventory.PropertyGroup} {
-		guarded.Guarded = append(guarded.Guarded, Guarded{Named("hub/nodes", ""), p})
-	}
-	guarded.Carriers = []Carrier{Named("hub/nodes", "web guards it")}
+	guarded := Known{Carriers: []Carrier{Named("hub/nodes", "web guards it")}}
+	guarded.Carriers[0].Must = map[inventory.Property]arm.ID{inventory.PropertyNAT: natID,
+		inventory.PropertyGroup: groupID}
 	for _, c := range []struct {
 		name           string
 		r              *Reading

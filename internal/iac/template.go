@@ -9,6 +9,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // File is a file's name and content.
@@ -297,10 +298,10 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	return ""
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" if it is not.
+// carries says why a subnet is known to need its table, "" if it is not.
 func (t *armReading) carries(p Place) string {
 	for _, c := range slices.Concat(t.options.Carriers, t.reading.Carriers) {
-		if c.same(p) {
+		if c.same(p) && c.needs(inventory.PropertyTable) {
 			return cmp.Or(c.Why, "it carries pods")
 		}
 	}

@@ -286,6 +286,10 @@ func (t *armReading) judge(s *templateSubnet) {
 	}
 	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts ||
 		open && lost != nil
+	if final.outcome == gives && final.by.Maybe == nil && final.table != "" {
+		t.reading.Given = append(t.reading.Given, Effect{What: s.place, By: t.place(final.by),
+			Property: other(s.property), After: final.table, How: "the template names it"})
+	}
 	if lost == nil {
 		return
 	}
@@ -295,9 +299,9 @@ func (t *armReading) judge(s *templateSubnet) {
 	if lost.file != "" {
 		e.By.File, e.By.Line = lost.file, lost.line
 	}
+	e.Doubt = lost.by.Maybe != nil || lost.outcome == doubts
 	// that a subnet carries pods shows that it has a table, and nothing else
-	certain := lost.by.Maybe == nil && lost.outcome != doubts &&
-		(why != "" && e.Property == "" || t.givenBefore(s))
+	certain := !e.Doubt && (why != "" && e.Property == "" || t.givenBefore(s))
 	switch ends := final.outcome == gives || final.outcome == keeps; {
 	case lost.outcome == deletes:
 		e.Verb = Recreated

@@ -50,7 +50,8 @@ func (j *judge) vnet(r *tfResource) {
 		}
 		if j.nameUnknown(r) {
 			j.add(Effect{
-				Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Before: string(
+				Verb: MayLose, Doubt: true, What: j.subnet(id, r.place()), By: r.place(),
+				Before: string(
 					j.tables[id.Key()]),
 				How: "no inline block has its name, and that of one is known only after apply",
 				Fix: "apply what the name depends on first, and plan again",
@@ -145,8 +146,8 @@ func (j *judge) unknownBlocks(r *tfResource) {
 		id := r.before().ID.Child("subnets", inline(b).name())
 		for _, p := range []inventory.Property{inventory.PropertyTable, inventory.PropertyGroup} {
 			j.add(Effect{
-				Verb: MayLose, What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
-				Before: string(j.had(id, p)),
+				Verb: MayLose, Doubt: true, What: j.subnet(id, r.place()), By: r.place(),
+				Property: other(p), Before: string(j.had(id, p)),
 				How: "the network's inline blocks are known only after apply, and Azure writes " +
 					"all of them",
 				Fix: "apply what the blocks depend on first, and plan again",
@@ -278,7 +279,7 @@ func (j *judge) writeOnly(r *tfResource, e Effect) {
 		e.Verb, e.After, e.How = Another, string(t.id), "its write-only argument "+
 			"route_table_id_wo names another table"
 	default:
-		e.Verb, e.Repair = MayLose, nil
+		e.Verb, e.Doubt, e.Repair = MayLose, true, nil
 		e.How = "the version of its write-only argument route_table_id_wo changes, and the plan " +
 			"does not show which table it names"
 	}

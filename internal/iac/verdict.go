@@ -20,22 +20,15 @@ type Known struct {
 	// Tables are route tables that hold pod routes, with the reason: a subnet with one of them
 	// counts as a carrier.
 	Tables map[string]string
-	// Guarded are the NAT gateways and security groups that subnets must have by a config.
-	Guarded []Guarded
 	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
 }
 
-// Guarded is a subnet with a property that it must have.
-type Guarded struct {
-	Carrier
-	Property inventory.Property
-}
-
-// guards reports whether a subnet must have by a config what it may lose.
+// guards reports whether a subnet must have by a config the NAT gateway or security group that it
+// may lose.
 func (k Known) guards(e Effect) bool {
-	return slices.ContainsFunc(k.Guarded, func(g Guarded) bool {
-		return g.Property == e.Property && g.same(e.What)
+	return e.Property != "" && slices.ContainsFunc(k.Carriers, func(c Carrier) bool {
+		return c.Must != nil && c.needs(e.Property) && c.same(e.What)
 	})
 }
 
@@ -77,13 +70,14 @@ func (n Note) finding() finding.Finding {
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
 // happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
 // routes. A possible loss of a NAT gateway or security group has to be confirmed: by the code, a
-// config, or the real network.
+// config, or the real network. A doubtful one stays possible.
 func (k Known) settle(e Effect) Effect {
-	if e.Verb == MayLose && k.guards(e) {
+	guarded := k.guards(e)
+	if e.Verb == MayLose && guarded && !e.Doubt {
 		e.Verb = Loses
 	}
 	e = k.real(e)
-	if e.Verb == MayLose && e.Property != "" && e.Before == "" {
+	if e.Verb == MayLose && e.Property != "" && e.Before == "" && !guarded {
 		e.Verb = ""
 	}
 	return e
@@ -100,7 +94,7 @@ func (k Known) real(e Effect) Effect {
 		switch {
 		case e.Verb == MayLose && has == "":
 			e.Verb = ""
-		case e.Verb == MayLose:
+		case e.Verb == MayLose && !e.Doubt:
 			e.Verb = Loses
 		}
 		if e.Verb != "" && has != "" {
@@ -127,21 +121,36 @@ func (k Known) real(e Effect) Effect {
 	return e
 }
 
-// replaces decides whether code that gives a subnet a table replaces the one that the subnet has.
-// Code names a table in many ways: only another name is another table.
+// replaces decides whether code gives a subnet another table, NAT gateway or security group than
+// the subnet must have by a config or, where none says it, than it has.
 func (k Known) replaces(e Effect) Effect {
 	e.Verb = ""
-	if k.Live == nil {
+	var has arm.ID
+	for _, c := range k.Carriers {
+		if c.same(e.What) {
+			has = cmp.Or(has, c.Must[e.property()])
+		}
+	}
+	if k.Live != nil {
+		if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
+			e.What.ID, has = subnet.ID, cmp.Or(has, subnet.Has(e.property()))
+		}
+	}
+	if has == "" || !another(has, arm.ID(e.After)) {
 		return e
 	}
-	subnet := k.Live.Subnet(k.find(e.What))
-	if subnet == nil || subnet.RouteTable == "" ||
-		strings.EqualFold(subnet.RouteTable.Name(), shortName(e.After)) {
-		return e
-	}
-	e.Verb, e.What.ID, e.Before = Another, subnet.ID, string(subnet.RouteTable)
-	e.Fix = fmt.Sprintf("in %s: name %s", e.By.Address, subnet.RouteTable)
+	e.Verb, e.Before = Another, string(has)
+	e.Fix = fmt.Sprintf("in %s: name %s", e.By.Address, has)
 	return e
+}
+
+// another reports whether code names another resource. Code names it in many ways: where an ID is
+// not whole, only another name is another one.
+func another(has, named arm.ID) bool {
+	if id, err := arm.ParseID(string(named)); err == nil && !partly(id) {
+		return !id.Equal(has)
+	}
+	return !partly(arm.ID(named.Name())) && !strings.EqualFold(has.Name(), named.Name())
 }
 
 // find returns a subnet's ID. If the code has none, it is the ID of the only subnet with this name
@@ -163,12 +172,13 @@ func (k Known) find(p Place) arm.ID {
 	return found
 }
 
-// carries says why a subnet is known to carry pods or to reach them, "" if it is not. If everything
-// in the subnet is destroyed, only what the user names counts, and nothing if its cluster is
-// destroyed.
+// carries says why the loss of a property harms: the subnet is known to carry pods or to reach
+// them, or a config says that it must have the property. "" if none is known. If everything in the
+// subnet is destroyed, only what the user names counts, and nothing if its cluster is destroyed.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
-		if c.same(e.What) && (e.Left == "" || e.Part && c.Named) {
+		if c.same(e.What) && (e.Verb == Recreated || c.needs(e.property())) &&
+			(e.Left == "" || e.Part && c.Named) {
 			return c.Why
 		}
 	}

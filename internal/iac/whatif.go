@@ -316,7 +316,7 @@ func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, wha
 func (w *whatIf) effect(verb Verb, p inventory.Property, id arm.ID, c *whatIfChange, after,
 	how string) {
 	e := Effect{Verb: verb, What: subnetPlace(string(id)), By: Place{ID: c.id, Name: c.id.Name()},
-		Property: other(p), After: after, How: how}
+		Property: other(p), After: after, How: how, Doubt: verb == MayLose}
 	e.Before = w.before[slot{id.Key(), e.property()}]
 	if e.Before != "" && verb != Recreated {
 		e.Fix = fmt.Sprintf(`in the template, in the properties of %s: %q: {"id": %q}`, id.Name(),

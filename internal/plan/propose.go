@@ -41,7 +41,44 @@ func Propose(s *inventory.Snapshot) []Proposal {
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		out = append(out, propose(s, s.Clusters[key], names))
 	}
+	for i := range out {
+		out[i].yield(out, s.Cluster(out[i].Cluster))
+	}
 	return out
+}
+
+// yield drops the targets that are the route table of another cluster, which a config refuses, and
+// skips a cluster if nothing remains to configure.
+func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
+	spec := &p.Config.Spec
+	for i := len(spec.Targets) - 1; i >= 0; i-- {
+		id := arm.ID(spec.Targets[i].RouteTableID)
+		owner := slices.IndexFunc(all, func(o Proposal) bool {
+			return id.Equal(arm.ID(o.Config.Spec.RouteTableID))
+		})
+		if owner >= 0 {
+			spec.Targets = slices.Delete(spec.Targets, i, i+1)
+			p.TargetWhy = slices.Delete(p.TargetWhy, i, i+1)
+			p.Notes = append(p.Notes, foreign(id, "is the route table of the cluster "+
+				all[owner].Cluster.Name()))
+		}
+	}
+	if cluster.Kubenet() || p.Skip != "" {
+		return
+	}
+	if len(spec.Targets) == 0 {
+		spec.Source = v1alpha1.SourceRouteTable
+	}
+	if len(spec.Guard.Subnets)+len(spec.Targets) == 0 {
+		p.Skip = fmt.Sprintf("its network plugin is %s, so it has no pod routes in a route table, "+
+			"and its subnets have no route table, NAT gateway or network security group to guard",
+			cluster.PluginName())
+	}
+}
+
+// foreign notes a table with the cluster's pod routes that is no target.
+func foreign(table arm.ID, why string) string {
+	return table.Short() + " has routes to the cluster's pods and " + why + ": it is not a target"
 }
 
 func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string]bool) Proposal {
@@ -85,10 +122,16 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if !cluster.Overlay() || s.Elsewhere(table, cluster) || inventory.IsManagedTable(table.ID) {
+		if !cluster.Overlay() || s.Elsewhere(table, cluster) || written(table.ID) {
 			continue
 		}
-		if n := len(v.podRoutes(table)); n > 0 {
+		n := len(v.podRoutes(table))
+		switch {
+		case n == 0:
+		case onNodes(s, table, cluster):
+			p.Notes = append(p.Notes, foreign(table.ID, "is on nodes of another cluster, whose "+
+				"route table it may be"))
+		default:
 			spec := &p.Config.Spec
 			spec.Source = v1alpha1.SourceNodes
 			spec.Targets = append(spec.Targets, v1alpha1.Target{RouteTableID: string(table.ID)})
@@ -97,11 +140,6 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 		}
 	}
 	p.Config.SetDefaults()
-	if len(p.Config.Spec.Guard.Subnets)+len(p.Config.Spec.Targets) == 0 {
-		p.Skip = fmt.Sprintf("its network plugin is %s, so it has no pod routes in a route table, "+
-			"and its subnets have no route table, NAT gateway or network security group to guard",
-			cluster.PluginName())
-	}
 }
 
 // withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one
@@ -168,6 +206,9 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 		case inventory.IsManagedTable(subnet.RouteTable):
 			p.Notes = append(p.Notes, who+", which has the route table of another cluster, "+
 				subnet.RouteTable.Short()+": routekeeper never writes it")
+		case inventory.IsManagerTable(subnet.RouteTable):
+			p.Notes = append(p.Notes, who+", which has the table of Azure Virtual Network "+
+				"Manager, "+subnet.RouteTable.Short()+": it is not a target")
 		default:
 			target(subnet.RouteTable, who)
 			p.guard(v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(
@@ -177,7 +218,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if own == "" || table.ID.Equal(own) || inventory.IsManagedTable(table.ID) ||
+		if own == "" || table.ID.Equal(own) || written(table.ID) ||
 			s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
@@ -185,6 +226,12 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 			target(table.ID, fmt.Sprintf("it has %d pod routes of the cluster", n))
 		}
 	}
+}
+
+// written reports whether a table is one that a service of Azure makes and writes: AKS, or Azure
+// Virtual Network Manager.
+func written(table arm.ID) bool {
+	return inventory.IsManagedTable(table) || inventory.IsManagerTable(table)
 }
 
 // onNodes reports whether a table is on a node subnet of another cluster, and so may be its route

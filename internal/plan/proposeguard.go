@@ -42,7 +42,13 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 		}
 		g := v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), NATGatewayID: string(
 			subnet.NATGateway), NetworkSecurityGroupID: string(subnet.SecurityGroup)}
-		if !cluster.Kubenet() && !inventory.IsManagerTable(subnet.RouteTable) {
+		switch {
+		case cluster.Kubenet() || inventory.IsManagerTable(subnet.RouteTable):
+		case inventory.IsManagedTable(subnet.RouteTable):
+			p.Notes = append(p.Notes, "subnet "+subnet.ID.Short()+" has "+
+				subnet.RouteTable.Short()+", which AKS made for a kubenet cluster and takes off "+
+				"when that cluster leaves kubenet: it is not guarded")
+		default:
 			g.RouteTableID = string(subnet.RouteTable)
 		}
 		if isNodes(subnet.ID) {

@@ -100,17 +100,21 @@ func (p places) room(subnet *inventory.Subnet, nodes bool, c *v1alpha1.ClusterRo
 // surge is the number of nodes that the next upgrade of a pool adds, less the surge nodes that
 // exist already: machines beyond the pool's count.
 func (p places) surge(pool inventory.Pool) int {
-	surging := 0
+	return max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-p.surging(pool))
+}
+
+// surging is the number of surge nodes of a pool that exist.
+func (p places) surging(pool inventory.Pool) (n int) {
 	for _, id := range p.nodes {
 		subnet := p.s.Subnet(id)
 		if subnet != nil && (pool.Subnet == "" || pool.Subnet.Equal(id)) {
 			there := machinesIn(subnet, p.cluster, func(name string) bool {
 				return name == pool.Name
 			})
-			surging += max(0, there-pool.Count)
+			n += max(0, there-pool.Count)
 		}
 	}
-	return max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-surging)
+	return n
 }
 
 // podCIDRShort reports a cluster whose pod CIDR has no room for the next surge: each node takes a
@@ -127,10 +131,14 @@ func (w *planning) podCIDRShort(v *clusterState, p places) {
 	cidr := cluster.PodCIDRs[i]
 	free := capacity.PodCIDRNodes(cidr) - cluster.Nodes()
 	for _, pool := range cluster.Pools {
+		free -= p.surging(pool) // they hold their part
+	}
+	free = max(0, free)
+	for _, pool := range cluster.Pools {
 		if surge := p.surge(pool); surge > free {
 			w.add(finding.New(finding.SurgeShort, v.name, string(cluster.ID),
 				"pod CIDR %s has room for %s, and the next upgrade of pool %s needs %d for its "+
-					"surge (%s of %s)", cidr, number(max(0, free), "more node", "more nodes"),
+					"surge (%s of %s)", cidr, number(free, "more node", "more nodes"),
 				pool.Name, surge, capacity.SurgeOf(pool.MaxSurge),
 				number(pool.Count, "node", "nodes")).About(cidr.String()).
 				WithFix("routekeeper cluster capacity --cluster %s", cluster.ID))

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
@@ -58,5 +59,41 @@ func TestSurgeRoomOfPlugins(t *testing.T) {
 	if p := Make(w.s, w.configs); len(p.Findings) == 0 || !strings.Contains(p.Findings[0].Message,
 		"vnet/pods has 95 free addresses, and the next upgrade of pool pool0 needs 96") {
 		t.Errorf("%+v", p.Findings)
+	}
+}
+
+// TestSurgeRoomDuringUpgrade: surge nodes that exist hold their part of the pod CIDR, and are not
+// needed again.
+func TestSurgeRoomDuringUpgrade(t *testing.T) {
+	const next = ", and the next upgrade of pool pool0 needs "
+	for machines, says := range map[int]string{3: "room for 1 more node" + next + "2",
+		4: "room for 0 more nodes" + next + "1", 5: ""} {
+		w := guarded(t) // three nodes
+		c := w.s.Clusters[clusterA.Key()]
+		c.Pools[0].MaxSurge = "2"
+		c.PodCIDRs = []netip.Prefix{netip.MustParsePrefix("10.244.0.0/22")}
+		var ips []string
+		for i := range machines {
+			ips = append(ips, fmt.Sprintf(`{"id":"/subscriptions/%s/resourceGroups/MC_shop/providers/`+
+				`Microsoft.Compute/virtualMachineScaleSets/aks-pool0-1-vmss/virtualMachines/%d/`+
+				`networkInterfaces/nic/ipConfigurations/ip"}`, sub, i))
+		}
+		subnet, err := inventory.DecodeSubnet([]byte(fmt.Sprintf(`{"id":%q,"properties":{`+
+			`"addressPrefix":"10.240.0.0/24","ipConfigurations":[%s]}}`, nodesA,
+			strings.Join(ips, ","))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.s.Subnets[nodesA.Key()] = subnet
+		found := ""
+		for _, f := range Make(w.s, w.configs).Findings {
+			if f.Code == finding.SurgeShort {
+				found += f.Message
+			}
+		}
+		w.hostile()
+		if (found == "") != (says == "") || !strings.Contains(found, says) {
+			t.Errorf("%d machines: %q, want %q", machines, found, says)
+		}
 	}
 }
