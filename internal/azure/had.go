@@ -37,8 +37,8 @@ func (c *Client) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.I
 	return c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)}, ReadOptions{})
 }
 
-// readHad returns the last value of each property of a subnet, or the last default route of a table,
-// that a write gave it.
+// readHad returns the last value of each property of a subnet, or the last default route of a
+// table, that a write gave it.
 func readHad(ctx context.Context, c *Client, id arm.ID) (all []inventory.Had, err error) {
 	// routes have records of their own
 	filters, most := []string{"resourceGroupName eq '" + id.ResourceGroup() + "'"}, 1
