@@ -53,7 +53,7 @@ var imports = map[string]map[string]string{
 	"internal/iac/yamltree":    {"internal/yamllimits": "limits of YAML"},
 	"internal/iac/generate": {"internal/arm": "IDs of what is there",
 		"internal/prevent": "the rules of policies",
-		"internal/build": "what create makes", "internal/capacity": "blueprints",
+		"internal/build":   "what create makes", "internal/capacity": "blueprints",
 		"internal/finding": "quotes commands"},
 	"internal/provision": {"internal/build": "the steps", "internal/azure": "takes them",
 		"internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
@@ -281,7 +281,7 @@ var imports = map[string]map[string]string{
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
 		"internal/migrate": "the command", "internal/notify": "notify test",
 		"internal/silence": "silence and pause", "internal/prevent": "the command",
-		"internal/build":   "cluster create and verify", "internal/provision": "cluster create " +
+		"internal/build": "cluster create and verify", "internal/provision": "cluster create " +
 			"and delete", "internal/topic": "explain", "internal/prove": "the facts to try",
 		"internal/prove/lab": "tries them"},
 }
