@@ -48,9 +48,9 @@ type Event struct {
 	Text     string        `json:"text"`
 	Fix      string        `json:"fix,omitempty"` // the command to run next
 
-	key   string // of the finding or the cluster
-	news  v1alpha1.News
-	again bool // an earlier event with the key was not the end
+	key  string // of the finding or the cluster
+	news v1alpha1.News
+	was  told // before this event
 }
 
 // kindOf says what kind of news a finding is, and whether it is news at all.
@@ -71,10 +71,19 @@ func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
 // ends reports whether the event says that something is over.
 func (e Event) ends() bool { return e.Kind == Resolved || e.Kind == Recovered }
 
-// told is what was last sent about the state of a cluster.
+// told is what people last heard about a cluster or a finding; zero: nothing, or that it is over.
 type told struct {
-	state    verdict.State
-	sentence string
+	state verdict.State // of a cluster
+	text  string
+}
+
+// same reports whether the event says no more than what people heard before.
+func (e Event) same() bool {
+	if e.ends() {
+		return e.was == told{}
+	}
+	return e.was.state == e.State && (e.was.text == e.Text ||
+		e.was.text != "" && finding.Quotes(finding.Code(e.Code)) && e.State == "")
 }
 
 // Known takes verdicts and findings that an earlier run has reported.
@@ -112,16 +121,14 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 			continue // the event about the cluster says it
 		}
 		if is && f.Silenced == nil {
+			events = append(events, about(kind, news, at, f, n.told[f.Key()]))
 			n.told[f.Key()] = f
-			events = append(events, about(kind, news, at, f))
 		}
 	}
 	for _, f := range changed.Reworded {
 		if _, news, is := kindOf(f); is && f.Silenced == nil {
+			events = append(events, about(Changed, news, at, f, n.told[f.Key()]))
 			n.told[f.Key()] = f
-			e := about(Changed, news, at, f)
-			e.again = true
-			events = append(events, e)
 		}
 	}
 	for _, f := range changed.Unrepaired { // the finding of the failed repair is sent
@@ -130,7 +137,7 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	for _, f := range changed.Gone { // what an outage hides is not gone
 		delete(n.told, f.Key())
 		_, news, _ := kindOf(f)
-		events = append(events, about(Resolved, news, at, f))
+		events = append(events, about(Resolved, news, at, f, f))
 	}
 	n.queueLocked(append(events, repairs(at, changes)...))
 }
@@ -141,8 +148,7 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
 	was := n.states[v.Cluster]
 	e = Event{At: at, Cluster: v.Cluster, State: v.State, Since: v.Since, Text: v.Sentence,
-		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, again: v.State.Harmed() &&
-			was.state != ""}
+		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, was: was}
 	switch {
 	case v.State == verdict.Unknown || v.Silenced:
 		return e, false
@@ -152,7 +158,7 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 		return e, was.state != ""
 	case v.State != was.state:
 		e.Kind = Kind(v.State)
-	case v.Sentence != was.sentence:
+	case v.Sentence != was.text:
 		e.Kind = Changed
 	default:
 		return e, false
@@ -206,9 +212,10 @@ func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
 	return events
 }
 
-func about(kind Kind, news v1alpha1.News, at time.Time, f finding.Finding) Event {
+func about(kind Kind, news v1alpha1.News, at time.Time, f, was finding.Finding) Event {
 	e := Event{Kind: kind, At: at, Code: string(f.Code), Severity: f.Severity.String(),
-		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news}
+		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news,
+		was: told{text: was.Message}}
 	if kind != Resolved {
 		e.Fix = f.Fix
 	}
