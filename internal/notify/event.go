@@ -75,6 +75,18 @@ func (e Event) ends() bool { return e.Kind == Resolved || e.Kind == Recovered }
 type told struct {
 	state verdict.State // of a cluster
 	text  string
+	cause verdict.Cause // of the state, or the finding itself
+}
+
+// failures are the findings that say why a repair is not made.
+var failures = []finding.Code{finding.WriteRefused, finding.WriteFailed}
+
+// explained reports whether the event about a finding's cluster says enough of the finding. That a
+// repair fails is more, unless the event names it as the cause.
+func (n *Notifier) explained(f finding.Finding) bool {
+	t := n.states[f.Cluster]
+	return t.state.Harmed() && verdict.Explains(f) && (!slices.Contains(failures, f.Code) ||
+		t.cause.Code == f.Code && t.cause.Resource == f.Resource)
 }
 
 // same reports whether the event says no more than what people heard before.
@@ -82,8 +94,19 @@ func (e Event) same() bool {
 	if e.ends() {
 		return e.was == told{}
 	}
-	return e.was.state == e.State && (e.was.text == e.Text ||
-		e.was.text != "" && finding.Quotes(finding.Code(e.Code)) && e.State == "")
+	if e.was.state != e.State || e.was.cause.Resource != e.Resource ||
+		e.was.cause.Code != finding.Code(e.Code) {
+		return false
+	}
+	return e.was.text == e.Text || e.State == "" && finding.Quotes(e.was.cause.Code)
+}
+
+func toldOf(v verdict.Verdict) told {
+	t := told{state: v.State, text: v.Sentence}
+	if v.Cause != nil {
+		t.cause = *v.Cause
+	}
+	return t
 }
 
 // Known takes verdicts and findings that an earlier run has reported.
@@ -92,7 +115,7 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	defer n.mu.Unlock()
 	for _, v := range verdicts {
 		if v = v.LastKnown(); v.State.Harmed() {
-			n.states[v.Cluster] = told{v.State, v.Sentence}
+			n.states[v.Cluster] = toldOf(v)
 		}
 	}
 	for _, f := range findings {
@@ -117,8 +140,8 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	changed := finding.News(n.told, findings)
 	for _, f := range slices.Concat(changed.Appeared, changed.Worse) {
 		kind, news, is := kindOf(f)
-		if kind == Error && verdict.Explains(f) && n.states[f.Cluster].state.Harmed() {
-			continue // the event about the cluster says it
+		if kind == Error && n.explained(f) {
+			continue
 		}
 		if is && f.Silenced == nil {
 			events = append(events, about(kind, news, at, f, n.told[f.Key()]))
@@ -163,7 +186,7 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	default:
 		return e, false
 	}
-	n.states[v.Cluster] = told{v.State, v.Sentence}
+	n.states[v.Cluster] = toldOf(v)
 	if c := v.Cause; c != nil {
 		e.Code, e.Resource = string(c.Code), c.Resource
 		i := slices.IndexFunc(findings, func(f finding.Finding) bool {
@@ -215,7 +238,7 @@ func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
 func about(kind Kind, news v1alpha1.News, at time.Time, f, was finding.Finding) Event {
 	e := Event{Kind: kind, At: at, Code: string(f.Code), Severity: f.Severity.String(),
 		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news,
-		was: told{text: was.Message}}
+		was: told{text: was.Message, cause: verdict.Cause{Code: was.Code, Resource: was.Resource}}}
 	if kind != Resolved {
 		e.Fix = f.Fix
 	}

@@ -123,3 +123,39 @@ func TestNewestFacts(t *testing.T) {
 		}
 	})
 }
+
+// TestRefusedRepair: people hear that the repair of a broken cluster failed, and its next step, but
+// once.
+func TestRefusedRepair(t *testing.T) {
+	lost := finding.New(finding.AssociationLost, "shop", "/nodes", "lost")
+	for _, failed := range []finding.Finding{
+		finding.New(finding.WriteRefused, "shop", "/nodes", "refused"),
+		finding.New(finding.WriteFailed, "shop", "/nodes", "timeout"),
+	} {
+		bubble(t, func(n *Notifier, c *chat, _ func()) {
+			n.is(verdict.Broken, "nodes lost", lost)
+			time.Sleep(2 * time.Minute)
+			if got := c.told(); !slices.Equal(got, []string{"1 cluster broken"}) {
+				t.Errorf("told %q", got)
+			}
+			for range 3 {
+				n.is(verdict.Broken, "nodes lost", failed)
+				time.Sleep(2 * time.Minute)
+			}
+			if got := c.told(); !slices.Equal(got, []string{"1 new error"}) {
+				t.Errorf("told %q of %s", got, failed.Code)
+			}
+		})
+		bubble(t, func(n *Notifier, c *chat, _ func()) { // the event about the cluster says it
+			for range 3 {
+				n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: verdict.Broken,
+					Sentence: "nodes lost", Cause: &verdict.Cause{Code: failed.Code,
+						Resource: failed.Resource}}}, []finding.Finding{failed}, nil)
+				time.Sleep(2 * time.Minute)
+			}
+			if got := c.told(); !slices.Equal(got, []string{"1 cluster broken"}) {
+				t.Errorf("told %q, which %s causes", got, failed.Code)
+			}
+		})
+	}
+}
