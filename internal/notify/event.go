@@ -125,14 +125,25 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	}
 }
 
-// Check puts the news of a check into the queues: the states of the clusters that it checked, all
-// current findings, and what was changed.
-func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []finding.Finding,
-	changes []plan.Outcome) {
+// Check puts the news of a check into the queues: which broken clusters are managed no more, the
+// states of the clusters that it checked, all current findings, and what was changed.
+func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verdict,
+	findings []finding.Finding, changes []plan.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var events []Event
+	for _, name := range slices.Sorted(maps.Keys(n.states)) {
+		if was := n.states[name]; !slices.Contains(managed, name) {
+			delete(n.states, name)
+			events = append(events, Event{Kind: Resolved, At: at, Cluster: name, key: stateKey(name),
+				Text: fmt.Sprintf("it is no longer managed; it was %s: %s", was.state, was.text),
+				news: v1alpha1.NewsErrors, was: was})
+		}
+	}
 	for _, v := range verdicts {
+		if !slices.Contains(managed, v.Cluster) { // since the check began
+			continue
+		}
 		if e, is := n.stateLocked(at, v, findings); is {
 			events = append(events, e)
 		}
@@ -165,13 +176,15 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	n.queueLocked(append(events, repairs(at, changes)...))
 }
 
+func stateKey(cluster string) string { return "state " + cluster }
+
 // stateLocked is the event about the state of a cluster, if it is news. What is not known, or
 // silenced, is none.
 func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
 	was := n.states[v.Cluster]
 	e = Event{At: at, Cluster: v.Cluster, State: v.State, Since: v.Since, Text: v.Sentence,
-		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, was: was}
+		key: stateKey(v.Cluster), news: v1alpha1.NewsErrors, was: was}
 	switch {
 	case v.State == verdict.Unknown || v.Silenced:
 		return e, false

@@ -13,8 +13,8 @@ import (
 
 // is checks a cluster that is in a state.
 func (n *Notifier) is(s verdict.State, sentence string, found ...finding.Finding) {
-	n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s, Sentence: sentence}}, found,
-		nil)
+	n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop", State: s,
+		Sentence: sentence}}, found, nil)
 }
 
 // TestLastWord: what people heard last is how the cluster is, whatever it was in between.
@@ -98,7 +98,7 @@ func TestNewestFacts(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
 		c.set(http.StatusServiceUnavailable, 0) // so the news stays
 		checked := func(state verdict.State, sentence string, cause finding.Finding) {
-			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: state,
+			n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop", State: state,
 				Sentence: sentence, Cause: &verdict.Cause{Code: cause.Code,
 					Resource: cause.Resource}}}, []finding.Finding{cause}, nil)
 		}
@@ -148,8 +148,8 @@ func TestRefusedRepair(t *testing.T) {
 		})
 		bubble(t, func(n *Notifier, c *chat, _ func()) { // the event about the cluster says it
 			for range 3 {
-				n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: verdict.Broken,
-					Sentence: "nodes lost", Cause: &verdict.Cause{Code: failed.Code,
+				n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop",
+					State: verdict.Broken, Sentence: "nodes lost", Cause: &verdict.Cause{Code: failed.Code,
 						Resource: failed.Resource}}}, []finding.Finding{failed}, nil)
 				time.Sleep(2 * time.Minute)
 			}
@@ -158,4 +158,39 @@ func TestRefusedRepair(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestUnmanaged: people hear when a broken cluster is managed no more, and again when it is back and
+// broken. A check that began before says nothing of it.
+func TestUnmanaged(t *testing.T) {
+	bubble(t, func(n *Notifier, c *chat, _ func()) {
+		broken := []verdict.Verdict{{Cluster: "shop", State: verdict.Broken, Sentence: "lost"}}
+		fine := []verdict.Verdict{{Cluster: "play", State: verdict.InSync}}
+		shop, play := []string{"shop", "play"}, []string{"play"}
+		for i, step := range []struct {
+			managed  []string
+			verdicts []verdict.Verdict
+			want     string
+		}{
+			{shop, broken, "1 cluster broken"},
+			{shop, fine, ""}, // a check of the other cluster
+			{play, fine, "1 resolved"},
+			{play, broken, ""},
+			{play, fine, ""},
+			{shop, broken, "1 cluster broken"},
+		} {
+			n.Check(time.Now(), step.managed, step.verdicts, nil, nil)
+			time.Sleep(2 * time.Minute)
+			if got := strings.Join(c.told(), " | "); got != step.want {
+				t.Errorf("step %d: told %q, want %q", i, got, step.want)
+			}
+		}
+		n.Check(time.Now(), play, fine, nil, nil)
+		n.Check(time.Now(), shop, []verdict.Verdict{{Cluster: "shop", State: verdict.Bypassed,
+			Sentence: "egress"}}, nil, nil)
+		time.Sleep(2 * time.Minute)
+		if got := c.told(); !slices.Equal(got, []string{"1 cluster bypassed"}) {
+			t.Errorf("told %q of a cluster that is back", got)
+		}
+	})
 }
