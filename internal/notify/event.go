@@ -135,9 +135,9 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 	for _, name := range slices.Sorted(maps.Keys(n.states)) {
 		if was := n.states[name]; !slices.Contains(managed, name) {
 			delete(n.states, name)
-			events = append(events, Event{Kind: Resolved, At: at, Cluster: name, key: stateKey(name),
+			events = append(events, Event{Kind: Resolved, At: at, Cluster: name,
 				Text: fmt.Sprintf("it is no longer managed; it was %s: %s", was.state, was.text),
-				news: v1alpha1.NewsErrors, was: was})
+				key:  stateKey(name), news: v1alpha1.NewsErrors, was: was})
 		}
 	}
 	for _, v := range verdicts {

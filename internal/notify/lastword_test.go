@@ -149,19 +149,26 @@ func TestRefusedRepair(t *testing.T) {
 		bubble(t, func(n *Notifier, c *chat, _ func()) { // the event about the cluster says it
 			for range 3 {
 				n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop",
-					State: verdict.Broken, Sentence: "nodes lost", Cause: &verdict.Cause{Code: failed.Code,
-						Resource: failed.Resource}}}, []finding.Finding{failed}, nil)
+					State: verdict.Broken, Sentence: "nodes lost",
+					Cause: &verdict.Cause{Code: failed.Code, Resource: failed.Resource}}},
+					[]finding.Finding{failed}, nil)
 				time.Sleep(2 * time.Minute)
 			}
 			if got := c.told(); !slices.Equal(got, []string{"1 cluster broken"}) {
 				t.Errorf("told %q, which %s causes", got, failed.Code)
 			}
+			n.is(verdict.InSync, "fine")
+			n.is(verdict.Broken, "nodes lost", lost) // the next step is another one
+			time.Sleep(2 * time.Minute)
+			if got := c.told(); !slices.Equal(got, []string{"1 cluster broken"}) {
+				t.Errorf("told %q of another cause", got)
+			}
 		})
 	}
 }
 
-// TestUnmanaged: people hear when a broken cluster is managed no more, and again when it is back and
-// broken. A check that began before says nothing of it.
+// TestUnmanaged: people hear when a broken cluster is managed no more, and again when it is back
+// and broken. A check that began before says nothing of it.
 func TestUnmanaged(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
 		broken := []verdict.Verdict{{Cluster: "shop", State: verdict.Broken, Sentence: "lost"}}

@@ -233,9 +233,9 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	return v.Quiet(findings)
 }
 
-// Quiet returns the verdict with the cluster's findings as they are silenced now: broken and bypassed
-// become at risk if a person silenced every finding that can explain it. They know it, and nothing
-// must page them again.
+// Quiet returns the verdict with the cluster's findings as they are silenced now: broken and
+// bypassed become at risk if a person silenced every finding that can explain it. They know it, and
+// nothing must page them again.
 func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 	silenced := false
 	for _, f := range findings {
