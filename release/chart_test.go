@@ -80,6 +80,11 @@ func TestChart(t *testing.T) {
 		}
 		base := strings.TrimSuffix(path, ".values.yaml")
 		golden(t, base+".yaml", manifests)
+		for _, doc := range strings.Split(manifests, "---\n") {
+			if err := yaml.UnmarshalStrict([]byte(doc), &map[string]any{}); err != nil {
+				t.Errorf("%s: %v in\n%s", path, err, doc)
+			}
+		}
 		golden(t, base+".test.yaml", tests)
 		if !strings.Contains(notes, "kubectl get clusterroutes") {
 			t.Errorf("%s: the notes are %s", path, notes)
@@ -130,6 +135,10 @@ func TestChartRefuses(t *testing.T) {
 		{`{image: {repository: x}, listen: {port: 18081}}`,
 			"listen.port and healthPort: expected two ports"},
 		{`{image: {repository: x}, extraEnv: {HTTPS_PROXY: x}}`, "/extraEnv"},
+		{`{image: {repository: x}, commonLabels: {app.kubernetes.io/name: x}}`, "/commonLabels"},
+		{`{image: {repository: x}, podLabels: {app.kubernetes.io/instance: x}}`, "/podLabels"},
+		{`{image: {repository: x}, dashboard: {labels: {helm.sh/chart: x}}}`,
+			"/dashboard/labels"},
 		{`{image: {repository: x}, fullnameOverride: A}`, "/fullnameOverride"},
 		{`{image: {repository: x}, watchNamespaces: [A]}`, "/watchNamespaces/0"},
 		{`{image: {repository: x}, scopes: {a: [/subs]}}`, "/scopes/a"},

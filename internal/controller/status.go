@@ -11,6 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -313,8 +314,8 @@ const (
 func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
 	quiet map[string]bool) (c v1alpha1.Condition, loud bool) {
 	c.Type = v1alpha1.ConditionGuarded
-	var lost, unknown []string
-	subnets := 0
+	var lost, unknown, watched []string
+	subnets, defended := 0, 0
 	tableless := p.Plugin != "" && p.Plugin != "kubenet" // its node subnets need no route table
 	for _, subnet := range p.Subnets {
 		required := subnet.Required()
@@ -326,12 +327,17 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 		if len(required) == 0 {
 			unknown = append(unknown, subnet.ID.Short())
 		}
-		for _, p := range required {
-			switch p.State {
+		for _, r := range required {
+			if watches(p, config, subnet, r.Property) {
+				watched = append(watched, r.Property.Name()+" of "+subnet.ID.Short())
+			} else {
+				defended++
+			}
+			switch r.State {
 			case picture.Lost, picture.Other:
-				line := subnet.ID.Short() + " has lost its " + p.Property.Name()
-				if p.State == picture.Other {
-					line = subnet.ID.Short() + " has another " + p.Property.Name()
+				line := subnet.ID.Short() + " has lost its " + r.Property.Name()
+				if r.State == picture.Other {
+					line = subnet.ID.Short() + " has another " + r.Property.Name()
 				}
 				if quiet[subnet.ID.Key()] {
 					line += " (silenced)"
@@ -361,7 +367,7 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 			c.Message = "it is not known whether these have what they must have: " +
 				strings.Join(unknown, ", ")
 		}
-	case mode == v1alpha1.GuardObserve:
+	case mode == v1alpha1.GuardObserve || defended == 0:
 		c.Status, c.Reason = "False", "Observe"
 		c.Message = "the subnets have what they must have, but what one loses is only reported"
 	default:
@@ -371,8 +377,25 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 		if subnets == 1 {
 			c.Message = "1 subnet has what it must have, and what it loses is put back"
 		}
+		if len(watched) > 0 {
+			c.Message += ", but this is only reported: " + strings.Join(watched, ", ")
+		}
 	}
 	return c, loud && mode != v1alpha1.GuardOff
+}
+
+// watches reports whether the guard only reports what a subnet loses: security groups that
+// spec.guard.securityGroups observes, and networks that AKS made, except the table that kubenet
+// needs.
+func watches(p picture.Cluster, config *v1alpha1.ClusterRoutes, subnet picture.Subnet,
+	property inventory.Property) bool {
+	if property == inventory.PropertyGroup &&
+		config.Spec.Guard.OfGroups() != v1alpha1.GuardEnforce {
+		return true
+	}
+	needed := property == inventory.PropertyTable && p.Plugin == "kubenet" &&
+		subnet.Role == picture.RoleNodes
+	return p.NodeGroup != "" && subnet.ID.Group().Equal(p.NodeGroup) && !needed
 }
 
 // longestMessage is the limit of Kubernetes for the message of a condition (metav1.Condition).

@@ -82,7 +82,7 @@ func Secret(p v1alpha1.Place) (string, error) {
 // check tells people the news of a check. On a dry run nothing leaves the program.
 func (n *notices) check(r keeper.Result) {
 	if !n.dryRun {
-		n.to.Check(r.Started.Add(r.Elapsed), r.Verdicts, r.Findings, r.Changes)
+		n.to.Check(r.Started.Add(r.Elapsed), r.Managed, r.Verdicts, r.Findings, r.Changes)
 	}
 }
 

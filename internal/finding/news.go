@@ -21,6 +21,9 @@ var repairable = []Code{AssociationLost, AssociationOther, TargetDrift}
 // can change at every check, and that is no news.
 var quoting = []Code{AzureUnreachable, ReadFailed, WriteFailed, NotifyFailed}
 
+// Quotes reports whether the words of a code's findings can change at every check.
+func Quotes(code Code) bool { return slices.Contains(quoting, code) }
+
 // ByKey indexes findings for News.
 func ByKey(findings []Finding) map[string]Finding {
 	known := map[string]Finding{}
@@ -71,7 +74,7 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 		case f.Severity < before.Severity:
 			c.Milder = append(c.Milder, f)
 		case f.Message == before.Message:
-		case slices.Contains(quoting, f.Code):
+		case Quotes(f.Code):
 			c.Quotes = true
 		default:
 			c.Reworded = append(c.Reworded, f)

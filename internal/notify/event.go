@@ -48,9 +48,9 @@ type Event struct {
 	Text     string        `json:"text"`
 	Fix      string        `json:"fix,omitempty"` // the command to run next
 
-	key   string // of the finding or the cluster
-	news  v1alpha1.News
-	again bool // an earlier event with the key was not the end
+	key  string // of the finding or the cluster
+	news v1alpha1.News
+	was  told // before this event
 }
 
 // kindOf says what kind of news a finding is, and whether it is news at all.
@@ -71,10 +71,42 @@ func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
 // ends reports whether the event says that something is over.
 func (e Event) ends() bool { return e.Kind == Resolved || e.Kind == Recovered }
 
-// told is what was last sent about the state of a cluster.
+// told is what people last heard about a cluster or a finding; zero: nothing, or that it is over.
 type told struct {
-	state    verdict.State
-	sentence string
+	state verdict.State // of a cluster
+	text  string
+	cause verdict.Cause // of the state, or the finding itself
+}
+
+// failures are the findings that say why a repair is not made.
+var failures = []finding.Code{finding.WriteRefused, finding.WriteFailed}
+
+// explained reports whether the event about a finding's cluster says enough of the finding. That a
+// repair fails is more, unless the event names it as the cause.
+func (n *Notifier) explained(f finding.Finding) bool {
+	t := n.states[f.Cluster]
+	return t.state.Harmed() && verdict.Explains(f) && (!slices.Contains(failures, f.Code) ||
+		t.cause.Code == f.Code && t.cause.Resource == f.Resource)
+}
+
+// same reports whether the event says no more than what people heard before.
+func (e Event) same() bool {
+	if e.ends() {
+		return e.was == told{}
+	}
+	if e.was.state != e.State || e.was.cause.Resource != e.Resource ||
+		e.was.cause.Code != finding.Code(e.Code) {
+		return false
+	}
+	return e.was.text == e.Text || e.State == "" && finding.Quotes(e.was.cause.Code)
+}
+
+func toldOf(v verdict.Verdict) told {
+	t := told{state: v.State, text: v.Sentence}
+	if v.Cause != nil {
+		t.cause = *v.Cause
+	}
+	return t
 }
 
 // Known takes verdicts and findings that an earlier run has reported.
@@ -83,7 +115,7 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	defer n.mu.Unlock()
 	for _, v := range verdicts {
 		if v = v.LastKnown(); v.State.Harmed() {
-			n.states[v.Cluster] = told{v.State, v.Sentence}
+			n.states[v.Cluster] = toldOf(v)
 		}
 	}
 	for _, f := range findings {
@@ -93,14 +125,25 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	}
 }
 
-// Check puts the news of a check into the queues: the states of the clusters that it checked, all
-// current findings, and what was changed.
-func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []finding.Finding,
-	changes []plan.Outcome) {
+// Check puts the news of a check into the queues: which broken clusters are managed no more, the
+// states of the clusters that it checked, all current findings, and what was changed.
+func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verdict,
+	findings []finding.Finding, changes []plan.Outcome) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var events []Event
+	for _, name := range slices.Sorted(maps.Keys(n.states)) {
+		if was := n.states[name]; !slices.Contains(managed, name) {
+			delete(n.states, name)
+			events = append(events, Event{Kind: Resolved, At: at, Cluster: name,
+				Text: fmt.Sprintf("it is no longer managed; it was %s: %s", was.state, was.text),
+				key:  stateKey(name), news: v1alpha1.NewsErrors, was: was})
+		}
+	}
 	for _, v := range verdicts {
+		if !slices.Contains(managed, v.Cluster) { // since the check began
+			continue
+		}
 		if e, is := n.stateLocked(at, v, findings); is {
 			events = append(events, e)
 		}
@@ -108,20 +151,18 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	changed := finding.News(n.told, findings)
 	for _, f := range slices.Concat(changed.Appeared, changed.Worse) {
 		kind, news, is := kindOf(f)
-		if kind == Error && verdict.Explains(f) && n.states[f.Cluster].state.Harmed() {
-			continue // the event about the cluster says it
+		if kind == Error && n.explained(f) {
+			continue
 		}
 		if is && f.Silenced == nil {
+			events = append(events, about(kind, news, at, f, n.told[f.Key()]))
 			n.told[f.Key()] = f
-			events = append(events, about(kind, news, at, f))
 		}
 	}
 	for _, f := range changed.Reworded {
 		if _, news, is := kindOf(f); is && f.Silenced == nil {
+			events = append(events, about(Changed, news, at, f, n.told[f.Key()]))
 			n.told[f.Key()] = f
-			e := about(Changed, news, at, f)
-			e.again = true
-			events = append(events, e)
 		}
 	}
 	for _, f := range changed.Unrepaired { // the finding of the failed repair is sent
@@ -130,10 +171,12 @@ func (n *Notifier) Check(at time.Time, verdicts []verdict.Verdict, findings []fi
 	for _, f := range changed.Gone { // what an outage hides is not gone
 		delete(n.told, f.Key())
 		_, news, _ := kindOf(f)
-		events = append(events, about(Resolved, news, at, f))
+		events = append(events, about(Resolved, news, at, f, f))
 	}
 	n.queueLocked(append(events, repairs(at, changes)...))
 }
+
+func stateKey(cluster string) string { return "state " + cluster }
 
 // stateLocked is the event about the state of a cluster, if it is news. What is not known, or
 // silenced, is none.
@@ -141,8 +184,7 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
 	was := n.states[v.Cluster]
 	e = Event{At: at, Cluster: v.Cluster, State: v.State, Since: v.Since, Text: v.Sentence,
-		key: "state " + v.Cluster, news: v1alpha1.NewsErrors, again: v.State.Harmed() &&
-			was.state != ""}
+		key: stateKey(v.Cluster), news: v1alpha1.NewsErrors, was: was}
 	switch {
 	case v.State == verdict.Unknown || v.Silenced:
 		return e, false
@@ -152,12 +194,12 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 		return e, was.state != ""
 	case v.State != was.state:
 		e.Kind = Kind(v.State)
-	case v.Sentence != was.sentence:
+	case v.Sentence != was.text:
 		e.Kind = Changed
 	default:
 		return e, false
 	}
-	n.states[v.Cluster] = told{v.State, v.Sentence}
+	n.states[v.Cluster] = toldOf(v)
 	if c := v.Cause; c != nil {
 		e.Code, e.Resource = string(c.Code), c.Resource
 		i := slices.IndexFunc(findings, func(f finding.Finding) bool {
@@ -206,9 +248,10 @@ func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
 	return events
 }
 
-func about(kind Kind, news v1alpha1.News, at time.Time, f finding.Finding) Event {
+func about(kind Kind, news v1alpha1.News, at time.Time, f, was finding.Finding) Event {
 	e := Event{Kind: kind, At: at, Code: string(f.Code), Severity: f.Severity.String(),
-		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news}
+		Cluster: f.Cluster, Resource: f.Resource, Text: f.Message, key: f.Key(), news: news,
+		was: told{text: was.Message, cause: verdict.Cause{Code: was.Code, Resource: was.Resource}}}
 	if kind != Resolved {
 		e.Fix = f.Fix
 	}

@@ -92,7 +92,9 @@ func errorOn(cluster string) finding.Finding {
 	return finding.New(finding.AssociationLost, cluster, "/subscriptions/s/x/"+cluster, "lost")
 }
 
-func (n *Notifier) check(findings ...finding.Finding) { n.Check(time.Now(), nil, findings, nil) }
+func (n *Notifier) check(findings ...finding.Finding) {
+	n.Check(time.Now(), nil, nil, findings, nil)
+}
 
 // TestGrouped: a check of many clusters is one message, and later news waits for its minute.
 func TestGrouped(t *testing.T) {
@@ -173,7 +175,7 @@ func TestRepairs(t *testing.T) {
 // hides is not resolved, and not new afterwards.
 func TestKinds(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
-		n.Check(time.Now(), nil, []finding.Finding{
+		n.Check(time.Now(), nil, nil, []finding.Finding{
 			finding.New(finding.Conflict, "shop", "/a", "x"),
 			finding.New(finding.DeletesWithheld, "shop", "/b", "x"),
 			finding.New(finding.TargetDrift, "shop", "/c", "a warning"),
@@ -348,14 +350,13 @@ func TestStates(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
 		is := func(s verdict.State, sentence string, found ...finding.Finding) string {
 			t.Helper()
-			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s, Sentence: sentence}},
-				found, nil)
+			n.is(s, sentence, found...)
 			time.Sleep(2 * time.Minute)
 			return strings.Join(c.told(), " | ")
 		}
 		quiet := func() string {
-			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: verdict.AtRisk,
-				Silenced: true}}, nil, nil)
+			n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop",
+				State: verdict.AtRisk, Silenced: true}}, nil, nil)
 			time.Sleep(2 * time.Minute)
 			return strings.Join(c.told(), " | ")
 		}
@@ -379,7 +380,8 @@ func TestStates(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
 		broken := []verdict.Verdict{{Cluster: "shop", State: verdict.Broken, Sentence: "1 node"}}
 		n.Known(broken, nil)
-		n.Check(time.Now(), broken, []finding.Finding{errorOn("shop"), errorOn("play")}, nil)
+		n.Check(time.Now(), []string{"shop"}, broken, []finding.Finding{errorOn("shop"),
+			errorOn("play")}, nil)
 		time.Sleep(time.Minute)
 		if got := c.told(); !slices.Equal(got, []string{"1 new error"}) { // of the other cluster
 			t.Errorf("told %q after a restart", got)
@@ -390,23 +392,19 @@ func TestStates(t *testing.T) {
 // TestRecovers: a recovery is sent although other news of the cluster still waits, which is not.
 func TestRecovers(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
-		is := func(s verdict.State, sentence string) {
-			n.Check(time.Now(), []verdict.Verdict{{Cluster: "shop", State: s,
-				Sentence: sentence}}, nil, nil)
-		}
-		is(verdict.Broken, "1 node")
+		n.is(verdict.Broken, "1 node")
 		time.Sleep(11 * time.Second)
-		is(verdict.Broken, "2 nodes")
-		is(verdict.Bypassed, "egress")
-		is(verdict.InSync, "fine")
+		n.is(verdict.Broken, "2 nodes")
+		n.is(verdict.Bypassed, "egress")
+		n.is(verdict.InSync, "fine")
 		time.Sleep(2 * time.Minute)
 		if got := c.told(); !slices.Equal(got, []string{"1 cluster broken",
 			"1 cluster recovered"}) {
 			t.Errorf("told %q", got)
 		}
-		is(verdict.Broken, "1 node")
-		is(verdict.Bypassed, "egress")
-		is(verdict.InSync, "fine")
+		n.is(verdict.Broken, "1 node")
+		n.is(verdict.Bypassed, "egress")
+		n.is(verdict.InSync, "fine")
 		time.Sleep(2 * time.Minute)
 		if got := c.told(); len(got) > 0 {
 			t.Errorf("told %q of what came and went", got)

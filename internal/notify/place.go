@@ -22,25 +22,26 @@ type place struct {
 	failed  int       // how many in a row
 }
 
-// add puts news into the queue. If something came and went before it was sent, nothing is sent.
+// add puts news into the queue. At most one event waits about the same thing: the newest, with what
+// people heard before the first. If that is how things are again, nothing is sent.
 func (p *place) add(e Event) (dropped bool) {
-	unsent := false
-	p.waiting = slices.DeleteFunc(p.waiting, func(w Event) bool {
-		over := e.key != "" && w.key == e.key && w.ends() != e.ends()
-		unsent = unsent || over && !w.again
-		return over
-	})
-	if unsent {
-		return false
-	}
-	if e.Kind == Changed {
-		i := slices.IndexFunc(p.waiting, func(w Event) bool { return w.key == e.key })
-		if i >= 0 {
-			p.waiting[i].Text = e.Text
+	i := slices.IndexFunc(p.waiting, func(w Event) bool { return e.key != "" && w.key == e.key })
+	switch {
+	case i >= 0:
+		w := p.waiting[i]
+		e.was = w.was
+		switch {
+		case e.same():
+			p.waiting = slices.Delete(p.waiting, i, i+1)
 			return false
+		case e.Kind == Changed:
+			e.Kind = w.Kind
+		case w.Kind == Resolved && !e.ends() && e.State == "":
+			e.Kind = Changed
 		}
-	}
-	if len(p.waiting) >= mostWaiting {
+		p.waiting[i] = e
+		return false
+	case len(p.waiting) >= mostWaiting:
 		p.dropped++
 		return true
 	}

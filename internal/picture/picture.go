@@ -23,13 +23,15 @@ import (
 
 // Cluster is one cluster with everything that its pod routes depend on.
 type Cluster struct {
-	Name     string         `json:"name"`
-	ID       arm.ID         `json:"id"`
-	Plugin   string         `json:"networkPlugin,omitempty"`
-	Nodes    int            `json:"nodes"` // the sum over its pools
-	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"`
-	Region   string         `json:"region,omitempty"`
-	Stopped  bool           `json:"stopped,omitempty"`
+	Name   string `json:"name"`
+	ID     arm.ID `json:"id"`
+	Plugin string `json:"networkPlugin,omitempty"`
+	Nodes  int    `json:"nodes"` // the sum over its pools
+	// NodeGroup is the node resource group; AKS made what is in it.
+	NodeGroup arm.ID         `json:"-"`
+	PodCIDRs  []netip.Prefix `json:"podCIDRs,omitempty"`
+	Region    string         `json:"region,omitempty"`
+	Stopped   bool           `json:"stopped,omitempty"`
 	// Migrating is set while the cluster leaves kubenet.
 	Migrating bool `json:"migrating,omitempty"`
 	// Unread says why the cluster could not be read, "" if it was.
@@ -95,7 +97,7 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 	own := plan.Discover(s, config, taken)
 	if cluster := s.Cluster(id); cluster != nil {
 		c.ID, c.Plugin, c.Nodes = cluster.ID, cluster.PluginName(), cluster.Nodes()
-		c.PodCIDRs, c.Unread = cluster.PodCIDRs, ""
+		c.NodeGroup, c.PodCIDRs, c.Unread = cluster.NodeGroup(), cluster.PodCIDRs, ""
 		c.Region = strings.ToLower(strings.ReplaceAll(cluster.Location, " ", ""))
 		c.Stopped, c.Migrating = cluster.Stopped, cluster.Migrating
 		for _, subnet := range s.NodeSubnetIDs(cluster) {

@@ -160,7 +160,7 @@ func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
 	}})
 	n.Configure(v1alpha1.NotifySpec{Places: []v1alpha1.Place{{Name: "team",
 		Type: v1alpha1.PlaceWebhook}}})
-	n.Check(r.Started, r.Verdicts, r.Findings, r.Changes)
+	n.Check(r.Started, r.Managed, r.Verdicts, r.Findings, r.Changes)
 	ctx, end := context.WithCancel(f.Context())
 	n.Run(brief{ctx, end}) // what waits is sent at its end
 	return said

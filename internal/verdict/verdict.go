@@ -99,7 +99,8 @@ type Verdict struct {
 	Cause *Cause `json:"cause,omitempty"`
 	// Before is what was last known; only if the state is Unknown.
 	Before *Before `json:"before,omitempty"`
-	// Silenced is set if the state would be broken, but a person silenced all that explains it.
+	// Silenced is set if the state would be broken or bypassed, but a person silenced all that
+	// explains it.
 	Silenced bool `json:"silenced,omitempty"`
 
 	evidence *Evidence
@@ -235,9 +236,9 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	return v.Quiet(findings)
 }
 
-// Quiet returns the verdict with the cluster's findings as they are silenced now: broken becomes at
-// risk if a person silenced every finding that can explain it. They know it, and nothing must page
-// them again.
+// Quiet returns the verdict with the cluster's findings as they are silenced now: broken and
+// bypassed become at risk if a person silenced every finding that can explain it. They know it, and
+// nothing must page them again.
 func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 	silenced := false
 	for _, f := range findings {
@@ -246,7 +247,7 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 		}
 		silenced = silenced || Explains(f)
 	}
-	if silenced && v.State == Broken {
+	if silenced && v.State.Harmed() {
 		v.State, v.Silenced = AtRisk, true
 	}
 	return v
@@ -302,11 +303,11 @@ func (j *judgement) state() (State, *finding.Finding) {
 	case c.Stopped && worst == nil && past == nil:
 		return Stopped, nil
 	}
+	cause := j.worst(j.loud, Explains)
+	if cause == nil {
+		cause = j.worst(j.silenced, Explains)
+	}
 	if j.dropping() {
-		cause := j.worst(j.loud, Explains)
-		if cause == nil {
-			cause = j.worst(j.silenced, Explains)
-		}
 		if c.Stopped {
 			return AtRisk, cause
 		}
@@ -314,7 +315,7 @@ func (j *judgement) state() (State, *finding.Finding) {
 	}
 	switch {
 	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
-		return Bypassed, j.worst(j.loud, Explains)
+		return Bypassed, cause
 	case past != nil && past.Severity == finding.Error:
 		return Bypassed, past
 	case past != nil && worst == nil:

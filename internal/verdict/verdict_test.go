@@ -181,6 +181,11 @@ func TestLadder(t *testing.T) {
 			w.subnet(jump, "10.1.1.0/24", target)
 		}, state: Bypassed, sentence: "subnet jump has the wrong route table; egress of subnet " +
 			"jump: bypasses 10.1.9.4 by 0.0.0.0/0 to Internet (system route)"},
+		"the same, and a person silenced it, too": {change: func(w *world) {
+			w.table(own, []arm.ID{nodes}, first, second, egress)
+			w.table(target, []arm.ID{hub, jump}, first, second)
+			w.subnet(jump, "10.1.1.0/24", target)
+		}, findings: []finding.Finding{silenced}, state: AtRisk, sentence: "bypasses 10.1.9.4"},
 		"its egress is dropped": {change: func(w *world) {
 			w.table(own, []arm.ID{nodes}, first, second, egress)
 			w.table(target, []arm.ID{hub, jump}, first, second, nowhere)

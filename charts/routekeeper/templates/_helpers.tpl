@@ -24,6 +24,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
+{{- /* The labels, and more of one object, which win over commonLabels. */ -}}
+{{- define "routekeeper.labelsAnd" -}}
+{{- merge (dict) (index . 1 | default dict) (include "routekeeper.labels" (index . 0) | fromYaml) | toYaml -}}
+{{- end -}}
+
 {{- define "routekeeper.image" -}}
 {{- $repository := required "image.repository: expected the repository to which the image was pushed" .Values.image.repository -}}
 {{- if .Values.image.digest -}}

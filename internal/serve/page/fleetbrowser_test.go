@@ -160,6 +160,15 @@ func (b *browser) finds(width int64) {
 	if got := names(); !slices.Equal(got, []string{"shop-28"}) {
 		b.t.Errorf("at %d pixels the search finds %v", width, got)
 	}
+	// A newer page can have another element in the field's place: the rest of it is set up, too.
+	if got := eval[bool](b, `(() => {
+			document.querySelector('input[name="q"]').focus();
+			const kind = 'type="search"';
+			swap(document.documentElement.outerHTML.replace(kind, 'type="checkbox"'));
+			return document.activeElement.type === "checkbox";
+		})()`); !got {
+		b.t.Errorf("at %d pixels the focus is lost", width)
+	}
 	b.do(chromedp.Navigate(b.origin()+"/"),
 		click(`.counter[href$="state=migrating"]`))
 	b.until(`location.search === "?state=migrating" && document.querySelector(".list") !== null`)

@@ -55,7 +55,7 @@ function swap(text) {
   });
   const focused = path && elementAt(path);
   if (focused) focused.focus({ preventScroll: true });
-  if (focused && caret !== null) focused.setSelectionRange(...caret);
+  if (focused?.type === "search" && caret !== null) focused.setSelectionRange(...caret);
   copyable();
   tick();
 }
