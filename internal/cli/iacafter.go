@@ -83,6 +83,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if c.Proposed {
 		for _, p := range plan.Propose(before) { // as it is now, so that changes show
 			if p.Skip == "" {
+				p.Config.Spec.Egress = v1alpha1.Egress{} // the user declared none: see checkDefault
 				c.Configs = append(c.Configs, p.Config)
 			}
 		}
