@@ -125,8 +125,8 @@ func (j *joined) kubectl(args ...string) string {
 func TestKubectl(t *testing.T) {
 	t.Parallel()
 	j := join(t)
-	j.kubectl("rollout", "status", "-n", "kube-system", "ds/kube-proxy", "--timeout=60s")
-	j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
+	j.kubectl("rollout", "status", "-n", "kube-system", "ds/kube-proxy", "--timeout=180s")
+	j.kubectl("rollout", "status", "ds/web", "--timeout=180s")
 	nodes := j.kubectl("get", "nodes", "-o", "json")
 	if ready := gjson.Get(nodes, `items.#(status.conditions.#(type=="Ready").status=="True")#|#`).
 		Int(); ready != 3 {
@@ -154,7 +154,7 @@ func TestKubectl(t *testing.T) {
 	}
 	j.kubectl("apply", "-f", manifest)
 	j.kubectl("expose", "deployment", "nginx", "--port=80")
-	j.kubectl("rollout", "status", "deployment/nginx", "--timeout=60s")
+	j.kubectl("rollout", "status", "deployment/nginx", "--timeout=180s")
 	for _, what := range []string{"deployment/nginx", "service/nginx"} {
 		if page := j.forward(what, "80", "/"); !strings.Contains(page,
 			"is simulated by routekeeper emulator: nginx:1.29 does not run") {
@@ -210,7 +210,7 @@ func TestKubectl(t *testing.T) {
 func TestNodesFollow(t *testing.T) {
 	t.Parallel()
 	j := join(t)
-	j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
+	j.kubectl("rollout", "status", "ds/web", "--timeout=180s")
 	if err := j.e.Scale(j.demo.Cluster, j.demo.Pool, 5); err != nil {
 		t.Fatal(err)
 	}
@@ -293,8 +293,8 @@ func TestPlugins(t *testing.T) {
 			}
 			continue
 		}
-		j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
-		j.kubectl("rollout", "status", "-n", "kube-system", "ds/metrics-agent", "--timeout=60s")
+		j.kubectl("rollout", "status", "ds/web", "--timeout=180s")
+		j.kubectl("rollout", "status", "-n", "kube-system", "ds/metrics-agent", "--timeout=180s")
 		taken := map[string]bool{}
 		for _, line := range strings.Split(strings.Trim(j.kubectl("get", "pods", "-A", "-o",
 			"go-template="+own), ";"), ";") {
@@ -355,7 +355,7 @@ func TestStopped(t *testing.T) {
 	}
 	do(http.MethodPost, id+"/start")
 	j.kubectl("get", "namespace", "mine")
-	j.kubectl("rollout", "status", "ds/web", "--timeout=60s")
+	j.kubectl("rollout", "status", "ds/web", "--timeout=180s")
 	do(http.MethodDelete, id)
 	make()
 	j.credentials(id, "listClusterAdminCredential")
@@ -368,7 +368,7 @@ func TestStopped(t *testing.T) {
 // until runs kubectl until it prints the wanted output.
 func (j *joined) until(want string, args ...string) {
 	j.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		got := j.kubectl(args...)
 		if got == want {
 			return
