@@ -105,6 +105,28 @@ type logRecord struct {
 	CorrelationID  string            `json:"correlationId"`
 }
 
+// write is the write that a record is about, at its time; false if the record has no time.
+func (r logRecord) write() (LastWrite, bool) {
+	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
+	return LastWrite{
+		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller,
+		Name: r.Claims["name"], Application: r.Claims["appid"],
+		Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
+		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
+	}, err == nil
+}
+
+// took reports whether a record says that Azure accepted or completed its operation.
+func (r logRecord) took() bool {
+	return strings.EqualFold(r.Status.Value, "Succeeded") ||
+		strings.EqualFold(r.Status.Value, "Accepted")
+}
+
+// isWrite reports whether the operation is a PUT or PATCH.
+func (r logRecord) isWrite() bool {
+	return strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/write")
+}
+
 type logValue struct {
 	Value string `json:"value"`
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -52,7 +51,7 @@ func readHad(ctx context.Context, c *Client, id arm.ID) (all []inventory.Had, er
 		here := map[inventory.Property]bodyOf{}
 		took := map[string]bool{} // writes by correlation and resource: their end comes first
 		now := time.Now()
-		if err := c.eachRecord(ctx, id, now.Add(-logReach), now, filter, func(raw []byte) bool {
+		if _, err := c.eachRecord(ctx, id, now.Add(-logReach), now, filter, func(raw []byte) bool {
 			for property, b := range bodiesIn(raw, id, took) {
 				if _, known := here[property]; !known {
 					here[property] = b
@@ -89,26 +88,22 @@ func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Propert
 			RequestBody string `json:"requestbody"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(raw, &r) != nil ||
-		!strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/write") {
+	if json.Unmarshal(raw, &r) != nil || !r.isWrite() {
 		return nil
 	}
 	write := r.CorrelationID + " " + r.ResourceID.Key()
-	if strings.EqualFold(r.Status.Value, "Succeeded") ||
-		strings.EqualFold(r.Status.Value, "Accepted") {
+	if r.took() {
 		took[write] = true
 	}
-	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
-	if err != nil || !took[write] || r.Properties.RequestBody == "" {
+	w, timed := r.write()
+	if !timed || !took[write] || r.Properties.RequestBody == "" {
 		return nil
 	}
-	by := LastWrite{Caller: r.Caller, Name: r.Claims["name"], Application: r.Claims["appid"],
-		Identity: arm.ID(r.Claims["xms_mirid"])}
 	all := map[inventory.Property]bodyOf{}
 	for _, h := range inventory.HadIn(r.Properties.RequestBody, r.ResourceID, id) {
 		h.How = fmt.Sprintf("the write of %s by %s at %s, says the activity log",
-			r.ResourceID.Short(), by.who(), at.UTC().Format("2006-01-02 15:04:05 UTC"))
-		all[h.Property] = bodyOf{h, at}
+			r.ResourceID.Short(), w.who(), w.At.UTC().Format("2006-01-02 15:04:05 UTC"))
+		all[h.Property] = bodyOf{h, w.At}
 	}
 	return all
 }

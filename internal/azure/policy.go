@@ -56,36 +56,19 @@ func (w LoggedWrite) String() string {
 // refused ones too. whole is false if the log has more than is read.
 func (c *Client) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all []LoggedWrite,
 	whole bool, err error) {
-	next := c.address(arm.ID("/subscriptions/"+group.Subscription()),
-		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
-		"&$filter=" + url.QueryEscape("eventTimestamp ge '"+
-		time.Now().Add(-logReach).UTC().Format(time.RFC3339)+"' and resourceGroupName eq '"+
-		group.ResourceGroup()+"'")
 	found := map[string]int{}
-	for pages := 0; next != ""; pages++ {
-		if pages == logPages {
-			return all, false, nil
-		}
-		page, err := c.get(ctx, next)
-		if err != nil {
-			return nil, false, err
-		}
-		values, following, fault := readPage(page, next)
-		if fault != nil {
-			return nil, false, fault
-		}
-		next = following
-		for _, raw := range values {
+	now := time.Now()
+	whole, err = c.eachRecord(ctx, group, now.Add(-logReach), now,
+		"resourceGroupName eq '"+group.ResourceGroup()+"'", func(raw []byte) bool {
 			var r struct {
 				logRecord
 				OperationID string            `json:"operationId"`
 				Properties  map[string]string `json:"properties"`
 			}
 			_ = json.Unmarshal(raw, &r) // properties of other kinds of records
-			at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
-			if err != nil || !slices.ContainsFunc(ids, r.ResourceID.Equal) ||
-				!strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/write") {
-				continue
+			w, timed := r.write()
+			if !timed || !r.isWrite() || !slices.ContainsFunc(ids, r.ResourceID.Equal) {
+				return true
 			}
 			// one write has a record when it starts, and others when it is accepted and ends
 			key := r.OperationID + r.CorrelationID + r.ResourceID.Key()
@@ -93,15 +76,12 @@ func (c *Client) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all [
 			if !known {
 				i = len(all)
 				found[key] = i
-				all = append(all, LoggedWrite{LastWrite: LastWrite{Resource: r.ResourceID,
-					Operation: r.OperationName.Value, At: at, Caller: r.Caller,
-					Name: r.Claims["name"], Application: r.Claims["appid"],
-					Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID}})
+				all = append(all, LoggedWrite{LastWrite: w})
 			}
 			if body := r.Properties["requestbody"]; body != "" {
 				all[i].Body = []byte(body)
 			}
-		}
-	}
-	return all, true, nil
+			return true
+		})
+	return all, whole, err
 }

@@ -132,7 +132,7 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
 	filter string) (LastWrite, error) {
 	var last LastWrite
-	err := c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
+	_, err := c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
 		w, ok := writeRecord(raw, id)
 		if ok {
 			last = w
@@ -143,31 +143,34 @@ func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
 }
 
 // eachRecord calls use with the records of a filtered log, the newest first, until use returns
-// false.
+// false. whole is false if the log has more than is read.
 func (c *Client) eachRecord(ctx context.Context, id arm.ID, since, until time.Time, filter string,
-	use func(raw []byte) (more bool)) error {
+	use func(raw []byte) (more bool)) (whole bool, err error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
 		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
 	next := c.address(arm.ID("/subscriptions/"+id.Subscription()),
 		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
 		"&$filter=" + url.QueryEscape(filter)
-	for pages := 0; next != "" && pages < logPages; pages++ {
+	for pages := 0; next != ""; pages++ {
+		if pages == logPages {
+			return false, nil
+		}
 		page, err := c.get(ctx, next)
 		if err != nil {
-			return err
+			return false, err
 		}
 		values, following, fault := readPage(page, next)
 		if fault != nil {
-			return fault
+			return false, fault
 		}
 		next = following
 		for _, raw := range values {
 			if !use(raw) {
-				return nil
+				return true, nil
 			}
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // writeRecord reads a record of the activity log: an accepted or completed write of the resource,
@@ -177,21 +180,10 @@ func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	if json.Unmarshal(raw, &r) != nil {
 		return LastWrite{}, false // an unknown kind of record
 	}
-	operation := strings.ToLower(r.OperationName.Value)
 	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) ||
 		slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)
-	written := strings.HasSuffix(operation, "/write") && (part || id.Equal(r.ResourceID)) ||
-		strings.HasSuffix(operation, "/delete") && part
-	took := strings.EqualFold(r.Status.Value, "Succeeded") ||
-		strings.EqualFold(r.Status.Value, "Accepted")
-	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
-	if err != nil || !written || !took {
-		return LastWrite{}, false
-	}
-	return LastWrite{
-		Resource: r.ResourceID, Operation: r.OperationName.Value, At: at, Caller: r.Caller,
-		Name: r.Claims["name"], Application: r.Claims["appid"],
-		Identity: arm.ID(r.Claims["xms_mirid"]), Correlation: r.CorrelationID,
-		object: r.Claims["http://schemas.microsoft.com/identity/claims/objectidentifier"],
-	}, true
+	written := r.isWrite() && (part || id.Equal(r.ResourceID)) ||
+		strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete") && part
+	w, timed := r.write()
+	return w, timed && written && r.took()
 }
