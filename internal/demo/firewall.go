@@ -80,39 +80,18 @@ func playFirewall(ctx context.Context, s *stage) (string, error) {
 // a next hop, or what gives them a public address.
 func (s *stage) egress(ctx context.Context) (string, error) {
 	read := inventory.NewSnapshot()
-	fetch := func(id arm.ID) ([]byte, error) {
+	for _, id := range []arm.ID{s.web.Subnet.Parent(), s.web.Table, s.web.Cluster} {
 		doc, err := s.azure.get(ctx, id)
 		if err != nil {
-			return nil, err
+			return "", err
 		}
-		return json.Marshal(doc)
-	}
-	raw, err := fetch(s.web.Subnet.Parent())
-	if err != nil {
-		return "", err
-	}
-	network, subnets, err := inventory.DecodeVNet(raw)
-	if err != nil {
-		return "", err
-	}
-	read.VNets[network.ID.Key()] = network
-	for _, subnet := range subnets {
-		read.Subnets[subnet.ID.Key()] = subnet
-	}
-	if raw, err = fetch(s.web.Table); err != nil {
-		return "", err
-	}
-	table, err := inventory.DecodeRouteTable(raw)
-	if err != nil {
-		return "", err
-	}
-	read.Tables[table.ID.Key()] = table
-	if raw, err = fetch(s.web.Cluster); err != nil {
-		return "", err
-	}
-	cluster, err := inventory.DecodeCluster(raw)
-	if err != nil {
-		return "", err
+		raw, err := json.Marshal(doc)
+		if err == nil {
+			err = read.Add(raw)
+		}
+		if err != nil {
+			return "", err
+		}
 	}
 	routes, err := trace.Effective(read, s.web.Subnet, nil)
 	if err != nil {
@@ -120,7 +99,8 @@ func (s *stage) egress(ctx context.Context) (string, error) {
 	}
 	takes, found := routes.Lookup(netip.MustParseAddr("203.0.113.1"))
 	if found && takes.HopType == trace.HopInternet {
-		if by := trace.Exit(read.Subnet(s.web.Subnet), cluster); by != "" {
+		if by := trace.Exit(read.Subnet(s.web.Subnet),
+			read.Cluster(s.web.Cluster)); by != "" {
 			return by, nil
 		}
 	}

@@ -163,10 +163,9 @@ func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Clust
 		default:
 			*egress = v1alpha1.Egress{RouteTableID: string(table.ID), Routes: routes,
 				FirewallID: string(p.firewallAt(s, cluster, table.Default()[0].Hop))}
-			p.EgressWhy = "subnet " + id.Short() + " has this table, and the cluster's outbound " +
-				"type is " + cluster.Outbound
+			p.EgressWhy = "subnet " + id.Short() + " has this table"
 			if cluster.Kubenet() {
-				p.EgressWhy += "; its cloud provider writes the table, so it is only watched"
+				p.EgressWhy += "; its cloud provider writes it, so it is only watched"
 			}
 		}
 	}
