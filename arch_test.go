@@ -18,8 +18,8 @@ import (
 
 const module = "routekeeper.dev/routekeeper"
 
-// imports says which packages a package may import, and why. A new entry changes the design: change
-// docs/design.md in the same commit.
+// imports says which packages a package may import, and why. A new entry changes the design: the
+// commit says why.
 var imports = map[string]map[string]string{
 	"": {"internal/cli": "main only starts the command line"},
 	"cmd/routekeeper-controller": {"internal/cli": "the command line",
@@ -368,7 +368,7 @@ func TestImports(t *testing.T) {
 		seen[pkg] = true
 		allowed, known := imports[pkg]
 		if !known {
-			t.Errorf("package %s is not listed: add it here and to docs/design.md", p.ImportPath)
+			t.Errorf("package %s is not listed: add it here", p.ImportPath)
 		}
 		for _, i := range p.Imports {
 			if other, ours := strings.CutPrefix(i, module+"/"); ours && allowed[other] == "" {
@@ -381,7 +381,7 @@ func TestImports(t *testing.T) {
 	}
 	for pkg := range imports {
 		if !seen[pkg] {
-			t.Errorf("package %q is gone: remove it here and from docs/design.md", pkg)
+			t.Errorf("package %q is gone: remove it here", pkg)
 		}
 	}
 }

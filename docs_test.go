@@ -3,6 +3,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,25 +94,80 @@ func TestNetworkingPage(t *testing.T) {
 // TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go
 // test . -run EmulatorPage -update writes it.
 func TestEmulatorPage(t *testing.T) {
-	const path, begins, ends = "docs/emulator.md", "<!-- evidence: generated -->\n",
-		"<!-- end -->\n"
+	isPart(t, "docs/emulator.md", "evidence", "EmulatorPage", emulator.EvidenceTable())
+}
+
+// isPart is isPage for the part of a page between the comment that names it and the next end.
+func isPart(t *testing.T, path, part, run, want string) {
+	t.Helper()
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	have := strings.ReplaceAll(string(raw), "\r\n", "\n")
-	before, rest, begun := strings.Cut(have, begins)
+	begins, ends := "<!-- "+part+": generated -->\n", "<!-- end -->\n"
+	before, rest, begun := strings.Cut(strings.ReplaceAll(string(raw), "\r\n", "\n"), begins)
 	_, after, ended := strings.Cut(rest, ends)
 	if !begun || !ended {
-		t.Fatalf("%s has no place for the table", path)
+		t.Fatalf("%s has no place for %s", path, part)
 	}
-	want := before + begins + emulator.EvidenceTable() + ends + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+	isPage(t, path, run, before+begins+want+ends+after)
+}
+
+// TestDesignPage: the map in docs/design.md is the first sentence of each package's comment, and
+// the page names no file, test or type that does not exist. go test . -run DesignPage -update
+// writes it.
+func TestDesignPage(t *testing.T) {
+	const page = "docs/design.md"
+	var rooms strings.Builder
+	rooms.WriteString("| package | pure | what it does |\n| --- | --- | --- |\n")
+	declared := map[string]*ast.Object{}
+	for _, p := range packages(t) {
+		pkg := strings.Trim(strings.TrimPrefix(p.ImportPath, module), "/")
+		if pkg == "" {
+			continue
 		}
-	} else if have != want {
-		t.Errorf("%s is old: go test . -run EmulatorPage -update", path)
+		says := strings.TrimPrefix(strings.TrimPrefix(p.Doc, "Package "), p.Name+" ")
+		mark := ""
+		if slices.Contains(pure, pkg) {
+			mark = "yes"
+		}
+		fmt.Fprintf(&rooms, "| `%s` | %s | %s |\n", pkg, mark, says)
+		for _, name := range p.GoFiles {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for symbol, object := range file.Scope.Objects {
+				declared[p.Name+"."+symbol] = object
+			}
+		}
+	}
+	isPart(t, page, "packages", "DesignPage", rooms.String())
+
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+/[a-z_]+\\.go)`").FindAllStringSubmatch(
+		string(text), -1) {
+		if _, err := os.Stat(filepath.Join("internal", filepath.FromSlash(m[1]))); err != nil {
+			t.Errorf("%s names %s: %v", page, m[1], err)
+		}
+	}
+	for _, m := range regexp.MustCompile(`\b([a-z]+\.[A-Z]\w+)`).FindAllStringSubmatch(
+		string(text), -1) {
+		if declared[m[1]] == nil {
+			t.Errorf("%s names %s, which is not declared", page, m[1])
+		}
+	}
+	tests, err := exec.Command("git", "grep", "-ho", "^func Test[A-Za-z0-9]*").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		if !strings.Contains(string(tests), "func "+m[1]+"\n") {
+			t.Errorf("%s names %s, which is not there", page, m[1])
+		}
 	}
 }
 
@@ -128,15 +186,24 @@ func TestEveryCodeIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	codes, err := os.ReadFile("internal/finding/codes.go")
+	files, err := filepath.Glob("internal/finding/*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile(`(?m)^\t(\w+) +Code = "`).FindAllStringSubmatch(
-		string(codes), -1) {
-		if !strings.Contains(source.String(), "finding."+m[1]) {
-			t.Errorf("finding.%s is reported nowhere", m[1])
+	constant, seen := regexp.MustCompile(`(?m)^(?:const |\t)(\w+) +Code = "`), 0
+	for _, file := range files {
+		codes, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
 		}
+		for _, m := range constant.FindAllStringSubmatch(string(codes), -1) {
+			if seen++; !regexp.MustCompile(`finding\.` + m[1] + `\b`).MatchString(source.String()) {
+				t.Errorf("finding.%s is reported nowhere", m[1])
+			}
+		}
+	}
+	if all := len(finding.All()); seen != all {
+		t.Errorf("%d of %d codes were seen", seen, all)
 	}
 }
 

@@ -64,6 +64,53 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
+// TestMetricsPage: docs/events.md has every metric that a keeper exports, with its labels, and no
+// other.
+func TestMetricsPage(t *testing.T) {
+	page, err := os.ReadFile("../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(page), "\n## Metrics\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	listed := map[string][]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| (`routekeeper_.*?) \\| (.*?) ?\\|").
+		FindAllStringSubmatch(section, -1) {
+		var labels []string
+		for _, label := range strings.Split(regexp.MustCompile(`:[^;]*`).ReplaceAllString(row[2],
+			""), ",") {
+			if label = strings.TrimSpace(label); label != "" {
+				labels = append(labels, label)
+			}
+		}
+		for _, name := range strings.Split(row[1], ", ") {
+			listed[strings.Trim(name, "`")] = labels
+		}
+	}
+	scraped := []string{"__name__", "instance", "job", "namespace", "service", "le"}
+	exported := map[string]bool{}
+	for name, labels := range told(t) {
+		name = regexp.MustCompile(`_seconds_(bucket|sum|count)$`).ReplaceAllString(name, "_seconds")
+		if !strings.HasPrefix(name, "routekeeper_") {
+			continue
+		}
+		exported[name] = true
+		labels = slices.DeleteFunc(labels, func(label string) bool {
+			return slices.Contains(scraped, label)
+		})
+		slices.Sort(labels)
+		slices.Sort(listed[name])
+		if page, on := listed[name]; !on || !slices.Equal(labels, page) {
+			t.Errorf("%s has the labels %q, and the page %q (listed: %t)", name, labels, page, on)
+		}
+	}
+	for name := range listed {
+		if !exported[name] {
+			t.Errorf("the page lists %s, which is not exported", name)
+		}
+	}
+}
+
 // told are the labels of every metric of a keeper after everything happened once, by its name.
 func told(t *testing.T) map[string][]string {
 	t.Helper()
@@ -94,7 +141,9 @@ func told(t *testing.T) map[string][]string {
 		Tables:   []keeper.Fill{{Table: "/t", Routes: 1, Limit: 2}},
 		Changes: []plan.Outcome{{Change: plan.Change{Verb: plan.Associate, Cluster: "shop"},
 			State: plan.Failed}},
+		OnlyObserved: []plan.Outcome{{Change: plan.Change{Verb: plan.Create, Cluster: "shop"}}},
 	})
+	m.Messages(func(count func(place, outcome string, n int64)) { count("ops", "sent", 1) })
 	m.LogDropped(func() int64 { return 0 })
 	m.Call(azure.Call{Method: "GET", Status: 200, Subscription: "s", Kind: "reads", Remaining: 1})
 	s, err := serve.Start(serve.Options{Address: "127.0.0.1:0", Metrics: m,

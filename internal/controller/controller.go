@@ -7,6 +7,11 @@
 // becomes the status and Events of the objects (status.go, reconcile.go). The lease says which
 // replica may write (lease.go), the scopes what an object may name (scope.go).
 //
+// The keeper has two hooks that `run` does not use. Withhold says why a change must not be made:
+// the lease is not valid, or it is outside the scopes of the object's namespace. Replace gives it
+// other configs and orders removals one by one: with files, removing a config is an order by
+// itself, but an object can also become invalid or lose its scopes, and that must delete nothing.
+//
 // The package decides nothing about routes.
 package controller
 

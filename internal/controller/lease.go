@@ -15,6 +15,12 @@ import (
 // A replica that loses the API server cannot renew the lease. It continues without a valid lease:
 // it repairs associations, which two replicas may do at once, but writes no routes. It stops when
 // it sees that another replica has the lease.
+//
+// A replica may write routes for two thirds of the lease's duration after its last renewal began,
+// by its own monotonic clock. Others wait for the whole duration. The remaining third is for the
+// PUT under way, and If-Match protects writes that take longer. Putting back a table that is
+// already there is not a change, and a replica that reaches Azure but not the API server may be the
+// only one.
 type lease struct {
 	resourcelock.Interface
 	valid time.Duration // how long a renewal is good for: shorter than others wait

@@ -23,6 +23,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
+// How it works. Before the keeper sends a document, it passes the intended changes; later their
+// outcomes, and the check when it ends. Each is one synced transaction: after a SIGKILL or a power
+// loss, every row is whole and none is missing. The next check settles what a killed program left
+// as intended: found if it is in place in Azure, interrupted if it is not, or must be planned
+// again. So a change is in the history exactly once. A change in place does not show who made it,
+// so the history never says that the keeper did; if the activity log shows a write by another
+// identity in between, the change's note names it.
+//
+// Later the keeper asks the activity log who made a repair necessary, because the log lags. It
+// searches for a write by another identity between the last good check and the repair. For a route,
+// an entry for a write of the route itself counts at once, and one for the whole table only after
+// half an hour, so that an entry for the route has had time to appear.
+//
+// Records that cannot be written stay in memory, in order, and each check tries again. A damaged
+// file is moved aside. A file that is not a history, or that a newer program wrote, is not touched.
+// A check without news writes nothing.
+
 // Extension is the file extension of histories.
 const Extension = ".history.db"
 

@@ -10,6 +10,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
+// Events. How it works: an event only triggers a check. serve extracts resource IDs from the posted
+// event, and the keeper knows which clusters use which resources (group.go). The check covers the
+// whole group, so the plan for each target includes all its clusters. Events of a group coalesce:
+// the first triggers a check at once, the others a common one a second later. They also end a poll
+// that is still reading by then, because a poll's calls queue behind all others. An ID that no
+// cluster is known to use yet is kept for two minutes. An event about a role, lock or policy
+// concerns everything in its scope, and ends the back-off of writes that these refused.
+//
+// An event about the keeper's own write triggers nothing: Azure answers a write with the
+// correlation ID that its events carry, and the keeper reads every write back anyway. The identity
+// alone is not enough, because other programs may use it.
+
 // trigger is what a worker has to do before its next tick.
 type trigger struct {
 	// at is when the first event arrived, or zero. callers are who changed something, each once.

@@ -26,6 +26,11 @@ import (
 //	its route leads to another address now    as a lost route, if its interface lacks the address
 //	another address, and its route stayed     after joining: the cloud provider repairs no next hop
 //
+// A machine exists before its node joins, and the cloud provider writes later still: so normal
+// scaling is not reported. The first report uses NICs from the same check. While the finding is
+// open, they are read again once a minute. doctor checks nodes itself, because it sees more of
+// them.
+//
 // Machines beyond their pool's count are not reported: they are surge nodes, leaving or
 // deallocated. A reported node stays reported until it has its route or is gone.
 const (

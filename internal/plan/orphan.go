@@ -11,6 +11,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// How it works: copies of pod routes can outlive their cluster, and no config owns them. sync prune
+// removes one only if all of this holds:
+//
+//   - Its name and prefix are a cloud provider's, or its addresses are those of a cluster with
+//     another plugin, and not those of a route of a kubenet cluster.
+//   - The table is not a cluster's route table, and cannot be one.
+//   - No node can have the next hop. In every network that the table's subnets reach directly and
+//     that has the address, the subnet is gone; or every IP configuration in the subnet belongs to
+//     a network interface that was read, all interfaces of the subscription were read, and none has
+//     the address. A subnet also shows IP configurations from other subscriptions, so the proof
+//     takes clusters there into account, too.
+//
+// Only routes that existed when the proof was read are removed. If the write comes late, the proof
+// is read again.
+
 // orphan is a route that looks like one to the pods of a node that is gone, and that belongs to no
 // managed cluster.
 type orphan struct {

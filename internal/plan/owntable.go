@@ -12,6 +12,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// What the cluster does comes before what people did to its subnets: a subnet can be given any
+// table, a copy leads to the same nodes, and a config can confuse the two. One identity can serve
+// several clusters, and an unused managed table can exist next to a bring-your-own table. If
+// nothing better is found, an associated table without routes to the nodes is read, but is not put
+// on subnets, remembered or defended.
+//
+// The activity log is read once, page by page until it answers. It is not read if AKS made the
+// table, or if config and node subnets agree and no target leads to the nodes, too. If it shows
+// nothing, a target that leads to the nodes and is on no subnet may be the cluster's table as well:
+// it is not written.
+//
+// The keeper never replaces a table that, as far as it knows, belongs to another configured
+// cluster. A cluster that was gone, or that shares no node subnet with its previous document,
+// counts as a new one. Several candidates, or none, are a finding, and nothing is written.
+
 // Discovery is the answer to which route table is a cluster's.
 type Discovery struct {
 	// Table is the table, or "" if it is not identified (yet).
