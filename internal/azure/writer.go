@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -105,15 +106,25 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite,
 	error) {
 	var last LastWrite
+	newest := func(id arm.ID, since time.Time, filter string) (found LastWrite, err error) {
+		_, err = c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
+			w, ok := writeRecord(raw, id)
+			if ok {
+				found = w
+			}
+			return !ok
+		})
+		return found, err
+	}
 	for _, id := range ids {
-		found, err := c.newest(ctx, id, from, until, "resourceUri eq '"+string(id)+"'")
+		found, err := newest(id, from, "resourceUri eq '"+string(id)+"'")
 		if err == nil && slices.ContainsFunc(inParts, id.Is) {
 			since := from
 			if found.At.After(since) {
 				since = found.At
 			}
 			var part LastWrite
-			if part, err = c.newest(ctx, id, since, until, "resourceGroupName eq '"+
+			if part, err = newest(id, since, "resourceGroupName eq '"+
 				id.ResourceGroup()+"'"); part.At.After(found.At) {
 				found = part
 			}
@@ -128,18 +139,43 @@ func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm
 	return last, nil
 }
 
-// newest is the newest write of a resource, or of a part of it, in the filtered log.
-func (c *Client) newest(ctx context.Context, id arm.ID, since, until time.Time,
-	filter string) (LastWrite, error) {
-	var last LastWrite
-	_, err := c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
-		w, ok := writeRecord(raw, id)
-		if ok {
-			last = w
-		}
-		return !ok
-	})
-	return last, err
+// RefusedDelete is a delete that Azure refused because the resource is in use.
+type RefusedDelete struct {
+	LastWrite
+	Code string // InUseRouteTableCannotBeDeleted
+}
+
+// String says who tried to delete what, and when.
+func (r RefusedDelete) String() string {
+	return fmt.Sprintf("%s tried to delete %s at %s (%s, correlation %s)", r.who(),
+		r.Resource.Short(), r.At.UTC().Format("2006-01-02 15:04:05 UTC"), r.Code, r.Correlation)
+}
+
+// inUse finds the codes with which Azure refuses to delete what another resource has.
+var inUse = regexp.MustCompile(`InUse\w*CannotBeDeleted|CannotDeleteNatGateway\w*`)
+
+// RefusedDelete finds the newest delete of a resource, since a time, that Azure refused because the
+// resource is in use. False if the log does not show one. It goes behind all other calls.
+func (c *Client) RefusedDelete(ctx context.Context, from time.Time, id arm.ID) (last RefusedDelete,
+	known bool, err error) {
+	ctx = withCall(ctx, func(m *manner) { m.yield = true })
+	_, err = c.eachRecord(ctx, id, from, time.Now(), "resourceUri eq '"+string(id)+"'",
+		func(raw []byte) (more bool) {
+			var r struct {
+				logRecord
+				Properties map[string]any `json:"properties"`
+			}
+			if json.Unmarshal(raw, &r) != nil || !r.ResourceID.Equal(id) ||
+				!strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete") {
+				return true
+			}
+			message, _ := r.Properties["statusMessage"].(string)
+			w, timed := r.write()
+			last = RefusedDelete{w, inUse.FindString(message)}
+			known = timed && last.Code != ""
+			return !known
+		})
+	return last, known && err == nil, err
 }
 
 // eachRecord calls use with the records of a filtered log, the newest first, until use returns

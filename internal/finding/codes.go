@@ -21,6 +21,7 @@ const (
 	AssociationLost  Code = "association-lost"
 	AssociationOther Code = "association-other-table"
 	SubnetMissing    Code = "subnet-missing"
+	DeleteRefused    Code = "delete-refused"
 
 	SourceEmpty      Code = "source-empty"
 	SourceHop        Code = "source-hop-outside"
@@ -119,6 +120,13 @@ var keeping = []Description{
 		"ARM answers 404 for the subnet, so its association cannot be guarded.",
 		"Correct the subnet's ID in spec.guard.subnets, or check whether the cluster's " +
 			"node pool still exists."},
+
+	{DeleteRefused, Warning, "Azure refused to delete what a subnet must have",
+		"Someone tried to delete a route table, NAT gateway or network security group after " +
+			"it was put back on a subnet. Azure deletes none that a subnet has. The finding says " +
+			"for a day who tried, as the activity log shows it.",
+		"If it is removed on purpose, first take it out of spec.guard.subnets, or pause the " +
+			"cluster. Otherwise ask the identity's owner why it must go."},
 
 	{SourceEmpty, Warning, "The cluster's route table holds no route to any of its nodes",
 		"Pods on different nodes cannot reach each other through this table. Either its " +

@@ -48,6 +48,7 @@ var pages = map[Code]string{
 
 	ClusterNotKubenet: pageKubenet, TableUnknown: pageKubenet, TableMissing: pageKubenet,
 	SourceEmpty: pageKubenet, SourceHop: pageKubenet, SubnetMissing: pageSubnet,
+	DeleteRefused:  pageSubnet,
 	TargetIsSource: pageKubenet, TargetFull: pageLimits, TargetMissing: pageRouteTable,
 	PrefixTaken: pageRoutes, UnmanagedOverlap: pageRoutes, UnmanagedShadow: pageRoutes,
 

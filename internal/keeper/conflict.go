@@ -143,6 +143,7 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 			continue
 		}
 		o.Change.Cluster = w.nameOf(cluster) // its name may have changed
+		w.noteRepaired(c, cluster, o.Change)
 		f := w.mem.conflicts[placeOf(o.Change)]
 		if f == nil || !f.is(o.Change) {
 			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change,
@@ -180,9 +181,7 @@ func (w *worker) conflicts() []finding.Finding {
 			delete(w.mem.conflicts, at)
 		default:
 			contested[at.resource] = append(contested[at.resource], f)
-			if w.mem.again.IsZero() || until.Before(w.mem.again) {
-				w.mem.again = until
-			}
+			w.mem.checkAgain(until)
 		}
 	}
 	var findings []finding.Finding

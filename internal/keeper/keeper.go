@@ -32,6 +32,7 @@ type Azure interface {
 	Write(context.Context, arm.ID, azure.Edit, *azure.Calls) (azure.Written, error)
 	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool,
 		error)
+	RefusedDelete(ctx context.Context, from time.Time, id arm.ID) (azure.RefusedDelete, bool, error)
 }
 
 // Options configure a keeper.

@@ -107,6 +107,7 @@ type groupMemory struct {
 	clusters  map[string]*memory           // by ID.Key()
 	conflicts map[place]*conflict          // changes that were made, and whether they are in place
 	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
+	repaired  map[string]*repaired         // by the ID.Key() of what was put back
 	refused   map[string]*refusal          // by the resource's ID.Key()
 	places    map[string]seenAt            // by the subnet's ID.Key()
 	writers   map[string]seenWriter        // by the table's ID.Key()
@@ -128,7 +129,7 @@ type groupMemory struct {
 
 func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
-		others:  map[string]*otherWriter{},
+		others: map[string]*otherWriter{}, repaired: map[string]*repaired{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
 		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},
 		failing: map[string][]finding.Finding{}}
@@ -163,6 +164,13 @@ func (m *groupMemory) retry(interval time.Duration) {
 	m.again = time.Now().Add(wait - wait/5 + rand.N(wait*2/5+1))
 }
 
+// checkAgain schedules a check.
+func (m *groupMemory) checkAgain(at time.Time) {
+	if m.again.IsZero() || at.Before(m.again) {
+		m.again = at
+	}
+}
+
 func (m *groupMemory) due(now time.Time) bool { return !m.again.IsZero() && !now.Before(m.again) }
 
 // checked is when the group's last complete check read, or zero.
@@ -188,6 +196,12 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 			same.undone = slices.Clone(f.undone)
 			same.change.Cluster = w.nameOf(f.cluster) // its name may have changed
 			m.conflicts[at] = &same
+		}
+	}
+	for id, r := range o.repaired {
+		if w.group[r.cluster] {
+			same := *r
+			m.repaired[id] = &same
 		}
 	}
 	for resource, other := range o.others {

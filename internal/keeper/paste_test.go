@@ -77,6 +77,10 @@ func TestPastedRepairs(t *testing.T) {
 		if f == nil || f.Code != finding.AssociationLost {
 			t.Errorf("not proven: %+v", f)
 		}
+		tried := repaired{change: change, tried: &azure.RefusedDelete{}}
+		if f := tried.finding(change.Cluster); f.Code != finding.DeleteRefused {
+			t.Errorf("tried: %+v", f)
+		}
 		k.writes.under[subnet.Key()] = underWay{since: began.Add(-time.Minute)}
 		c.request = nil
 		if found := c.unfinished([]plan.Change{change}); len(found) != 1 {

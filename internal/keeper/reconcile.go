@@ -116,6 +116,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
 	c.standing(p.Changes)
+	c.forgetReleased(p.Planner)
 	c.mem.planned = p.Findings
 	if pause := c.k.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",

@@ -413,7 +413,7 @@ func (w *worker) findings() []finding.Finding {
 	for _, id := range slices.Sorted(maps.Keys(w.mem.failing)) {
 		all = append(all, w.mem.failing[id]...)
 	}
-	return finding.Sort(append(all, w.conflicts()...))
+	return finding.Sort(slices.Concat(all, w.conflicts(), w.refusedDeletes()))
 }
 
 // nameOf is the name of a cluster in its config.

@@ -67,6 +67,14 @@ func (p *Planner) makeRequests() {
 	slices.SortStableFunc(p.requests, request.about)
 }
 
+// Requires reports whether a config requires what a change associates with a subnet.
+func (p *Planner) Requires(c Change) bool {
+	property, value := c.New.Associated()
+	return slices.ContainsFunc(p.requests, func(r request) bool {
+		return r.subnet.Equal(c.Resource) && r.property == property && r.value.Equal(value)
+	})
+}
+
 // guards reports whether a config names a subnet in spec.guard.subnets.
 func guards(c *v1alpha1.ClusterRoutes, subnet arm.ID) bool {
 	return slices.ContainsFunc(c.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
