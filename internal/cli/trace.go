@@ -47,6 +47,7 @@ FROM and TO are addresses or names:
   vm/NAME              a virtual machine
   gateway/NAME         any address in the subnet of an Application Gateway
   subnet/VNET/SUBNET   any address in a subnet
+FROM 168.63.129.16 is a probe of a load balancer.
 Names of pods need data from Kubernetes: --kubeconfig, --from-nodes and
 --from-pods, or a bundle with them.
 
@@ -61,7 +62,8 @@ by cause.
 
 --egress compares the rules of the Azure Firewall behind the nodes' default route
 with the destinations that AKS requires for the cluster's features: for each, the
-rule that decides. For other appliances it lists what to ask for.
+rule that decides. For other appliances it lists what to ask for. Before that it
+shows what the network security groups of the nodes decide about them.
 
 ARM does not show the routes that a gateway has learned by BGP, but a running
 machine in the network does. Save them with az network nic
@@ -165,7 +167,7 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 
 // egressOf compares the egress of the clusters with what AKS requires.
 func egressOf(e *examination) report.Egress {
-	found := report.Egress{Exits: []egress.Exit{}, None: []string{}}
+	found := report.Egress{Exits: []egress.Exit{}, None: []string{}, Groups: []trace.Filtered{}}
 	for _, id := range e.Clusters {
 		cluster := e.Snapshot.Cluster(id)
 		if cluster == nil {
@@ -176,6 +178,7 @@ func egressOf(e *examination) report.Egress {
 			found.None = append(found.None, id.Name())
 		}
 		found.Exits = append(found.Exits, exits...)
+		found.Groups = append(found.Groups, diagnose.Filtering(e.Snapshot, id)...)
 	}
 	return found
 }

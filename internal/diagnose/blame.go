@@ -22,7 +22,8 @@ var changed = []finding.Code{
 	finding.GatewayDefaultRoute, finding.GatewaySharesTable, finding.GatewayNoTable,
 	finding.EgressRouteMissing, finding.EgressRouteLost, finding.EgressBypassed,
 	finding.EgressDropped, finding.EgressDiffers,
-	finding.NextHopUnreachable, finding.FilterBlocksPods,
+	finding.NextHopUnreachable, finding.FilterBlocksPods, finding.FilterBlocksNodes,
+	finding.FilterBlocksAPI, finding.FilterBlocksProbes, finding.FilterBlocksEgress,
 }
 
 // Changed returns the resources for which the last writer matters, each once, sorted.

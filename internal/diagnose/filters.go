@@ -2,8 +2,8 @@ package diagnose
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -12,22 +12,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// trials are the packets to try for each flow: any protocol, TCP, and between pods also DNS, which
-// everything else needs.
-var trials = []trace.Packet{{}, {Protocol: "tcp"}, {Protocol: "udp", Port: 53}}
-
-// blocked is a rule that drops necessary traffic.
+// blocked is a rule that drops necessary traffic of one kind.
 type blocked struct {
+	flow
 	group    arm.ID
 	rule     inventory.SecurityRule
-	what     []string
-	from, to []netip.Prefix
+	all      []string // what it drops
 	evidence []string
+	// protocols and ports are those of the packets that it drops, if only some are necessary.
+	protocols, ports []string
 }
 
-// checkFilters finds network security groups on node subnets, nodes' network interfaces and gateway
-// subnets that drop necessary pod traffic. It reports nothing that depends on an unknown port or on
-// unread resources. Answers need no check: groups are stateful.
+// checkFilters finds network security groups on node subnets, nodes' network interfaces, API server
+// and gateway subnets that drop necessary traffic. It reports nothing that depends on an unknown
+// port or on unread resources. Answers need no check: groups are stateful.
 func checkFilters(p *clusterCase) []finding.Finding {
 	filters := map[string]*trace.Filters{}
 	at := func(e end) *trace.Filters {
@@ -45,10 +43,10 @@ func checkFilters(p *clusterCase) []finding.Finding {
 				if inbound {
 					e = pair[1]
 				}
-				for _, packet := range trials {
-					if packet.Port != 0 && f.what != podToPod {
-						continue
-					}
+				if e.subnet == nil {
+					continue
+				}
+				for _, packet := range f.packets {
 					packet.From, packet.To = pair[0].addr, pair[1].addr
 					r := at(e).Pass(e.nic, packet, inbound)
 					rule := p.rule(r)
@@ -56,16 +54,16 @@ func checkFilters(p *clusterCase) []finding.Finding {
 						f.explicit && rule.Priority > lastOwnPriority {
 						continue
 					}
-					all = note(all, r, *rule, f, fmt.Sprintf("%s: %s to %s %s: %s", f.what,
-						packet.From, packet.To, describePacket(packet), r.Why))
+					all = note(all, r, *rule, f, packet)
 					break
 				}
 			}
 		}
 	}
 	var found []finding.Finding
+	new := map[string][]inventory.SecurityRule{} // by group, which the commands add
 	for _, b := range all {
-		found = append(found, p.reportBlocked(b))
+		found = append(found, p.reportBlocked(b, new))
 	}
 	return found
 }
@@ -93,66 +91,119 @@ func (p *clusterCase) rule(r trace.Ruling) *inventory.SecurityRule {
 }
 
 func describePacket(packet trace.Packet) string {
-	switch {
-	case packet.Port != 0:
-		return fmt.Sprintf("(%s port %d)", packet.Protocol, packet.Port)
-	case packet.Protocol != "":
-		return "(" + packet.Protocol + ")"
+	to := packet.To.String()
+	if packet.Name != "" {
+		to = packet.Name
 	}
-	return "(any protocol)"
+	switch {
+	case packet.Port != 0 && packet.Protocol != "":
+		return fmt.Sprintf("%s to %s (%s port %d)", packet.From, to, packet.Protocol, packet.Port)
+	case packet.Port != 0:
+		return fmt.Sprintf("%s to %s (port %d)", packet.From, to, packet.Port)
+	case packet.Protocol != "":
+		return fmt.Sprintf("%s to %s (%s)", packet.From, to, packet.Protocol)
+	}
+	return fmt.Sprintf("%s to %s (any protocol)", packet.From, to)
 }
 
-// note adds a flow to what a rule blocks.
+// note adds a packet to what a rule blocks.
 func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
-	line string) []*blocked {
+	packet trace.Packet) []*blocked {
 	i := slices.IndexFunc(all, func(b *blocked) bool {
-		return b.group.Equal(r.Group) && b.rule.Name == rule.Name && b.rule.Inbound == rule.Inbound
+		return b.code == f.code && b.group.Equal(r.Group) && b.rule.Name == rule.Name &&
+			b.rule.Inbound == rule.Inbound && b.from.tag == f.from.tag && b.to.tag == f.to.tag
 	})
 	if i < 0 {
-		i, all = len(all), append(all, &blocked{group: r.Group, rule: rule})
+		i, all = len(all), append(all, &blocked{flow: f, group: r.Group, rule: rule})
+		all[i].from.prefixes = slices.Clone(f.from.prefixes)
+		all[i].to.prefixes = slices.Clone(f.to.prefixes)
 	}
 	b := all[i]
-	if !slices.Contains(b.what, f.what) { // one example of each
-		b.what, b.evidence = append(b.what, f.what), append(b.evidence, line)
+	if !slices.Contains(b.all, f.what) { // one example of each
+		b.all = append(b.all, f.what)
+		b.evidence = append(b.evidence, fmt.Sprintf("%s: %s: %s", f.what, describePacket(packet),
+			r.Why))
 	}
-	b.from, b.to = inventory.SortPrefixes(append(b.from, f.from...)), inventory.SortPrefixes(
-		append(b.to, f.to...))
+	b.from.prefixes = inventory.SortPrefixes(append(b.from.prefixes, f.from.prefixes...))
+	b.to.prefixes = inventory.SortPrefixes(append(b.to.prefixes, f.to.prefixes...))
+	if f.some() {
+		for _, packet := range f.packets {
+			b.ports = append(b.ports, strconv.Itoa(packet.Port))
+			b.protocols = append(b.protocols, packet.Protocol)
+		}
+	}
 	return all
 }
 
-func (p *clusterCase) reportBlocked(b *blocked) finding.Finding {
+// some reports whether only certain ports are needed, and not any.
+func (f flow) some() bool {
+	return !slices.ContainsFunc(f.packets, func(p trace.Packet) bool { return p.Port == 0 })
+}
+
+func (p *clusterCase) reportBlocked(b *blocked,
+	new map[string][]inventory.SecurityRule) finding.Finding {
 	direction := "Outbound"
 	if b.rule.Inbound {
 		direction = "Inbound"
 	}
-	f := p.found(finding.FilterBlocksPods, b.group, "rule %s of network security group %s (%s, "+
-		"priority %d) blocks %s of cluster %s",
-		b.rule.Name, b.group.Name(), strings.ToLower(direction), b.rule.Priority, strings.Join(
-			b.what, " and "), p.cluster.ID.Name()).
+	what := strings.Join(b.all, " and ")
+	if b.code == finding.FilterBlocksEgress && len(b.all) > 1 {
+		what = fmt.Sprintf("egress to %d required destinations", len(b.all))
+	}
+	f := p.found(b.code, b.group, "rule %s of network security group %s (%s, priority %d) blocks "+
+		"%s of cluster %s", b.rule.Name, b.group.Name(), strings.ToLower(direction),
+		b.rule.Priority, what, p.cluster.ID.Name()).
 		About(strings.ToLower(direction) + " " + b.rule.Name).With(b.evidence...)
-	name, priority := p.before(b)
+	name, priority := p.before(b, new[b.group.Key()])
 	if priority == 0 {
 		return f.WithAdvice("remove the rule %s, or free a priority before it", b.rule.Name).
 			WithFix("az network nsg rule delete --ids %s",
 				b.group.Child("securityRules", b.rule.Name))
 	}
+	new[b.group.Key()] = append(new[b.group.Key()], inventory.SecurityRule{Name: name,
+		Priority: priority, Inbound: b.rule.Inbound})
+	protocol, ports := "*", []string{"*"}
+	if len(b.ports) > 0 {
+		slices.Sort(b.ports)
+		slices.Sort(b.protocols)
+		ports = slices.Compact(b.ports)
+		if all := slices.Compact(b.protocols); len(all) == 1 && all[0] != "" {
+			protocol = strings.ToUpper(all[0][:1]) + all[0][1:]
+		}
+	}
 	return f.WithFix("az network nsg rule create %s --nsg-name %s --name %s --priority %d "+
-		"--direction %s --access Allow --protocol '*' --source-address-prefixes %s "+
-		"--source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges '*'",
-		inGroup(b.group), b.group.Name(), name, priority, direction, b.from, b.to)
+		"--direction %s --access Allow --protocol %s --source-address-prefixes %s "+
+		"--source-port-ranges '*' --destination-address-prefixes %s --destination-port-ranges %s",
+		inGroup(b.group), b.group.Name(), name, priority, direction, protocol, b.from.words(),
+		b.to.words(), ports)
 }
 
-// before returns a free name and the highest free priority for a rule ahead of the blocking one.
-// The priority is 0 if none is free.
-func (p *clusterCase) before(b *blocked) (name string, priority int) {
+// words are the prefixes or the tag, as a command has them.
+func (s scope) words() (out []string) {
+	if s.tag != "" {
+		return []string{s.tag}
+	}
+	for _, p := range s.prefixes {
+		out = append(out, p.String())
+	}
+	return out
+}
+
+// before returns a free name and the highest free priority for a rule ahead of the blocking one,
+// after the commands before have added theirs. The priority is 0 if none is free.
+func (p *clusterCase) before(b *blocked, added []inventory.SecurityRule) (name string,
+	priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}
-	for _, rule := range p.s.SecurityGroups[b.group.Key()].Rules {
+	for _, rule := range slices.Concat(p.s.SecurityGroups[b.group.Key()].Rules, added) {
 		names[strings.ToLower(rule.Name)] = true // names are unique across both directions
 		if rule.Inbound == b.rule.Inbound {
 			taken[rule.Priority] = true
 		}
 	}
-	base := "allow-pods-" + map[bool]string{true: "in", false: "out"}[b.rule.Inbound]
+	base := "allow-" + map[finding.Code]string{finding.FilterBlocksPods: "pods",
+		finding.FilterBlocksNodes: "nodes", finding.FilterBlocksAPI: "api-server",
+		finding.FilterBlocksProbes: "probes", finding.FilterBlocksEgress: "egress"}[b.code] + "-" +
+		map[bool]string{true: "in", false: "out"}[b.rule.Inbound]
 	name = base
 	for n := 2; names[name]; n++ {
 		name = fmt.Sprintf("%s-%d", base, n)

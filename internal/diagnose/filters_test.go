@@ -28,14 +28,15 @@ func TestFilterBlocksPods(t *testing.T) {
 	denyAll := rule("deny-all", 4000, "Inbound", "Deny", "*", "*", "*", "*")
 	onlyVNet := rule("vnet-in", 200, "Inbound", "Allow", "*", "10.42.0.0/16", "*", "*")
 
-	f := nodesWith(onlyVNet, denyAll).finds(finding.FilterBlocksPods)
+	f := nodesWith(onlyVNet, denyAll).finds(finding.FilterBlocksPods, finding.FilterBlocksProbes)
 	says(t, f, "rule deny-all of network security group nodes-nsg (inbound, priority 4000) "+
 		"blocks pod to pod of cluster shop", "pod to pod: 10.244.0.4 to 10.244.1.4",
 		"az network nsg rule create --subscription "+sub+" --resource-group net-rg --nsg-name "+
 			"nodes-nsg --name allow-pods-in --priority 3999 --direction Inbound --access Allow "+
 			"--protocol '*' --source-address-prefixes 10.244.0.0/16 --source-port-ranges '*' "+
 			"--destination-address-prefixes 10.244.0.0/16 ")
-	f = nodesWith(denyAll).finds(finding.FilterBlocksPods)
+	f = nodesWith(denyAll).finds(finding.FilterBlocksPods, finding.FilterBlocksNodes,
+		finding.FilterBlocksProbes)
 	says(t, f, "blocks pod to pod and node to pod and gateway to pod of cluster shop",
 		"--source-address-prefixes 10.42.1.0/24 10.42.2.0/24 10.244.0.0/16 ")
 	says(t, nodesWith(rule("no-pods-out", 300, "Outbound", "Deny", "*", "10.244.0.0/16", "*", "*")).
@@ -50,9 +51,9 @@ func TestFilterBlocksPods(t *testing.T) {
 		finding.FilterBlocksPods), "to 10.244.2.4")
 
 	// Not found: traffic allowed before the deny rule, a deny rule after an allow rule, ports that
-	// may be intended.
+	// may be intended. The tag VirtualNetwork also holds the address of the probes.
 	nodesWith(rule("pods", 100, "Inbound", "Allow", "*", "10.244.0.0/16", "10.244.0.0/16", "*"),
-		onlyVNet, denyAll).finds()
+		onlyVNet, denyAll).finds(finding.FilterBlocksProbes)
 	nodesWith(rule("tag", 3000, "Inbound", "Allow", "*", "VirtualNetwork", "VirtualNetwork", "*"),
 		denyAll).finds()
 	nodesWith(rule("no-telnet", 300, "Inbound", "Deny", "Tcp", "*", "*", "23")).finds()
@@ -62,10 +63,11 @@ func TestFilterBlocksPods(t *testing.T) {
 	// The fix uses a free priority and a free name, or says that there is none.
 	f = nodesWith(rule("allow-pods-in", 200, "Inbound", "Allow", "Tcp", "10.9.0.0/16", "*", "*"),
 		rule("deny-all", 201, "Inbound", "Deny", "*", "*", "*", "*")).finds(
-		finding.FilterBlocksPods)
+		finding.FilterBlocksPods, finding.FilterBlocksNodes, finding.FilterBlocksProbes)
 	says(t, f, "--name allow-pods-in-2 --priority 199")
 	says(t, nodesWith(rule("deny-all", 100, "Inbound", "Deny", "*", "*", "*", "*")).finds(
-		finding.FilterBlocksPods), "az network nsg rule delete --ids "+string(nodesNSG)+
+		finding.FilterBlocksPods, finding.FilterBlocksNodes,
+		finding.FilterBlocksProbes), "az network nsg rule delete --ids "+string(nodesNSG)+
 		"/securityRules/deny-all")
 
 	// The group of a node's network interface.
@@ -74,7 +76,8 @@ func TestFilterBlocksPods(t *testing.T) {
 			link(nicNSG))
 	}
 	onNIC().finds()
-	says(t, onNIC(denyAll).finds(finding.FilterBlocksPods), "aks-agentpool-12345678-nsg",
+	says(t, onNIC(denyAll).finds(finding.FilterBlocksPods, finding.FilterBlocksNodes,
+		finding.FilterBlocksProbes), "aks-agentpool-12345678-nsg",
 		"10.244.0.4 to 10.244.1.4")
 	onNIC(denyAll).without(nicNSG).finds() // not read
 

@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // end is one end of a flow: the address on the wire, and where network security groups check it.
@@ -19,20 +20,31 @@ type end struct {
 	host   netip.Addr           // of the node behind it, or zero
 }
 
-// flow is traffic that a cluster needs. From and to are the prefixes of all of it; pairs are the
-// samples to try, as packets between nodes on the wire.
+// flow is traffic that a cluster needs. From and to are all of it; pairs are the samples to try, as
+// packets between nodes on the wire. An end without a subnet is outside: no group checks it there.
 type flow struct {
+	code     finding.Code
 	what     string
-	from, to []netip.Prefix
+	from, to scope
 	pairs    [][2]end
+	// packets are what to try between the ends of each pair.
+	packets []trace.Packet
 	// explicit is set if Azure's default rules do not count, because Azure does not document
 	// whether the tag VirtualNetwork holds these addresses.
 	explicit bool
 }
 
-// flows returns the traffic that a cluster's pods need: from pods to pods on other nodes; from
-// nodes (hostNetwork pods, and what the API server sends through them) to pods; from gateways to
-// pods.
+// scope is an end of a flow as a rule names it: prefixes, or one service tag, or * for all.
+type scope struct {
+	prefixes []netip.Prefix
+	tag      string
+}
+
+func among(prefixes []netip.Prefix) scope { return scope{prefixes: prefixes} }
+
+// flows returns the traffic that a cluster needs: from pods to pods on other nodes; from nodes
+// (hostNetwork pods, and what the API server sends through them) to pods; from gateways to pods;
+// and what nodes need (nodeFlows).
 func (p *clusterCase) flows() []flow {
 	nodes, pods := p.nodeEnds(), []end(nil)
 	var prefixes []netip.Prefix
@@ -55,16 +67,21 @@ func (p *clusterCase) flows() []flow {
 			}
 		}
 	}
+	every := []trace.Packet{{}, {Protocol: "tcp"}}
+	dns := trace.Packet{Protocol: "udp", Port: 53} // between pods, everything else needs it
 	flows := []flow{
-		{podToPod, prefixes, prefixes, across(pods, pods), explicit},
-		{"node to pod", p.prefixes, prefixes, across(nodes, pods), explicit},
+		{finding.FilterBlocksPods, podToPod, among(prefixes), among(prefixes),
+			across(pods, pods), append(slices.Clone(every), dns), explicit},
+		{finding.FilterBlocksPods, "node to pod", among(p.prefixes), among(prefixes),
+			across(nodes, pods), every, explicit},
 	}
 	for _, g := range p.gatewaySubnets() {
 		if !g.sends && !g.drives || len(g.Prefixes) == 0 || p.apart(g) {
 			continue
 		}
 		from := end{addr: inventory.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
-		f := flow{what: "gateway to pod", from: g.Prefixes, to: prefixes, explicit: explicit}
+		f := flow{code: finding.FilterBlocksPods, what: "gateway to pod", from: among(g.Prefixes),
+			to: among(prefixes), packets: every, explicit: explicit}
 		for _, pod := range pods {
 			if p.cluster.Kubenet() &&
 				!slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool {
@@ -76,7 +93,8 @@ func (p *clusterCase) flows() []flow {
 		}
 		flows = append(flows, f)
 	}
-	return flows
+	return append(flows, nodeFlows(p, nodes, every, p.cluster.PodsInSubnets() &&
+		len(p.cluster.PodSubnets()) == 0)...)
 }
 
 // apart reports whether the networks of a gateway and the nodes are not connected, which another

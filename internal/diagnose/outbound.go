@@ -2,16 +2,44 @@ package diagnose
 
 import (
 	"fmt"
+	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // Egress compares the appliances to which the default routes of a cluster's nodes lead with what
 // AKS requires.
 func Egress(s *inventory.Snapshot, c *inventory.Cluster) []egress.Exit {
 	return egress.Of(s, c)
+}
+
+// Filtering asks the groups of a cluster's nodes about its API server and about what else its nodes
+// must reach outside. Without groups it returns nothing.
+func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
+	p := (&Case{Snapshot: s, nicsOf: interfacesByGroup(s)}).clusterCase(id)
+	if p == nil {
+		return nil
+	}
+	nodes := eachGroup(p.nodeEnds())
+	for _, f := range append(serverFlows(p, nodes), outFlows(p, nodes)...) {
+		for _, pair := range f.pairs {
+			from, packet := pair[0], f.packets[0]
+			if from.subnet == nil {
+				continue
+			}
+			packet.From, packet.To = from.addr, pair[1].addr
+			r := trace.FiltersOf(s, from.subnet.ID, nil).Pass(from.nic, packet, false)
+			if r.Group != "" {
+				all = append(all, trace.Filtered{Cluster: id, Nodes: from.addr, Ruling: r,
+					Name: strings.TrimPrefix(f.what, "node to ")})
+			}
+		}
+	}
+	return all
 }
 
 // checkFirewalls reports what the appliances lack, if the caller asks for it.

@@ -312,6 +312,7 @@ var breaking = []Code{
 	SubnetShared, TableShared, PodsInNetwork,
 	GatewayDefaultRoute, GatewaySharesTable, GatewayRoutesMissing, GatewayNoTable, PeeringMissing,
 	EgressRouteMissing, EgressRouteLost, EgressHopGone, NextHopUnreachable, FilterBlocksPods,
+	FilterBlocksNodes, FilterBlocksAPI,
 }
 
 // BreaksTraffic reports whether an error of this code means that pods lose packets now.

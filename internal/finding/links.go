@@ -21,7 +21,8 @@ const (
 	pageSubnet      = microsoft + "virtual-network/virtual-network-manage-subnet"
 	pageDelegation  = microsoft + "virtual-network/subnet-delegation-overview"
 	pagePeering     = microsoft + "virtual-network/virtual-network-peering-overview"
-	pageFilter      = microsoft + "virtual-network/network-security-groups-overview"
+	pageAPIServer   = microsoft + "aks/api-server-vnet-integration"
+	pageProbes      = microsoft + "load-balancer/load-balancer-custom-probe-overview"
 	pageInterface   = microsoft + "virtual-network/virtual-network-network-interface"
 	pageManager     = microsoft + "virtual-network-manager/concept-user-defined-route"
 	pageGateway     = microsoft + "application-gateway/configuration-infrastructure"
@@ -58,7 +59,9 @@ var pages = map[Code]string{
 	TableFilling: pageLimits, TableFull: pageLimits, NetworkUnavailable: pageKubenet,
 	SubnetShared: pageKubenet, TableShared: pageKubenet, PodCIDRsOverlap: pageKubenet,
 	PodsInNetwork: pagePlanning, ServicesOverlap: pagePlanning, ReservedRange: pagePlanning,
-	FilterBlocksPods: pageFilter, ClusterStopped: pageStop,
+	FilterBlocksPods: pageOverlay, FilterBlocksNodes: pageOverlay,
+	FilterBlocksAPI: pageAPIServer, FilterBlocksProbes: pageProbes,
+	FilterBlocksEgress: pageOutbound, ClusterStopped: pageStop,
 
 	AddressesExhausted: pagePlanning, AddressesNearly: pagePlanning, AddressesShort: pagePlanning,
 	SurgeShort: pageUpgrade, PodOutside: pagePodSubnet, NodeOutside: pagePodSubnet,

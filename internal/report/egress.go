@@ -3,9 +3,11 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/egress"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // Egress is what the appliances behind the default routes of clusters let pass.
@@ -13,10 +15,17 @@ type Egress struct {
 	Exits []egress.Exit `json:"exits"`
 	// None are clusters whose nodes have no default route to an appliance.
 	None []string `json:"withoutAppliance"`
+	// Groups is what network security groups of nodes decide.
+	Groups []trace.Filtered `json:"groups"`
 }
 
-// Lacking reports whether a firewall lacks a rule.
+// Lacking reports whether a firewall lacks a rule, or a group denies what is required.
 func (e Egress) Lacking() bool {
+	if slices.ContainsFunc(e.Groups, func(f trace.Filtered) bool {
+		return f.Ruling.Decision == trace.Denied
+	}) {
+		return true
+	}
 	for _, exit := range e.Exits {
 		if exit.Firewall != "" && !exit.Partly && len(exit.Lacking()) > 0 {
 			return true
@@ -36,6 +45,7 @@ func (e Egress) Write(w io.Writer, format Format, style Style) error {
 
 func (e Egress) text(style Style) string {
 	var b strings.Builder
+	e.groups(&b, style)
 	for _, id := range e.None {
 		fmt.Fprintf(&b, "%s: its nodes have no default route to an appliance: nothing to compare\n",
 			plain(id))
@@ -79,4 +89,23 @@ func (e Egress) text(style Style) string {
 		}
 	}
 	return b.String()
+}
+
+// groups writes what network security groups decide.
+func (e Egress) groups(b *strings.Builder, style Style) {
+	rows := make([][]string, len(e.Groups))
+	for i, f := range e.Groups {
+		rows[i] = []string{"  " + string(f.Ruling.Decision), plain(f.Name), plain(f.Ruling.Why)}
+	}
+	for i, line := range Columns(rows) {
+		f := e.Groups[i]
+		if i == 0 || f.Nodes != e.Groups[i-1].Nodes || !f.Cluster.Equal(e.Groups[i-1].Cluster) {
+			fmt.Fprintf(b, "%s\n", style.Bold(fmt.Sprintf("%s: network security groups of nodes "+
+				"such as %s", plain(f.Cluster.Name()), f.Nodes)))
+		}
+		if f.Ruling.Decision == trace.Denied {
+			line = style.Red(line)
+		}
+		b.WriteString(line + "\n")
+	}
 }

@@ -19,6 +19,10 @@ type Packet struct {
 	Protocol string // tcp, udp, icmp, esp, ah; "" for any
 	// FromPort and Port are the ports of source and destination; 0 for any.
 	FromPort, Port int
+	// Name is that of a destination on the internet whose addresses are unknown; To is zero then.
+	// Tags are the service tags that hold it, if Microsoft's pages say so.
+	Name string
+	Tags []string
 }
 
 // Decision is the decision of network security groups about a packet.
@@ -183,6 +187,9 @@ func (f *Filters) match(rule *inventory.SecurityRule, p Packet) match {
 	}{{p.From, rule.Sources, rule.SourceGroups}, {p.To, rule.Destinations,
 		rule.DestinationGroups}} {
 		a, why := f.matchEnd(end.addr, end.prefixes, end.groups)
+		if p.Name != "" && !end.addr.IsValid() {
+			a, why = f.matchName(p, end.prefixes)
+		}
 		m.sure = min(m.sure, a)
 		if a == no {
 			return m

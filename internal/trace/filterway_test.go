@@ -44,6 +44,13 @@ func TestFilteredWays(t *testing.T) {
 		"no pods in, though on the same subnet": {"10.244.0.7", "10.244.1.9",
 			nodesNSG("deny in 100 * * 10.244.0.0/16 *"), Options{}, Dropped, Delivered,
 			"denies it"},
+		"a probe passes by the default rules": {"168.63.129.16", "10.0.1.4", nodesNSG(), Options{},
+			Delivered, Delivered, "10.0.1.4 is in subnet v/nodes"},
+		"no probes": {"168.63.129.16", "10.0.1.4", nodesNSG("deny in 100 * AzureLoadBalancer * *"),
+			Options{}, Dropped, Delivered, "network security group nodes-nsg: rule deny-100 of " +
+				"nodes-nsg (priority 100) denies it"},
+		"no probes of pods": {"168.63.129.16", "10.244.1.9", nodesNSG(), Options{}, Unknown,
+			Delivered, "probes go to machines"},
 		"no pods out": {"10.244.0.7", "10.244.1.9",
 			nodesNSG("deny out 100 * 10.244.0.0/16 * *"), Options{}, Dropped, Delivered,
 			"denies it"},

@@ -19,6 +19,9 @@ func (j *journey) follow(from Endpoint) Way {
 		return j.way
 	}
 	to := j.way.To
+	if j.answer && to == host {
+		return j.end(Delivered, "the host of the node takes the answer to its probe")
+	}
 	for _, node := range j.nodesAt(at, subnet) {
 		if cluster := j.s.Cluster(node.Cluster); cluster != nil &&
 			contains(cluster.ServiceCIDRs, to) && len(j.subnetsOf(to)) == 0 {
@@ -154,6 +157,8 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 				strings.Join(names, ", ")))
 		case len(subnets) == 1:
 			subnet = subnets[0]
+		case a == host:
+			return ended(j.probe())
 		default:
 			if c := j.clusterOfPod(a, from.Cluster, false); c != nil {
 				return ended(j.end(Unknown, "%s is a pod's address of cluster %s, but it is "+
@@ -181,6 +186,25 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		}
 	}
 	return a, subnet, false
+}
+
+// probe follows a probe of a load balancer, which the host of the machine sends
+// (what-is-ip-address-168-63-129-16): no route leads it there.
+func (j *journey) probe() Way {
+	to := j.way.To
+	subnets := j.subnetsOf(to)
+	if j.to.Subnet != "" {
+		subnets = []*inventory.Subnet{j.s.Subnet(j.to.Subnet)}
+	}
+	if len(subnets) != 1 || subnets[0] == nil {
+		return j.end(Unknown, "probes go to machines, and %s is not in exactly one subnet that "+
+			"was read", to)
+	}
+	j.step(to, "* in "+subnets[0].ID.Short(), "gets a probe of a load balancer from its host")
+	if denied := j.gate(to, subnets[0], true, true); denied != "" {
+		return j.end(Dropped, "%s", denied)
+	}
+	return j.end(Delivered, "%s is in subnet %s", to, subnets[0].ID.Short())
 }
 
 // leavePod follows a pod's packet to the interface of its node.

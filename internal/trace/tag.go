@@ -23,6 +23,7 @@ type Filters struct {
 	// what else belongs to it and was not read.
 	near, vague bart.Lite
 	wide        map[bool]bool // by whether it is IPv6
+	reachesOut  bool          // near has public prefixes
 	tag, unread string
 	groups      map[netip.Addr][]arm.ID // of the interfaces in the network
 }
@@ -49,6 +50,7 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 			f.wide[p.Addr().Is6()] = true
 		} else if p.IsValid() {
 			f.near.Insert(p)
+			f.reachesOut = f.reachesOut || !inside(p)
 		}
 	}
 	add(netip.PrefixFrom(host, 32))
