@@ -275,6 +275,7 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	if f != nil {
 		return f
 	}
+	s.kernel.KindOf(r.ID).Accept(sent)
 	p := kernel.Object{}
 	if sentProperties := kernel.ObjectAt(sent, "properties"); sentProperties != nil {
 		p = kernel.Clone(sentProperties)

@@ -4,6 +4,7 @@
 package aks
 
 import (
+	_ "embed"
 	"maps"
 	"slices"
 	"time"
@@ -15,6 +16,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Options are the settings of all clusters.
 type Options struct {
@@ -55,7 +61,8 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	v.Pools, a.NodeGroups = s.nodes, s
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
-		Types: s.types(), Waits: s.waits(), Calls: []kernel.Special{s.clusterCall, s.agentPoolCall},
+		Types: s.types(), Names: specified + " sshAccess", Waits: s.waits(),
+		Calls:    []kernel.Special{s.clusterCall, s.agentPoolCall},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
 		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,

@@ -3,12 +3,18 @@
 package authorization
 
 import (
+	_ "embed"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Options are the settings of role checks.
 type Options struct {
@@ -40,7 +46,8 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 		assigned: map[string]map[string]*kernel.Resource{}}
 	k.Guard = s
 	k.Add(kernel.Service{
-		Types: s.types(), Index: s, NewerFields: []kernel.NewerField{
+		Types: s.types(), Names: specified + policyNames, Index: s,
+		NewerFields: []kernel.NewerField{
 			{Type: TypePolicyDefinition, Path: "systemData", Since: "2021-06-01"},
 			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},
 		},

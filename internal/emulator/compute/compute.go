@@ -3,11 +3,17 @@
 package compute
 
 import (
+	_ "embed"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Compute is Microsoft.Compute: scale sets and their instances.
 type Compute struct {
@@ -21,7 +27,7 @@ type Compute struct {
 func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	s := &Compute{kernel: k, network: n, entra: d}
 	n.Instances = s
-	k.Add(kernel.Service{Types: s.types(), Waits: s.waits(),
+	k.Add(kernel.Service{Types: s.types(), Names: specified, Waits: s.waits(),
 		Calls:  []kernel.Special{s.scaleSetCall},
 		Resume: kernel.Resumer{First: s.resumeScaleSets}})
 	return s
@@ -42,6 +48,7 @@ func (s *Compute) types() []kernel.Kind {
 		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
 			Facts:  scaleSetFacts(s.kernel.TenantOf),
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
+		{Name: network.TypeVM, Tracked: true},
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
 		{Name: TypeScaleSetExtension, Settle: s.settleExtension},
 	}

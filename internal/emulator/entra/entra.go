@@ -5,11 +5,17 @@ package entra
 
 import (
 	"crypto/rsa"
+	_ "embed"
 	"maps"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Entra is Microsoft Entra ID: principals, logins, tokens, Microsoft Graph, and managed identities
 // (Microsoft.ManagedIdentity).
@@ -28,8 +34,8 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
 	}
 	s := &Entra{kernel: k, Identity: id}
 	k.Directory = s
-	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.identityCall},
-		Things: s.things()})
+	k.Add(kernel.Service{Types: s.types(), Names: specified,
+		Calls: []kernel.Special{s.identityCall}, Things: s.things()})
 	return s, nil
 }
 

@@ -3,6 +3,7 @@
 package insights
 
 import (
+	_ "embed"
 	"net/http"
 	"time"
 
@@ -11,6 +12,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Options are the settings of alerts.
 type Options struct {
@@ -34,8 +40,8 @@ type Insights struct {
 func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts Options) *Insights {
 	s := &Insights{kernel: k, entra: d, authorization: a, opts: opts,
 		webhooks: newWebhooks(opts.Webhooks, k.Log)}
-	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.activityCall}, Listen: s.alert,
-		Stop: s.webhooks.stop})
+	k.Add(kernel.Service{Types: s.types(), Names: specified,
+		Calls: []kernel.Special{s.activityCall}, Listen: s.alert, Stop: s.webhooks.stop})
 	return s
 }
 

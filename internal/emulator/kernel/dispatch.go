@@ -124,6 +124,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	if f != nil {
 		return Reply{}, f
 	}
+	k.KindOf(id).Accept(sent)
 	old := k.Store.Get(id)
 	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && k.Store.Get(parent) == nil {
 		return Reply{}, Fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform "+

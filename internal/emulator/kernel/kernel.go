@@ -71,9 +71,9 @@ type Service struct {
 	// Types are its resource types. Calls are answered after authentication and authorization,
 	// Above before them.
 	Types []Kind
-	// Names are properties of its types in Azure's spelling, in addition to what the types
-	// name themselves.
-	Names []string
+	// Names are properties of its types in Azure's spelling, with marks (spelling.go), in addition
+	// to what the types name themselves.
+	Names string
 	Calls []Special
 	Above []Special
 	// Waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by

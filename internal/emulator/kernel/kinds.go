@@ -32,7 +32,7 @@ type Kind struct {
 	// ReadOnly are the properties that only Azure writes: a PUT drops them.
 	ReadOnly []string
 	// spelling has the names of its properties (spelling.go).
-	spelling map[string]string
+	spelling names
 	// Removable refuses a delete, Removed does the work after one.
 	Removable func(r *Resource) *Failure
 	Removed   func(r *Resource)

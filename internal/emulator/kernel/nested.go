@@ -105,6 +105,7 @@ func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object
 		if f != nil {
 			return Reply{}, f
 		}
+		k.KindOf(parent.ID).spelling.spellBelow(list, sent)
 		sent["name"] = name
 		if i < 0 {
 			all, status = append(all, any(sent)), http.StatusCreated

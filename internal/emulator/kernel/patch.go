@@ -33,7 +33,7 @@ func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
 		return Reply{}, f
 	}
 	if kind.Merges || kind.unknown {
-		kind.spell(sent)
+		kind.Accept(sent)
 		body := Clone(r.Body)
 		merge(body, sent)
 		stored, f := k.PutResource(c, id, body)

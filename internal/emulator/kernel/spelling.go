@@ -14,84 +14,131 @@ import (
 // Azure writes is dropped from the result.
 
 // envelope are the names outside of properties that all types share.
-var envelope = folded([]string{"id", "name", "type", "etag", "systemData", "location", "tags",
-	"properties", "sku", "kind", "zones", "identity"})
+var envelope = func() names {
+	n := names{}
+	n.add("id", "name", "type", "etag", "systemData", "location", "tags", "properties", "sku",
+		"kind", "zones", "identity")
+	return n
+}()
 
-// folded maps names in lower case to their spelling.
-func folded(names []string) map[string]string {
-	out := make(map[string]string, len(names))
-	for _, name := range names {
-		out[strings.ToLower(name)] = name
-	}
-	return out
+// names are the properties that a service knows, by their name in lower case. A property that is
+// spelled or treated by where it is has the one that holds it before it: identity.tenantid.
+type names map[string]named
+
+type named struct {
+	spelling string
+	// mark is '!' if only Azure writes the property, '*' if the keys of its value are the client's,
+	// '#' if all of the value is.
+	mark byte
 }
 
-// names are the properties of a kind that the emulator knows, in lower case, with their spelling.
-// Without names of its service there are none: labels and tags in other documents are the client's.
-func (kind *Kind) names(service []string) map[string]string {
-	if len(service) == 0 {
+// add reads names with their marks: aadProfile fqdn! nodeLabels* identity.tenantId!
+func (n names) add(words ...string) {
+	for _, word := range words {
+		name := strings.TrimRight(word, "!*#")
+		_, spelling, below := strings.Cut(name, ".")
+		if !below {
+			spelling = name
+		}
+		as := named{spelling: spelling}
+		if name != word {
+			as.mark = word[len(name)]
+		}
+		n[strings.ToLower(name)] = as
+	}
+}
+
+func (n names) of(below, name string) (named, bool) {
+	if as, known := n[below+"."+strings.ToLower(name)]; known {
+		return as, true
+	}
+	as, known := n[strings.ToLower(name)]
+	return as, known
+}
+
+// names are the properties of a kind that the emulator knows: of its service, and its own. Without
+// names of its service there are none: labels and tags in other documents are the client's.
+func (kind *Kind) names(service string) names {
+	if service == "" {
 		return nil
 	}
-	out := folded(service)
-	add := func(path string) {
+	out := names{}
+	out.add(append(strings.Fields(service), "provisioningState!")...)
+	own := func(path string) {
 		for _, name := range strings.Split(strings.ReplaceAll(path, "[]", ""), ".") {
-			out[strings.ToLower(name)] = name
+			if as := out[strings.ToLower(name)]; as.spelling != name {
+				out.add(name)
+			}
 		}
 	}
 	for _, f := range kind.Facts {
-		add(f.Path)
+		own(f.Path)
 	}
 	for _, list := range kind.Lists {
-		add(list.Name)
+		own(list.Name)
 	}
 	for _, name := range kind.ReadOnly {
-		add(name)
+		own(name)
 	}
 	return out
 }
 
-// spell changes the names in a request to Azure's spelling, as far as the emulator knows them.
-func (kind *Kind) spell(body Object) {
-	respell(body, envelope)
-	if len(kind.spelling) == 0 {
-		return
-	}
+// Accept makes of a request what Azure makes of it: its names in Azure's spelling, as far as the
+// emulator knows them, and without what only Azure writes. Clients send what they read.
+func (kind *Kind) Accept(body Object) {
+	respell(body, "", envelope)
+	respell(body, "", kind.spelling)
 	for name, value := range body {
 		if name != "tags" { // their names are the client's own
-			spellBelow(value, kind.spelling)
+			kind.spelling.spellBelow(strings.ToLower(name), value)
 		}
 	}
 }
 
-func spellBelow(value any, names map[string]string) {
+// spellBelow spells the value of a property, which may be a list of values, or a map of them.
+func (n names) spellBelow(name string, value any) {
+	as, _ := n.of("", name)
+	if o, isObject := value.(Object); isObject && as.mark == '*' {
+		for _, inner := range o {
+			n.spellValue(name, inner)
+		}
+	} else if as.mark != '#' {
+		n.spellValue(name, value)
+	}
+}
+
+func (n names) spellValue(name string, value any) {
 	switch v := value.(type) {
 	case Object:
-		respell(v, names)
-		for _, inner := range v {
-			spellBelow(inner, names)
+		respell(v, name, n)
+		for key, inner := range v {
+			n.spellBelow(strings.ToLower(key), inner)
 		}
 	case []any:
 		for _, inner := range v {
-			spellBelow(inner, names)
+			n.spellValue(name, inner)
 		}
 	}
 }
 
-// respell renames the keys of one object. A key that is spelled as Azure does wins.
-func respell(o Object, names map[string]string) {
+// respell renames the keys of one object, and drops what only Azure writes. A key that is spelled
+// as Azure does wins.
+func respell(o Object, below string, n names) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
-		name, known := names[strings.ToLower(key)]
-		if !known || name == key {
-			continue
+		as, known := n.of(below, key)
+		switch {
+		case known && as.mark == '!':
+			delete(o, key)
+		case known && as.spelling != key:
+			if _, taken := o[as.spelling]; !taken {
+				o[as.spelling] = o[key]
+			}
+			delete(o, key)
 		}
-		if _, taken := o[name]; !taken {
-			o[name] = o[key]
-		}
-		delete(o, key)
 	}
 }
 
-// dropReadOnly removes what only Azure writes: clients send what they read.
+// dropReadOnly removes what only Azure writes in documents of the kind.
 func (kind *Kind) dropReadOnly(body Object) {
 	for _, field := range []string{"id", "name", "type", "etag", "systemData"} {
 		delete(body, field)

@@ -50,7 +50,6 @@ type Resource struct {
 func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
 	body := Clone(sent)
 	kind := k.KindOf(id)
-	kind.spell(body)
 	kind.dropReadOnly(body)
 	if body["properties"] == nil {
 		body["properties"] = Object{}

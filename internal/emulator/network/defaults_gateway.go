@@ -1,8 +1,6 @@
 package network
 
 import (
-	"maps"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -170,27 +168,6 @@ func (s *gateways) showGateway(r *kernel.Resource, doc kernel.Object, version st
 	}
 	if r.Fresh && kernel.State(r) == "Updating" { // until it is created
 		properties["operationalState"] = "Stopped"
-	}
-}
-
-// camelCase changes the fields of an object to Azure's spelling; Azure accepts any case: az sends
-// Name and Port.
-func camelCase(value any) {
-	switch v := value.(type) {
-	case kernel.Object:
-		for _, field := range slices.Collect(maps.Keys(v)) {
-			inner := v[field]
-			if lower := strings.ToLower(field[:min(1, len(field))]) +
-				field[min(1, len(field)):]; lower != field {
-				delete(v, field)
-				v[lower] = inner
-			}
-			camelCase(inner)
-		}
-	case []any:
-		for _, inner := range v {
-			camelCase(inner)
-		}
 	}
 }
 

@@ -17,7 +17,6 @@ type gateways struct{ network *Network }
 // settleGateway checks an Application Gateway's subnet and addresses.
 func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
-	camelCase(properties)
 	configurations := kernel.ListAt(properties, "gatewayIPConfigurations")
 	if len(configurations) == 0 {
 		return kernel.Fail(http.StatusBadRequest,

@@ -45,9 +45,29 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 				r.ID)
 		}
 		vnet = subnet.Parent()
+		if old != nil { // a private endpoint wrote it
+			for _, had := range kernel.ListAt(kernel.ObjectAt(old.Body, "properties"),
+				"ipConfigurations") {
+				if kernel.Text(had, "name") == name {
+					keep(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
+				}
+			}
+		}
+	}
+	if old != nil {
+		keep(properties, kernel.ObjectAt(old.Body, "properties"), "privateEndpoint", "macAddress")
 	}
 	kernel.SetDefault(properties, "enableIPForwarding", false)
 	kernel.SetDefault(properties, "enableAcceleratedNetworking", false)
 	kernel.SetDefault(properties, "dnsSettings", kernel.Object{"dnsServers": []any{}})
 	return nil
+}
+
+// keep takes from an old document what its client cannot write.
+func keep(now, old kernel.Object, names ...string) {
+	for _, name := range names {
+		if now[name] == nil && old[name] != nil {
+			now[name] = kernel.CloneValue(old[name])
+		}
+	}
 }

@@ -1,36 +1,20 @@
 package network
 
-import "strings"
+import (
+	_ "embed"
+	"strings"
+)
 
-// propertyNames are the properties that this package reads, in Azure's spelling, apart from those
-// in other tables: links, facts, and fields of newer api-versions.
-var propertyNames = []string{
-	// networks and subnets
-	"addressSpace", "addressPrefixes", "addressPrefix", "dhcpOptions", "dnsServers", "subnets",
-	"virtualNetworkPeerings", "delegations", "serviceName", "serviceEndpoints", "service",
-	"locations", "privateEndpointNetworkPolicies", "privateLinkServiceNetworkPolicies",
-	"provisioningState", "resourceGuid",
-	// peerings
-	"remoteVirtualNetwork", "remoteAddressSpace", "peeringState", "allowVirtualNetworkAccess",
-	"allowForwardedTraffic", "allowGatewayTransit", "useRemoteGateways",
-	"doNotVerifyRemoteGateways",
-	// route tables
-	"routes", "nextHopType", "nextHopIpAddress", "disableBgpRoutePropagation",
-	"hasBgpOverride",
-	// security groups
-	"securityRules", "direction", "access", "protocol", "priority",
-	// interfaces and addresses
-	"primary", "privateIPAddress", "privateIPAllocationMethod", "privateIPAddressVersion",
-	"enableIPForwarding", "enableAcceleratedNetworking", "dnsSettings", "ipAddress",
-	"publicIPAddressVersion", "publicIPAllocationMethod", "publicIPPrefix",
-	"idleTimeoutInMinutes", "ipTags", "ddosSettings", "protectionMode",
-	// items of lists, and references
-	"id", "name", "type", "etag", "properties",
-}
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
-// names are all properties that this package knows.
-func names() []string {
-	out := append([]string{}, propertyNames...)
+// names are all properties that this package knows. Azure spells some in another way than its
+// specification, as links do.
+func names() string {
+	out := []string{specified, privateZoneNames, "autoscaleConfiguration", "managedBy",
+		"routeServiceVips", "peerCompleteVnets"}
 	add := func(path string) {
 		out = append(out, strings.Split(strings.ReplaceAll(path, "[]", ""), ".")...)
 	}
@@ -40,5 +24,5 @@ func names() []string {
 	for _, f := range newerFields {
 		add(f.Path)
 	}
-	return out
+	return strings.Join(out, " ")
 }

@@ -84,8 +84,7 @@ type instances interface {
 	InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
 }
 
-// types are the resource types of Microsoft.Network, and the virtual machine that a network
-// interface can name.
+// types are the resource types of Microsoft.Network.
 func (s *Network) types() []kernel.Kind {
 	kinds := []kernel.Kind{
 		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
@@ -101,7 +100,8 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypePeering, Facts: peeringFacts, Settle: s.peerings.settlePeering,
 			Stored: s.peerings.storedPeering, Show: s.peerings.showPeering,
 			Removed: s.peerings.peeringRemoved, Together: s.together,
-			ReadOnly: []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace"}},
+			ReadOnly: []string{"peeringSyncLevel", "remoteVirtualNetworkAddressSpace",
+				"routeServiceVips", "peerCompleteVnets"}},
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
 		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
@@ -124,10 +124,11 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypeLoadBalancer, Tracked: true, Parts: true,
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
-		{Name: TypeVM, Tracked: true},
 		{Name: TypePrivateZone, Tracked: true},
-		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink},
-		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord},
+		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink,
+			ReadOnly: []string{"virtualNetworkLinkState"}},
+		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord,
+			ReadOnly: []string{"fqdn", "isAutoRegistered"}},
 		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
 			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
 			Removed: s.privateEndpointRemoved},

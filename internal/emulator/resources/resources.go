@@ -3,10 +3,16 @@
 package resources
 
 import (
+	_ "embed"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
+
+// specified are the properties in the specification (internal/clients writes them).
+//
+//go:embed names.txt
+var specified string
 
 // Resources is Microsoft.Resources, but for deployments: subscriptions, resource groups, tags,
 // providers, features, and lists of resources of all types.
@@ -22,7 +28,7 @@ type Resources struct {
 func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	s := &Resources{kernel: k, authorization: a, registration: map[string]string{}}
 	k.Add(kernel.Service{
-		Types: s.types(), Waits: s.waits(), Above: []kernel.Special{
+		Types: s.types(), Names: specified, Waits: s.waits(), Above: []kernel.Special{
 			s.topCall}, Refuse: s.deprovisioning,
 		Calls: []kernel.Special{s.tagsCall, s.resourcesCall, s.featureCall},
 		Things: []kernel.Thing{{Name: "registration", Save: func() any { return s.registration },
