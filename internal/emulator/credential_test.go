@@ -37,7 +37,8 @@ func TestCredentials(t *testing.T) {
 	}
 	const issuer = "https://oidc.example/cluster/"
 	if err := b.e.RegisterIssuer(issuer,
-		kernel.Encode((&entra.Identity{Key: key, KeyID: "k1"}).Keys())); err != nil {
+		kernel.Encode((&entra.Identity{Key: func() *rsa.PrivateKey { return key },
+			KeyID: "k1"}).Keys())); err != nil {
 		t.Fatal(err)
 	}
 	b.put(uai.Child("federatedIdentityCredentials", "pod"), `{"properties":{"issuer":"`+issuer+

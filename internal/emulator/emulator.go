@@ -158,10 +158,7 @@ func New(opts Options) (*Emulator, error) {
 		LogBodies: opts.LogBodies, Log: opts.Log, Wrote: wrote,
 	})
 	e.kernel = k
-	var err error
-	if e.entra, err = entra.New(k, opts.Key); err != nil {
-		return nil, err
-	}
+	e.entra = entra.New(k, opts.Key)
 	e.network = network.New(k, network.Options{RouteLimit: opts.RouteLimit,
 		IgnoreSubnetETag: opts.IgnoreSubnetETag, SeparateSubnetETags: opts.SeparateSubnetETags,
 		Probe: opts.Probe})

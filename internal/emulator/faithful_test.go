@@ -196,6 +196,31 @@ func TestAsOf(t *testing.T) {
 	}
 }
 
+// TestInterfaceWrites: a change of a network interface ends before it is answered and names its
+// operation; a change of the gateway pools that it is in takes time.
+func TestInterfaceWrites(t *testing.T) {
+	b := newBench(t, Options{OperationTime: time.Nanosecond})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	gateway := group + "/providers/Microsoft.Network/applicationGateways/agw"
+	b.put(gateway, `{"location":"westeurope","properties":{"gatewayIPConfigurations":[`+
+		ipConfiguration("c", "b", "")+`],"backendAddressPools":[{"name":"p"}]}}`)
+	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
+	pool := `,"applicationGatewayBackendAddressPools":[{"id":"` + string(gateway) +
+		`/backendAddressPools/p"}]`
+	b.e.opts.OperationTime, b.e.kernel.Opts.OperationTime = time.Hour, time.Hour
+	for i, tt := range []struct{ more, state string }{
+		{"", "Succeeded"}, {pool, "Updating"}, {pool, "Succeeded"}, {"", "Updating"},
+	} {
+		_, header, doc := b.putAsOf(nic, api, "", nicBody(ipConfiguration("c", "a", tt.more)))
+		if state := kernel.Text(kernel.ObjectAt(doc, "properties"),
+			"provisioningState"); state != tt.state || header.Get("Azure-AsyncOperation") == "" {
+			t.Errorf("write %d of the interface: %s, %v", i, state, header)
+		}
+		b.e.kernel.Store.Get(nic).BusyUntil = time.Time{} // the operation ends
+	}
+}
+
 // TestPanic: a bug in a handler is logged with the request, answered with 500, and undone.
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer

@@ -238,7 +238,8 @@ func TestFederation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keySet := kernel.Encode((&entra.Identity{Key: key, KeyID: "k1"}).Keys())
+	keySet := kernel.Encode((&entra.Identity{Key: func() *rsa.PrivateKey { return key },
+		KeyID: "k1"}).Keys())
 	var issuer *httptest.Server
 	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/keys" {

@@ -14,8 +14,9 @@ import (
 )
 
 // TestRefusedDelete: an operator takes everything off the subnets and then deletes it, as terraform
-// destroy does. The keeper has put it back by then, Azure refuses the deletes, and findings name the
-// operator, until the config no longer requires what should go. The strip alone is no such attempt.
+// destroy does. The keeper has put it back by then, Azure refuses the deletes, and findings name
+// the operator, until the config no longer requires what should go. The strip alone is no such
+// attempt.
 func TestRefusedDelete(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)

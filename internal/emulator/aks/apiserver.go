@@ -56,7 +56,7 @@ type APIServers struct {
 // ClusterToken is the token of a cluster's user. It stays the same while the cluster exists, also
 // after a restart.
 func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
-	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key.D.Bytes())
+	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key().D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }

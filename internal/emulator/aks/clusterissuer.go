@@ -142,7 +142,7 @@ func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure
 		},
 	})
 	token.Header["kid"] = s.aks.entra.Identity.KeyID
-	signed, err := token.SignedString(s.aks.entra.Identity.Key)
+	signed, err := token.SignedString(s.aks.entra.Identity.Key())
 	if err != nil {
 		return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "InternalError", "%v",
 			err), true

@@ -27,16 +27,12 @@ type Entra struct {
 }
 
 // New makes the service and adds it to the kernel. Tokens are signed with the key; nil: a new one.
-func New(k *kernel.Kernel, key *rsa.PrivateKey) (*Entra, error) {
-	id, err := newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)
-	if err != nil {
-		return nil, err
-	}
-	s := &Entra{kernel: k, Identity: id}
+func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
+	s := &Entra{kernel: k, Identity: newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)}
 	k.Directory = s
 	k.Add(kernel.Service{Types: s.types(), Names: specified,
 		Calls: []kernel.Special{s.identityCall}, Things: s.things()})
-	return s, nil
+	return s
 }
 
 // issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.

@@ -23,8 +23,9 @@ import (
 // Identity issues tokens and checks them.
 type Identity struct {
 	tenants []string // the options' first
-	Key     *rsa.PrivateKey
-	KeyID   string
+	// Key signs tokens. It is made at its first use: that takes longer than the rest of a start.
+	Key   func() *rsa.PrivateKey
+	KeyID string
 
 	mu         sync.Mutex
 	principals []kernel.Principal // the options' first, then managed identities
@@ -38,20 +39,16 @@ type session struct {
 	expires   time.Time
 }
 
-func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) (*Identity,
-	error) {
-	if key == nil {
-		var err error
-		if key, err = newKey(); err != nil {
-			return nil, err
-		}
+func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) *Identity {
+	i := &Identity{tenants: tenants, Key: sync.OnceValue(newKey), KeyID: uuid.NewString(),
+		seen: map[string]session{}, Issuers: map[string][]JWK{}}
+	if key != nil {
+		i.restoreKey(key, i.KeyID)
 	}
-	i := &Identity{tenants: tenants, Key: key, KeyID: uuid.NewString(), seen: map[string]session{},
-		Issuers: map[string][]JWK{}}
 	for _, p := range principals {
 		i.Add(p)
 	}
-	return i, nil
+	return i
 }
 
 // Add adds a principal that can log in.
@@ -144,7 +141,7 @@ func (i *Identity) issue(p kernel.Principal, audience string) (string, time.Time
 	}
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
 	t.Header["kid"], t.Header["x5t"] = i.KeyID, i.thumbprint()
-	signed, err := t.SignedString(i.Key)
+	signed, err := t.SignedString(i.Key())
 	return signed, expires, err
 }
 
@@ -186,7 +183,7 @@ func (i *Identity) UserFor(token, audience string) (kernel.Principal, bool) {
 func (i *Identity) verify(token string) (session, *kernel.Failure) {
 	claims := jwt.MapClaims{}
 	_, err := jwt.ParseWithClaims(token, claims, func(*jwt.Token) (any, error) {
-		return &i.Key.PublicKey, nil
+		return &i.Key().PublicKey, nil
 	},
 		jwt.WithValidMethods([]string{"RS256"}), jwt.WithExpirationRequired(), jwt.WithTimeFunc(
 			time.Now))
@@ -240,12 +237,12 @@ func isARM(audience, base string) bool {
 // thumbprint stands in for the SHA-1 thumbprint of Entra ID's certificate. Clients check its
 // length.
 func (i *Identity) thumbprint() string {
-	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key.PublicKey))
+	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key().PublicKey))
 	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 func (i *Identity) Keys() kernel.Object {
-	pub := i.Key.PublicKey
+	pub := i.Key().PublicKey
 	return kernel.Object{"keys": []kernel.Object{{
 		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": i.KeyID, "x5t": i.thumbprint(),
 		"n": base64.RawURLEncoding.EncodeToString(pub.N.Bytes()),

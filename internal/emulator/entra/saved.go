@@ -17,7 +17,7 @@ type savedKeys struct {
 // things are the keys that sign tokens, and the registered issuers.
 func (s *Entra) things() []kernel.Thing {
 	saveKeys := func() any {
-		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key), s.Identity.KeyID}
+		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key()), s.Identity.KeyID}
 	}
 	restoreKeys := func(read func(into any) error) error {
 		var keys savedKeys
@@ -59,5 +59,5 @@ func (i *Identity) restoreIssuers(issuers map[string][]JWK) {
 func (i *Identity) restoreKey(key *rsa.PrivateKey, id string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.Key, i.KeyID = key, id
+	i.Key, i.KeyID = func() *rsa.PrivateKey { return key }, id
 }

@@ -186,7 +186,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 		k.Log.Info("a type this emulator does not know, stored as a plain document", "type",
 			id.Type(), "id", string(id))
 	}
-	if !kind.Immediate && (!kind.Synchronous || c.Fault != nil) {
+	if !kind.Immediate && (c.Fault != nil || kind.Synchronous == nil || !kind.Synchronous(r, old)) {
 		k.Occupy(c, r, r.Doing)
 	}
 	r.Created, r.Changed, r.AsOf = time.Now(), time.Now(), c.asOf

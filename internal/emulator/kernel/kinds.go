@@ -14,8 +14,9 @@ type Kind struct {
 	Name      string // in Azure's case
 	Tracked   bool   // has a location
 	Immediate bool   // its writes are done when they are answered
-	// Synchronous writes name an operation that has ended already.
-	Synchronous bool
+	// Synchronous reports whether a write ends before it is answered: at most it names an operation
+	// that has ended. Nil: no write does.
+	Synchronous func(r, old *Resource) bool
 	Merges      bool // a PATCH changes more than its tags
 	unknown     bool
 	// AlwaysCreated answers every PUT with 201.

@@ -52,14 +52,9 @@ func (k *Kernel) wait(c *Call, header map[string]string) {
 	}
 }
 
-// saysEnded reports whether the answer of a finished write names an ended operation: if nothing
-// changed, and, until 2024, for types with synchronous writes.
+// saysEnded reports whether the answer of a finished write names an ended operation: if it changed
+// a resource, and, until 2024, also if it created one of a type with synchronous writes.
 func (k *Kernel) saysEnded(c *Call, r *Resource, status int) bool {
-	switch {
-	case k.Opts.OperationTime == 0 || !ofNetwork(r.ID):
-		return false
-	case k.KindOf(r.ID).Synchronous:
-		return !c.Since("2024-01-01")
-	}
-	return status == http.StatusOK
+	return k.Opts.OperationTime > 0 && ofNetwork(r.ID) && (status == http.StatusOK ||
+		k.KindOf(r.ID).Synchronous != nil && !c.Since("2024-01-01"))
 }

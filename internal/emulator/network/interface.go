@@ -2,6 +2,8 @@ package network
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -70,4 +72,25 @@ func keep(now, old kernel.Object, names ...string) {
 			now[name] = kernel.CloneValue(old[name])
 		}
 	}
+}
+
+// samePools reports whether a write leaves a network interface in the backend pools of Application
+// Gateways that it was in. All other writes of an interface end before they are answered; these
+// change the gateway (recorded).
+func samePools(r, old *kernel.Resource) bool { return gatewayPools(r) == gatewayPools(old) }
+
+// gatewayPools are the pools of all IP configurations of an interface, as a text to compare.
+func gatewayPools(nic *kernel.Resource) string {
+	var all []string
+	if nic != nil {
+		for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"),
+			"ipConfigurations") {
+			for _, pool := range kernel.ListAt(kernel.ObjectAt(c, "properties"),
+				"applicationGatewayBackendAddressPools") {
+				all = append(all, arm.ID(kernel.Text(pool, "id")).Key())
+			}
+		}
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
 }

@@ -107,7 +107,7 @@ func (s *Network) types() []kernel.Kind {
 		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
 			Settle: s.gateways.settleGateway,
 			Show:   s.gateways.showGateway},
-		{Name: TypeNIC, Tracked: true, Synchronous: true, Facts: interfaceFacts,
+		{Name: TypeNIC, Tracked: true, Synchronous: samePools, Facts: interfaceFacts,
 			Settle: s.settleInterface,
 			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
 		{Name: TypeNSG, Tracked: true, Facts: securityGroupFacts, Settle: s.settleSecurityGroup,
