@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/hello"
 	"routekeeper.dev/routekeeper/internal/prove"
 	"routekeeper.dev/routekeeper/internal/prove/lab"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -25,6 +26,11 @@ type proveOptions struct {
 	logWait                       time.Duration
 	recording                     string
 	yes, dryRun, clean, printRole bool
+
+	// packets is the cluster of --packets; the rest is for it.
+	packets, kubeconfig, image string
+	trusted                    bool
+	repairWithin               time.Duration
 }
 
 func (a *app) newProve() *cobra.Command {
@@ -41,20 +47,31 @@ The result for each fact is confirmed, differs or untested, with the meaning for
 your config. prove records every call, without anything that identifies you or
 your subscription. Please send the recording to the maintainers.
 
+--packets CLUSTER does something else: it strips a node subnet of a cluster that
+routekeeper cluster create made, while pods call each other and machines in the
+subnets that must reach them, and counts the calls that are lost until a keeper
+has put the route table back. Start routekeeper run first.
+
 It shows the plan and asks. It writes nothing outside the new group. It deletes
 the group after an interrupt too; after a kill, the next run deletes it. It
 deletes only groups that it has created and tagged.
 
 Exit code 0: nothing differs; 1: an error, or something is left in Azure; 2: a
-fact differs, or you answered no.`,
+fact differs, no keeper repaired the strip, or you answered no.`,
 		Example: `  routekeeper prove --subscription <id> --location westeurope --dry-run
   routekeeper prove --subscription <id> --location westeurope
   routekeeper prove --subscription <id> --location westeurope --yes \
     --fact table-if-match
   routekeeper prove --subscription <id> --print-role > role.json
-  routekeeper prove --subscription <id> --clean`,
+  routekeeper prove --subscription <id> --clean
+  routekeeper prove --subscription <id> --packets web --kubeconfig web.kube`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runProve(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.packets != "" {
+				return provePackets(cmd.Context(), a, o)
+			}
+			return a.runProve(cmd.Context(), o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "subscription `ID`")
@@ -70,7 +87,20 @@ fact differs, or you answered no.`,
 	f.BoolVar(&o.printRole, "print-role", false,
 		"print a role with the keeper's rights and those for the tests")
 	_ = cmd.MarkFlagRequired("subscription")
+	f.StringVar(&o.packets, "packets", "", "count the calls that a strip of this cluster loses "+
+		"(`NAME`)")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "with --packets, reach the cluster with this "+
+		"kubeconfig `FILE`")
+	trustFlag(cmd, &o.trusted)
+	f.StringVar(&o.image, "image", hello.Released, "with --packets, an image with routekeeper as "+
+		"its entrypoint (`IMAGE`); the emulator needs none")
+	durationFlag(f, &o.repairWithin, "repair-within", 2*time.Minute,
+		"with --packets, how long a keeper may take to repair")
+	_ = cmd.MarkFlagFilename("kubeconfig")
 	cmd.MarkFlagsMutuallyExclusive("clean", "dry-run", "print-role")
+	for _, other := range []string{"clean", "print-role", "fact", "location", "activity-wait"} {
+		cmd.MarkFlagsMutuallyExclusive("packets", other)
+	}
 	var names []string
 	for _, fact := range prove.Facts() {
 		names = append(names, fact.Name)

@@ -329,7 +329,7 @@ func (d *Demo) callFrom(ctx context.Context, from Pod, to []netip.Addr) ([]Call,
 		all.Go(func() {
 			some <- struct{}{}
 			defer func() { <-some }()
-			calls[i], failed[i] = ask(ctx, &client, a)
+			calls[i], failed[i] = ask(ctx, &client, a, callTime)
 		})
 	}
 	all.Wait()
@@ -341,8 +341,10 @@ func (d *Demo) callFrom(ctx context.Context, from Pod, to []netip.Addr) ([]Call,
 	return calls, nil
 }
 
-func ask(ctx context.Context, client *http.Client, to netip.Addr) (c Call, err error) {
-	target := "http://pod/call?" + url.Values{"to": {to.String()}}.Encode()
+func ask(ctx context.Context, client *http.Client, to netip.Addr, within time.Duration) (c Call,
+	err error) {
+	target := "http://pod/call?" + url.Values{"to": {to.String()},
+		"within": {within.String()}}.Encode()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
 	if err != nil {
 		return c, err

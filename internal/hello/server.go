@@ -72,8 +72,8 @@ type Server struct {
 	Log io.Writer
 }
 
-// Handler serves the page (/), who this pod is (/self), calls to an address (/call?to=ADDRESS) and
-// to all other pods (/peers), and /healthz.
+// Handler serves the page (/), who this pod is (/self), calls to an address
+// (/call?to=ADDRESS&within=DURATION) and to all other pods (/peers), and /healthz.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
@@ -87,7 +87,16 @@ func (s *Server) Handler() http.Handler {
 			http.Error(w, "to: expected an IP address: "+err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer(w, s.call(r.Context(), to))
+		within := callTime
+		if text := r.URL.Query().Get("within"); text != "" {
+			if within, err = time.ParseDuration(text); err != nil || within <= 0 ||
+				within > callTime {
+				http.Error(w, fmt.Sprintf("within: expected a duration up to %s", callTime),
+					http.StatusBadRequest)
+				return
+			}
+		}
+		answer(w, s.call(r.Context(), to, within))
 	})
 	mux.HandleFunc("GET /peers", func(w http.ResponseWriter, r *http.Request) {
 		calls, err := s.callPeers(r.Context())
@@ -111,9 +120,9 @@ func answer(w http.ResponseWriter, v any) {
 
 // call calls an address. It only calls the demo's own port, so that the page gives access to
 // nothing else.
-func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
+func (s *Server) call(ctx context.Context, to netip.Addr, within time.Duration) (c Call) {
 	c.To = to.String()
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	start := time.Now()
 	defer func() {
@@ -143,7 +152,7 @@ func (s *Server) call(ctx context.Context, to netip.Addr) (c Call) {
 		c.Result, c.Error = Refused, "connection refused"
 		return c
 	case ctx.Err() != nil, errors.As(err, &timeout) && timeout.Timeout():
-		c.Result, c.Error = Timeout, fmt.Sprintf("no answer within %s", callTime)
+		c.Result, c.Error = Timeout, fmt.Sprintf("no answer within %s", within)
 		return c
 	case err != nil:
 		c.Result, c.Error = Failed, err.Error()
@@ -175,7 +184,7 @@ func (s *Server) callPeers(ctx context.Context) ([]Call, error) {
 		all.Go(func() {
 			some <- struct{}{}
 			defer func() { <-some }()
-			calls[i] = s.call(ctx, to)
+			calls[i] = s.call(ctx, to, callTime)
 		})
 	}
 	all.Wait()

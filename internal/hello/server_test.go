@@ -98,7 +98,7 @@ func TestOnlyAddresses(t *testing.T) {
 		return nil, errors.New("no")
 	}}
 	for _, to := range []string{"", "example.org", "10.0.0.1:22", "http://10.0.0.1",
-		"10.0.0.1/24"} {
+		"10.0.0.1/24", "10.0.0.1&within=1h", "10.0.0.1&within=x"} {
 		if status, _ := get(t, s, "/call?to="+to); status != http.StatusBadRequest {
 			t.Errorf("%q: %d", to, status)
 		}

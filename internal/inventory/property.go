@@ -83,3 +83,20 @@ func SetProperties(subnet []byte, values map[Property]arm.ID) ([]byte, error) {
 	}
 	return out, nil
 }
+
+// WithoutProperty returns a copy of a subnet's document without a property. Every other byte is
+// unchanged.
+func WithoutProperty(subnet []byte, p Property) ([]byte, error) {
+	out, err := sjson.DeleteBytes(subnet, "properties."+string(p))
+	if err != nil {
+		return nil, fmt.Errorf("removing properties.%s: %w", p, err)
+	}
+	switch s, err := DecodeSubnet(out); {
+	case err != nil:
+		return nil, err
+	case s.Has(p) != "":
+		return nil, fmt.Errorf("the document of %s cannot be edited safely: it still names the "+
+			"%s %q after the change", s.ID, p.Name(), s.Has(p))
+	}
+	return out, nil
+}

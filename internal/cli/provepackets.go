@@ -1,0 +1,294 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/build"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/hello"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/kube"
+	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// prove --packets. How it works: pods of the demo (cluster hello) call each other, and machines in
+// the subnets that must reach pods, once a second. The command strips the first node subnet of its
+// route table, waits until a keeper has put it back, and counts the calls that were lost. If no
+// keeper does it in time, or anything fails, the command puts the table back itself.
+
+// Calls are counted this long before the strip, and after the repair.
+const packetsAround = 5 * time.Second
+
+type packetsTrial struct {
+	client  *azure.Client
+	demo    *hello.Demo
+	cluster *inventory.Cluster
+	subnet  arm.ID
+	table   arm.ID
+	within  time.Duration // for the keeper
+	now     func(string)
+}
+
+func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
+	h := helloOptions{namespace: "routekeeper-packets", image: o.image, timeout: 3 * time.Minute}
+	h.names, h.kubeconfig, h.trusted = []string{o.packets}, o.kubeconfig, o.trusted
+	h.subscription, h.rightless, h.machines = o.subscription, true, true
+	if h.image == "" && a.emulatorDir != "" {
+		h.image = hello.Local
+	}
+	if err := h.check(); err != nil {
+		return err
+	}
+	w, format, style, err := a.output()
+	if err != nil {
+		return err
+	}
+	progress := a.progress(ctx, "reading the network")
+	defer progress.stop()
+	e, err := a.examineAzure(ctx, h.examineOptions, progress)
+	if err != nil {
+		return err
+	}
+	t := packetsTrial{client: e.client, cluster: e.Snapshot.Cluster(e.Clusters[0]),
+		within: o.repairWithin, now: progress.now}
+	if err := t.choose(ctx, e.Snapshot); err != nil {
+		return fmt.Errorf("nothing was written: %w", err)
+	}
+	progress.stop()
+	say(a.err, "This cuts pods of %s off: it takes route table %s from subnet %s, and waits up "+
+		"to %s for a keeper to put it back. Then, or if it fails, prove puts it back itself. If "+
+		"prove is killed meanwhile: %s\n", t.cluster.ID.Name(), t.table.Name(), t.subnet.Short(),
+		report.Duration(t.within), t.back())
+	if o.dryRun {
+		say(a.err, "nothing was written\n")
+		return nil
+	}
+	if !o.yes {
+		switch yes, err := a.ask("Try this?"); {
+		case err != nil:
+			return fmt.Errorf("nothing was written: %w", err)
+		case !yes:
+			say(a.err, "nothing was written\n")
+			return attention
+		}
+	}
+	client, err := kube.Load(kube.Options{Kubeconfig: h.kubeconfig, Cluster: t.cluster,
+		Trusted: h.trusted})
+	if err != nil {
+		return err
+	}
+	if _, err := client.Read(ctx); err != nil { // proves that it is this cluster
+		return err
+	}
+	recording, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer recording.Close()
+	progress = a.progress(ctx, "deploying the demo")
+	defer progress.stop()
+	t.now = progress.now
+	t.demo = &hello.Demo{Client: client, Namespace: h.namespace, Image: h.image, Tell: t.now}
+	defer func() {
+		progress := a.progress(context.WithoutCancel(ctx), "removing the demo")
+		defer progress.stop()
+		failed = removeDemo(ctx, t.demo, failed, progress)
+	}()
+	result, err := t.run(ctx, e.Snapshot, h.timeout)
+	if err != nil {
+		return err
+	}
+	result.Emulator = a.emulatorDir != ""
+	progress.stop()
+	err = errors.Join(result.Write(recording, report.JSON, style, "", ""),
+		result.Write(w, format, style, t.cluster.ID.Name(), recording.Name()))
+	if err == nil && result.RepairedBy != "keeper" {
+		return attention
+	}
+	return err
+}
+
+// choose finds what is stripped. It refuses a cluster that cluster create has not made: the command
+// cuts its pods off.
+func (t *packetsTrial) choose(ctx context.Context, s *inventory.Snapshot) error {
+	id := t.cluster.ID
+	doc, err := t.client.Find(ctx, id)
+	if err != nil {
+		return err
+	}
+	of := build.Cluster{Group: id.Group().Name(), Name: id.Name()}
+	if doc == nil || !of.Owns(*doc) {
+		return fmt.Errorf("%s was not made by routekeeper cluster create; its pods would be cut "+
+			"off. Make a cluster for the trial: %s", id.Name(),
+			finding.Command("routekeeper cluster create NAME --blueprint kubenet"))
+	}
+	for _, subnet := range s.NodeSubnetIDs(t.cluster) {
+		if found := s.Subnet(subnet); found != nil && found.RouteTable != "" {
+			t.subnet, t.table = subnet, found.RouteTable
+			return nil
+		}
+	}
+	return fmt.Errorf("no node subnet of %s has a route table", id.Name())
+}
+
+// pairs are the calls that need routes: to pods on other nodes, and to machines in other subnets.
+func (t *packetsTrial) pairs(ctx context.Context, s *inventory.Snapshot, limit time.Duration) (
+	pairs []hello.Pair, result report.Packets, err error) {
+	pods, err := t.demo.Wait(ctx, limit)
+	if err != nil {
+		return nil, result, err
+	}
+	nodes := map[string]bool{}
+	for _, from := range pods {
+		if !from.Ready || !from.Address.IsValid() {
+			return nil, result, fmt.Errorf("pod %s was not ready within %s (%s)", from.Name, limit,
+				from.Why)
+		}
+		nodes[from.Node] = true
+		for _, to := range pods {
+			if to.Node != from.Node && to.Address.IsValid() {
+				pairs = append(pairs, hello.Pair{From: from, To: to.Address})
+			}
+		}
+	}
+	result = report.Packets{Plugin: t.cluster.PluginName(), Nodes: len(nodes), Pods: len(pods)}
+	tracer := trace.New(s, trace.Options{Cluster: t.cluster.ID})
+	for _, subnet := range tracer.Targets(t.cluster.ID) {
+		machine := firstOf(s, subnet.ID, t.cluster)
+		if !machine.IsValid() {
+			continue
+		}
+		result.Machines++
+		for _, from := range pods {
+			pairs = append(pairs, hello.Pair{From: from, To: machine})
+		}
+	}
+	if result.Pairs = len(pairs); len(pairs) == 0 {
+		return nil, result, errors.New("all pods are on one node, and no machine is in a subnet " +
+			"that must reach them: nothing needs a route")
+	}
+	return pairs, result, nil
+}
+
+// run calls, strips, waits for the repair, and counts.
+func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit time.Duration) (
+	report.Packets, error) {
+	if err := t.demo.Deploy(ctx); err != nil {
+		return report.Packets{}, err
+	}
+	pairs, result, err := t.pairs(ctx, s, limit)
+	if err != nil {
+		return result, err
+	}
+	t.now("calling before the strip")
+	calling, stop := context.WithTimeout(ctx, packetsAround)
+	before := t.demo.Watch(calling, pairs)
+	stop()
+	if result.Before = before.Sent; before.Lost > 0 || before.Sent == 0 {
+		return result, fmt.Errorf("%d of %s were lost before anything was written; nothing was "+
+			"stripped: %s says why", before.Lost, report.Count(before.Sent, "call"),
+			finding.Command("routekeeper cluster hello %s", t.cluster.ID.Name()))
+	}
+	counted, calling := make(chan hello.Loss, 1), ctx
+	calling, stop = context.WithCancel(ctx)
+	defer stop()
+	go func() { counted <- t.demo.Watch(calling, pairs) }()
+	t.now("stripping " + t.subnet.Short())
+	stripped, repaired, by, err := t.strip(ctx)
+	if err != nil {
+		return result, err
+	}
+	t.now("calling after the repair")
+	if err := azure.Pause(ctx, packetsAround); err != nil {
+		return result, err
+	}
+	stop()
+	loss := <-counted
+	result.Sent, result.Lost, result.Unasked = loss.Sent, loss.Lost, loss.Unasked
+	if loss.Lost > 0 {
+		// A call that began before the strip can be lost, too.
+		result.FirstLost, result.LastLost = max(0, loss.First.Sub(stripped).Seconds()),
+			loss.Last.Sub(stripped).Seconds()
+	}
+	result.RepairedIn, result.RepairedBy = repaired.Sub(stripped).Seconds(), by
+	return result, nil
+}
+
+// strip takes the table from the subnet and waits until it is back. It returns with the table in
+// place, whatever happens: if the keeper does not put it back, this does.
+func (t *packetsTrial) strip(ctx context.Context) (stripped, repaired time.Time, by string,
+	failed error) {
+	asked := false
+	written, err := t.client.Write(ctx, t.subnet, func(doc arm.Document) ([]byte, error) {
+		if asked { // a keeper may have repaired it already: it is stripped once
+			return nil, nil
+		}
+		asked, stripped = true, time.Now()
+		return inventory.WithoutProperty(doc.Raw, inventory.PropertyTable)
+	}, nil)
+	if err == nil && written.Sent == nil {
+		err = errors.New("nothing was stripped, because another writer wrote the subnet at the " +
+			"same moment: run it again")
+	}
+	if err != nil {
+		return stripped, repaired, "", errors.Join(err, t.putBack(ctx))
+	}
+	t.now("waiting for a keeper to put the table back")
+	for deadline := time.Now().Add(t.within); time.Now().Before(deadline); {
+		if err := azure.Pause(ctx, time.Second); err != nil {
+			return stripped, repaired, "", errors.Join(err, t.putBack(ctx))
+		}
+		// A read that fails is repeated: what counts is the table.
+		if has, err := t.has(ctx); err == nil && has {
+			return stripped, time.Now(), "keeper", nil
+		}
+	}
+	if err := t.putBack(ctx); err != nil {
+		return stripped, repaired, "", err
+	}
+	if has, err := t.has(ctx); err != nil || !has {
+		return stripped, repaired, "", errors.Join(err, fmt.Errorf("%s has another route table "+
+			"than %s now: another writer put it there", t.subnet.Short(), t.table.Name()))
+	}
+	return stripped, time.Now(), "prove", nil
+}
+
+// has reports whether the subnet has the table.
+func (t *packetsTrial) has(ctx context.Context) (bool, error) {
+	doc, err := t.client.Find(ctx, t.subnet)
+	if err != nil || doc == nil {
+		return false, err
+	}
+	subnet, err := inventory.DecodeSubnet(doc.Raw)
+	return err == nil && subnet.RouteTable.Equal(t.table), err
+}
+
+// putBack puts the table on the subnet if it has none, also after an interrupt.
+func (t *packetsTrial) putBack(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+	defer cancel()
+	_, err := t.client.Write(ctx, t.subnet, func(doc arm.Document) ([]byte, error) {
+		if subnet, err := inventory.DecodeSubnet(doc.Raw); err != nil || subnet.RouteTable != "" {
+			return nil, err
+		}
+		return inventory.SetProperties(doc.Raw,
+			map[inventory.Property]arm.ID{inventory.PropertyTable: t.table})
+	}, nil)
+	if err != nil {
+		return fmt.Errorf("%s may be without its route table: %w; put it back: %s",
+			t.subnet.Short(), err, t.back())
+	}
+	return nil
+}
+
+// back returns the command that does it by hand.
+func (t *packetsTrial) back() finding.CommandLine {
+	return finding.Command("az network vnet subnet update --ids %s --route-table %s", t.subnet,
+		t.table)
+}

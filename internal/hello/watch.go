@@ -1,0 +1,82 @@
+package hello
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// watchEvery is how often a pod calls each address, and how long a call may take then. They are the
+// same, so that lost calls are as frequent as answered ones.
+const watchEvery = time.Second
+
+// Loss counts calls over a time.
+type Loss struct {
+	Sent, Lost int
+	// Unasked are calls that the API server did not bring to a pod: they say nothing.
+	Unasked int
+	// First and Last are when the first and the last lost call began; zero without one.
+	First, Last time.Time
+}
+
+// Pair is a pod that calls an address.
+type Pair struct {
+	From Pod
+	To   netip.Addr
+}
+
+// Watch lets each pair's pod call its address once a second until the context ends, and counts.
+func (d *Demo) Watch(ctx context.Context, pairs []Pair) (l Loss) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	clients := map[string]*http.Client{}
+	for _, p := range pairs {
+		client := clients[p.From.Name]
+		if client == nil {
+			transport := &http.Transport{MaxIdleConnsPerHost: len(pairs),
+				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+					return d.Dial(ctx, p.From)
+				}}
+			defer transport.CloseIdleConnections()
+			client = &http.Client{Transport: transport, Timeout: time.Minute}
+			clients[p.From.Name] = client
+		}
+		all.Go(func() {
+			tick := time.NewTicker(watchEvery)
+			defer tick.Stop()
+			for ctx.Err() == nil {
+				begun := time.Now()
+				call, err := ask(ctx, client, p.To, watchEvery)
+				if ctx.Err() != nil {
+					return
+				}
+				mu.Lock()
+				switch {
+				case err != nil:
+					l.Unasked++
+				case !call.Arrived():
+					l.Lost++
+					if l.First.IsZero() || begun.Before(l.First) {
+						l.First = begun
+					}
+					if begun.After(l.Last) {
+						l.Last = begun
+					}
+					fallthrough
+				default:
+					l.Sent++
+				}
+				mu.Unlock()
+				select {
+				case <-tick.C:
+				case <-ctx.Done():
+				}
+			}
+		})
+	}
+	all.Wait()
+	return l
+}
