@@ -227,7 +227,8 @@ func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm
 const itself = "itself"
 
 // readSubnets reads subnets through their virtual networks: one GET for all subnets of a network,
-// unless only one is wanted, the network itself may not be read, or its GET hangs.
+// whose tags can pause their guard. If the network itself may not be read, or its GET hangs, they
+// are read one by one.
 func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
 	of := map[string][]arm.ID{}
 	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
@@ -236,7 +237,7 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 	var vnets []wanted
 	for _, subnets := range of {
 		w := wanted{id: subnets[0].Parent(), parts: subnets}
-		if len(subnets) == 1 || c.costOf(w.id, itself) == never {
+		if c.costOf(w.id, itself) == never {
 			w.gets = subnets
 		}
 		vnets = append(vnets, w)

@@ -22,6 +22,8 @@ const (
 	AssociationOther Code = "association-other-table"
 	SubnetMissing    Code = "subnet-missing"
 	DeleteRefused    Code = "delete-refused"
+	GuardPaused      Code = "guard-paused"
+	GuardTag         Code = "guard-tag-invalid"
 
 	SourceEmpty      Code = "source-empty"
 	SourceHop        Code = "source-hop-outside"
@@ -127,6 +129,16 @@ var keeping = []Description{
 			"for a day who tried, as the activity log shows it.",
 		"If it is removed on purpose, first take it out of spec.guard.subnets, or pause the " +
 			"cluster. Otherwise ask the identity's owner why it must go."},
+
+	{GuardPaused, Warning, "A tag on a network pauses the guard of its subnets",
+		"What its subnets lose is reported, and not put back, until the time in the tag " +
+			"routekeeper-guard-paused-until. Everyone who may write tags of the network can set " +
+			"it.",
+		"Nothing, if the removal is on purpose. Otherwise remove the tag."},
+	{GuardTag, Warning, "A tag that should pause the guard has no effect",
+		"The value of the tag routekeeper-guard-paused-until is not a time in RFC 3339, has " +
+			"passed, or is more than 7 days ahead. The guard puts back what the subnets lose.",
+		"Remove the tag, or set it to a time such as 2030-01-31T18:00:00Z."},
 
 	{SourceEmpty, Warning, "The cluster's route table holds no route to any of its nodes",
 		"Pods on different nodes cannot reach each other through this table. Either its " +

@@ -34,6 +34,7 @@ const (
 	pageLock        = microsoft + "azure-resource-manager/management/lock-resources"
 	pageLimits      = microsoft +
 		"azure-resource-manager/management/azure-subscription-service-limits"
+	pageTags       = microsoft + "azure-resource-manager/management/tag-resources"
 	pageThrottling = microsoft + "azure-resource-manager/management/request-limits-and-throttling"
 	pageBicep      = microsoft + "azure-resource-manager/bicep/scenarios-virtual-networks"
 )
@@ -49,7 +50,7 @@ var pages = map[Code]string{
 
 	ClusterNotKubenet: pageKubenet, TableUnknown: pageKubenet, TableMissing: pageKubenet,
 	SourceEmpty: pageKubenet, SourceHop: pageKubenet, SubnetMissing: pageSubnet,
-	DeleteRefused:  pageSubnet,
+	DeleteRefused: pageSubnet, GuardPaused: pageTags, GuardTag: pageTags,
 	TargetIsSource: pageKubenet, TargetFull: pageLimits, TargetMissing: pageRouteTable,
 	PrefixTaken: pageRoutes, UnmanagedOverlap: pageRoutes, UnmanagedShadow: pageRoutes,
 

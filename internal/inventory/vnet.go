@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/tidwall/gjson"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
@@ -17,6 +19,10 @@ type VNet struct {
 	Peerings []Peering
 	DNS      []netip.Addr // its own DNS servers; none: Azure's
 }
+
+// GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
+// its value.
+const GuardTag = "routekeeper-guard-paused-until"
 
 // Peering is a virtual network's side of a peering.
 type Peering struct {
@@ -91,5 +97,14 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
 	}
+	// the names of tags are case-insensitive (tag-resources)
+	gjson.GetBytes(raw, "tags").ForEach(func(name, value gjson.Result) bool {
+		if text := value.String(); strings.EqualFold(name.String(), GuardTag) {
+			for _, subnet := range subnets {
+				subnet.GuardTag = &text
+			}
+		}
+		return true
+	})
 	return v, subnets, nil
 }

@@ -2,6 +2,7 @@ package keeper
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -180,7 +181,12 @@ func TestConflictOfTwo(t *testing.T) {
 		}
 		other := arm.ResourceID(w.demo.GatewayTable.Subscription(), "net-rg", arm.TypeRouteTable,
 			"other-rt")
-		w.putTable(other)
+		var same []string // with a table that lacks them, pods would lose their routes
+		for i, r := range w.routes(w.demo.GatewayTable) {
+			prefix, hop, _ := strings.Cut(r, ">")
+			same = append(same, fmt.Sprintf("r%d %s %s", i, prefix, hop))
+		}
+		w.putTable(other, same...)
 		first := w.run(10*time.Second, config(w.demo.GatewayTable))
 		time.Sleep(5 * time.Second)
 		second := w.runAs(emulatortest.Operator, Options{}, 10*time.Second, config(other))

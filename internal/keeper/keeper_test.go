@@ -398,16 +398,24 @@ func TestGuardObserves(t *testing.T) {
 	})
 }
 
-// TestOneSubnet: a single subnet is read by itself, which needs fewer rights than its network.
+// TestOneSubnet: a single subnet is read with its network, too, whose tags can pause the guard, and
+// by itself if the network may not be read.
 func TestOneSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(configure("shop", w.demo.Cluster))
 		since := w.mark()
 		w.reconcile(k)
-		if got, want := calls(since()), []string{"GET shop", "GET nodes",
+		if got, want := calls(since()), []string{"GET shop", "GET shop-vnet",
 			"GET shop-rt", "GET values"}; !slices.Equal(got, want) {
 			t.Errorf("%v, want %v", got, want)
+		}
+		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks/shop-vnet$", Count: -1,
+			Status: 403, Code: "AuthorizationFailed"})
+		w.strip(w.demo.NodeSubnet)
+		time.Sleep(10 * time.Second)
+		if r := w.reconcile(k); !strings.Contains(did(r), "done associate shop-vnet/nodes") {
+			t.Errorf("did %q, %+v", did(r), r.Findings)
 		}
 	})
 }

@@ -298,7 +298,7 @@ func TestIdleReadsOfOthers(t *testing.T) {
 		w.expect(w.reconcile(k), "", finding.TableUnknown)
 		since := w.mark()
 		w.expect(w.reconcile(k), "", finding.TableUnknown)
-		if got, want := calls(since()), []string{"GET nodes"}; !slices.Equal(got, want) {
+		if got, want := calls(since()), []string{"GET shop-vnet"}; !slices.Equal(got, want) {
 			t.Errorf("a check at rest reads %v, want %v", got, want)
 		}
 	})

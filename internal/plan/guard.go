@@ -23,6 +23,7 @@ type request struct {
 	property inventory.Property
 	value    arm.ID
 	what     string // node subnet, guarded subnet
+	paused   string // why the network pauses the guard, or ""
 	// sure is set if more than a past association identifies the table.
 	sure bool
 }
@@ -44,6 +45,7 @@ func (r request) about(o request) int {
 
 // makeRequests collects the associations that the configs require, possible or not.
 func (p *Planner) makeRequests() {
+	told := map[string]bool{}
 	for _, v := range p.clusters {
 		spec := v.config.Spec.Guard
 		if spec.Mode == v1alpha1.GuardOff || p.gone(v) {
@@ -52,14 +54,15 @@ func (p *Planner) makeRequests() {
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
 			for _, id := range v.subnets {
 				p.requests = append(p.requests, request{v, id, inventory.PropertyTable, v.source,
-					"node subnet", v.proven || v.config.Spec.RouteTableID != ""})
+					"node subnet", p.tagPauses(v, id, told),
+					v.proven || v.config.Spec.RouteTableID != ""})
 			}
 		}
 		for _, g := range spec.Subnets {
 			for _, property := range inventory.Properties {
 				if value := GuardedValue(g, property); value != "" && !p.released(v, value) {
 					p.requests = append(p.requests, request{v, arm.ID(g.SubnetID), property, value,
-						"guarded subnet", true})
+						"guarded subnet", p.tagPauses(v, arm.ID(g.SubnetID), told), true})
 				}
 			}
 		}
@@ -183,13 +186,17 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 	}
 	spec, words := wish.v.config.Spec.Guard, wish.property.Name()
 	watched := wish.ofAKS()
-	enforced := modeOf(spec, wish.property) == v1alpha1.GuardEnforce && !watched
+	enforced := modeOf(spec, wish.property) == v1alpha1.GuardEnforce && !watched &&
+		wish.paused == ""
 	add := func(f finding.Finding) {
 		if wish.property != inventory.PropertyTable {
 			f = f.About(string(wish.property)) // a subnet can lack several
 		}
 		if watched {
 			f = f.With("AKS made this network and may change it, so what it lost is only reported")
+		}
+		if wish.paused != "" {
+			f = f.With(wish.paused)
 		}
 		w.add(f)
 	}
