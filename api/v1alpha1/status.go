@@ -45,7 +45,7 @@ const LeaseName = "routekeeper"
 
 // The types of conditions.
 const (
-	ConditionReady   = "Ready"   // no finding is an error
+	ConditionReady   = "Ready"   // packets arrive, as declared; the reason is the state
 	ConditionSynced  = "Synced"  // the targets have the cluster's pod routes
 	ConditionGuarded = "Guarded" // the subnets have their tables, and the controller defends that
 )

@@ -2,13 +2,14 @@
 // call and the answer into a report. The commands share root.go (exit codes), help.go (help texts),
 // output.go (where reports go) and azure.go (how Azure is reached).
 //
-// It decides nothing about routes, and no other package imports it.
+// It decides nothing about routes, and no other package imports it, except in tests.
 package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -23,6 +24,13 @@ import (
 // Main runs the command line of this process and returns its exit code: 0 fine, 1 error, 2 changes
 // or findings.
 func Main() int { return mainOf(programOf(os.Args[0]), (*app).newRoot) }
+
+// Run runs one command line of routekeeper, for tests of what commands show, and returns its exit
+// code.
+func Run(ctx context.Context, out io.Writer, args ...string) int {
+	a := &app{in: strings.NewReader(""), out: out, err: out, repeat: finding.Repeat}
+	return a.run(ctx, args)
+}
 
 // mainOf runs a command line of a program, which the user called by a name.
 func mainOf(program string, root func(*app) *cobra.Command) int {

@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/kube"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // statusByObjects reads the status from the ClusterRoutes objects of a Kubernetes API server.
@@ -58,36 +59,32 @@ func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error
 	return s, nil
 }
 
-// clusterStatus is the state of one object, by its conditions.
+// clusterStatus is the state of one object, by its condition Ready.
 func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 	c := report.ClusterStatus{Name: object.Metadata.Namespace + "." + object.Metadata.Name,
 		State: "unseen", Sentence: "not checked yet", Findings: []finding.Finding{}}
-	conditions := map[string]v1alpha1.Condition{}
+	var ready v1alpha1.Condition
 	for _, condition := range object.Status.Conditions {
-		conditions[condition.Type] = condition
-	}
-	ready := conditions[v1alpha1.ConditionReady]
-	switch {
-	case ready.Status == "" || object.Status.ObservedGeneration < object.Metadata.Generation:
-		return c
-	case ready.Status == "False":
-		c.State, c.Sentence = "bad", ready.Message
-		return c
-	case ready.Status != "True":
-		c.Sentence = ready.Message
-		return c
-	}
-	c.State, c.Sentence = "good", "nothing is wrong"
-	var notes []string
-	for _, kind := range []string{v1alpha1.ConditionGuarded, v1alpha1.ConditionSynced} {
-		if condition := conditions[kind]; condition.Status != "True" {
-			notes = append(notes, condition.Message)
-			c.State = "noted"
+		if condition.Type == v1alpha1.ConditionReady {
+			ready = condition
 		}
 	}
-	c.Sentence = cmp.Or(strings.Join(notes, "; "), c.Sentence)
+	if ready.Status == "" || object.Status.ObservedGeneration < object.Metadata.Generation {
+		return c
+	}
+	c.Sentence = ready.Message
 	if object.Status.Routes != "" {
 		c.Sentence += " (" + object.Status.Routes + " routes)"
+	}
+	for _, state := range verdict.States {
+		if strings.ReplaceAll(string(state), "-", "") == strings.ToLower(ready.Reason) {
+			c.State = state.Color()
+			c.Verdict = &verdict.Verdict{Cluster: c.Name, State: state, Sentence: ready.Message}
+			return c
+		}
+	}
+	if ready.Status == "False" { // the object is refused, or a removal fails
+		c.State = verdict.Bad
 	}
 	return c
 }

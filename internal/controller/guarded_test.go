@@ -33,7 +33,7 @@ func TestGuarded(t *testing.T) {
 	} {
 		config := &v1alpha1.ClusterRoutes{}
 		config.Spec.Guard.Mode = v1alpha1.GuardEnforce
-		got, _ := guarded(picture.Cluster{Plugin: c.plugin, Subnets: c.subnets}, config,
+		got := guarded(picture.Cluster{Plugin: c.plugin, Subnets: c.subnets}, config,
 			func(arm.ID) string { return "" }, nil)
 		if got := got.Status + " " + got.Reason; got != c.want {
 			t.Errorf("%s: %s, expected %s", c.name, got, c.want)
@@ -81,7 +81,7 @@ func TestGuardedObserved(t *testing.T) {
 		config.Spec.Guard.Mode, config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce, c.groups
 		p := picture.Cluster{Plugin: c.plugin, Subnets: c.subnets}
 		p.NodeGroup = arm.ID("/subscriptions/s/resourceGroups/mc_shop")
-		got, _ := guarded(p, config, func(arm.ID) string { return "" }, nil)
+		got := guarded(p, config, func(arm.ID) string { return "" }, nil)
 		if got := got.Status + " " + got.Reason + " " + got.Message; got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}

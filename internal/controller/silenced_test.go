@@ -12,46 +12,39 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// TestReadySilenced: an error that a person silenced leaves Ready True, which says how many there
-// are. Another error, also one of all clusters, makes it False.
-func TestReadySilenced(t *testing.T) {
-	quiet := finding.New(finding.AssociationLost, "shop", "/subscriptions/s/nodes", "lost")
-	quiet.Silenced = &finding.Silence{Reason: "known"}
-	result := func(more ...finding.Finding) keeper.Result {
-		return keeper.Result{Findings: append([]finding.Finding{quiet,
-			finding.New(finding.WriteRefused, "play", "x", "of another cluster")}, more...)}
-	}
-	c, failed := ready(result(), "shop")
-	if c.Status != "True" || c.Reason != "ErrorsSilenced" || failed != "" ||
-		!strings.Contains(c.Message, "1 silenced") {
-		t.Errorf("silenced: %+v, %q", c, failed)
-	}
-	for _, other := range []finding.Finding{
-		finding.New(finding.AssociationLost, "shop", "/subscriptions/s/more", "lost, too"),
-		finding.New(finding.AzureUnreachable, "", "", "no answer"),
-	} {
-		if c, failed := ready(result(other), "shop"); c.Status != "False" ||
-			c.Message != other.Message || failed != other.Message {
-			t.Errorf("%s: %+v, %q", other.Code, c, failed)
-		}
-	}
-}
-
-// TestReadyByVerdict: without an error, Ready is what the cluster's verdict says.
+// TestReadyByVerdict: Ready is the state of the cluster's verdict, whatever its findings are: an
+// error threatens packets that are delivered. The error is in lastError, unless it is silenced.
 func TestReadyByVerdict(t *testing.T) {
-	for state, want := range map[verdict.State]string{verdict.Broken: "False",
-		verdict.Unknown: "Unknown", verdict.Bypassed: "True", verdict.AtRisk: "True",
-		verdict.Stopped: "True", verdict.Observed: "True", verdict.InSync: "True"} {
-		r := keeper.Result{Verdicts: []verdict.Verdict{{Cluster: "shop", State: state},
-			{Cluster: "play", State: verdict.Broken}}}
-		if c, _ := ready(r, "shop"); c.Status != want {
+	lost := finding.New(finding.AssociationLost, "shop", "/subscriptions/s/nodes", "lost")
+	quiet := lost
+	quiet.Silenced = &finding.Silence{Reason: "known"}
+	other := finding.New(finding.WriteRefused, "play", "x", "of another cluster")
+	for state, want := range map[verdict.State]string{verdict.Broken: "False Broken",
+		verdict.Bypassed: "False Bypassed", verdict.Unknown: "Unknown Unknown",
+		verdict.AtRisk: "True AtRisk", verdict.Stopped: "True Stopped",
+		verdict.Observed: "True Observed", verdict.InSync: "True InSync"} {
+		r := keeper.Result{Findings: []finding.Finding{lost, other}, Verdicts: []verdict.Verdict{
+			{Cluster: "play", State: verdict.Broken}, {Cluster: "shop", State: state,
+				Sentence: "so it is", Silenced: state == verdict.AtRisk}}}
+		c := ready(r, "shop")
+		if c.Status+" "+c.Reason != want || !strings.HasPrefix(c.Message, "so it is") ||
+			strings.HasSuffix(c.Message, " (silenced)") != (state == verdict.AtRisk) {
 			t.Errorf("%s: %+v", state, c)
 		}
+		if got := worstError(r, "shop"); got != "lost" {
+			t.Errorf("lastError %q", got)
+		}
+		r.Findings[0] = quiet
+		if got := worstError(r, "shop"); got != "" {
+			t.Errorf("lastError %q of a silenced error", got)
+		}
+	}
+	if c := ready(keeper.Result{}, "shop"); c.Status != "Unknown" {
+		t.Errorf("without a verdict: %+v", c)
 	}
 }
 
-// TestGuardedSilenced: Guarded says what is, silenced or not. A silenced loss does not make the
-// cluster unready.
+// TestGuardedSilenced: Guarded says what is, silenced or not.
 func TestGuardedSilenced(t *testing.T) {
 	nodes, gateway := arm.ID(groupA+"/nodes"), arm.ID(groupA+"/gateway")
 	p := picture.Cluster{Subnets: []picture.Subnet{
@@ -67,10 +60,10 @@ func TestGuardedSilenced(t *testing.T) {
 		"nothing silenced": {nil, true}, "silenced": {map[string]bool{nodes.Key(): true}, false},
 		"another one silenced": {map[string]bool{gateway.Key(): true}, true},
 	} {
-		c, loud := guarded(p, config, why, tt.quiet)
-		if c.Status != "False" || c.Reason != reasonLost || loud != tt.loud ||
+		c := guarded(p, config, why, tt.quiet)
+		if c.Status != "False" || c.Reason != reasonLost ||
 			strings.Contains(c.Message, "(silenced)") == tt.loud {
-			t.Errorf("%s: %+v, loud: %t", name, c, loud)
+			t.Errorf("%s: %+v", name, c)
 		}
 	}
 }

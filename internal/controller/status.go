@@ -44,12 +44,11 @@ func (b *board) take(r keeper.Result, acting bool, generation func(name string) 
 	for _, config := range r.Checked() {
 		name := config.Metadata.Name
 		before := b.shown[name]
-		is, failed := ready(r, name)
-		if acting && len(before.conditions) > 0 { // not all findings are known yet
-			is, failed = before.conditions[0], before.failed
+		s := showing(r, &config)
+		if acting && len(before.conditions) > 0 && s.conditions[0].Status == "True" {
+			s.conditions[0] = before.conditions[0] // not all findings are known yet
+			s.failed = before.failed
 		}
-		s := showing(r, &config, is)
-		s.failed = failed
 		s.generation = generation(name)
 		s.change = cmp.Or(lastChange(r, name), before.change)
 		b.shown[name] = s
@@ -105,32 +104,32 @@ func changed(r keeper.Result, name string) []string {
 	return lines
 }
 
-// showing makes the conditions and counts of a cluster. While a lost route table is put back, no
-// finding says so, but the cluster is not ready.
-func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condition) shown {
+// Conditions are those of a cluster that was checked: Ready, Guarded and Synced.
+func Conditions(r keeper.Result, config *v1alpha1.ClusterRoutes) []v1alpha1.Condition {
+	return showing(r, config).conditions
+}
+
+// showing makes the conditions and counts of a cluster.
+func showing(r keeper.Result, config *v1alpha1.ClusterRoutes) shown {
 	p := pictureOf(r, config)
-	s := shown{}
+	s := shown{failed: worstError(r, config.Metadata.Name)}
 	why := withheld(r, config.Metadata.Name)
 	paused := pausedBy(r, config.Metadata.Name)
-	guard, loud := guarded(p, config, why, quietOf(r, config.Metadata.Name))
-	guard = withPause(guard, paused)
-	if is.Status == "True" && loud {
-		is.Status, is.Reason, is.Message = guard.Status, guard.Reason, guard.Message
-	}
-	s.conditions = append(s.conditions, is, guard)
+	guard := withPause(guarded(p, config, why, quietOf(r, config.Metadata.Name)), paused)
+	s.conditions = append(s.conditions, ready(r, config.Metadata.Name), guard)
 	synced := v1alpha1.Condition{Type: v1alpha1.ConditionSynced, Status: "True",
 		Reason: "InSync", Message: "the targets have the cluster's pod routes"}
 	if len(config.Spec.Targets) == 0 {
 		synced.Reason, synced.Message = "NoTargets", "the spec names no targets"
 	}
-	sourceless := unreadSource(r, config)
 	var off []string
 	for _, t := range p.Tables {
 		if t.Role != picture.RoleTarget {
 			continue
 		}
 		count := v1alpha1.TargetStatus{RouteTableID: string(t.ID)}
-		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil || sourceless != ""
+		unknown := t.Unread != "" || p.Unread != "" || r.Seen.Table(t.ID) == nil ||
+			p.Unsourced != ""
 		for _, route := range t.Routes {
 			switch route.State {
 			case picture.Works, picture.Idle:
@@ -156,7 +155,7 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes, is v1alpha1.Condit
 		case unknown:
 			synced.Status, synced.Reason = "Unknown", "NotRead"
 			synced.Message = fmt.Sprintf("the routes of %s are not known%s", t.ID.Short(),
-				because(cmp.Or(t.Unread, p.Unread, sourceless)))
+				because(cmp.Or(t.Unread, p.Unread, p.Unsourced)))
 		}
 	}
 	if len(off) > 0 {
@@ -201,26 +200,6 @@ func withPause(c v1alpha1.Condition, paused string) v1alpha1.Condition {
 	return c
 }
 
-// unreadSource says why it is unknown which pod routes a cluster has, or "": a target without any
-// would otherwise count as in sync.
-func unreadSource(r keeper.Result, config *v1alpha1.ClusterRoutes) string {
-	id := arm.ID(config.Spec.ClusterID)
-	cluster := r.Seen.Cluster(id)
-	if cluster == nil || !plan.Routed(config, cluster) {
-		return ""
-	}
-	own := plan.Discover(r.Seen, config, plan.TakenBy(r.Configs))
-	switch known := r.Seen.Kubernetes[id.Key()]; {
-	case plan.SourceTable(r.Seen, config, own) != nil:
-		return ""
-	case config.Spec.Source != v1alpha1.SourceNodes:
-		return "the cluster's route table is not known"
-	case known != nil && known.Failed != "":
-		return known.Failed
-	}
-	return "its Kubernetes API shows no nodes"
-}
-
 func because(why string) string {
 	if why == "" {
 		return ""
@@ -241,53 +220,43 @@ func withheld(r keeper.Result, name string) func(arm.ID) string {
 	}
 }
 
-// ready is the condition Ready: no finding of the cluster, or of all clusters, is an error. What a
-// person silenced does not count; the message says how much that is.
-func ready(r keeper.Result, name string) (c v1alpha1.Condition, failed string) {
-	c = v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "True", Reason: "NoErrors",
-		Message: "no finding is an error"}
+// ready is the condition Ready: the state of the cluster's verdict, as its reason. It is False if
+// packets do not arrive, or not on the declared way.
+func ready(r keeper.Result, name string) v1alpha1.Condition {
+	c := v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "Unknown",
+		Reason: reasonOf(verdict.Unknown), Message: "the cluster was not judged"}
+	i := slices.IndexFunc(r.Verdicts, func(v verdict.Verdict) bool { return v.Cluster == name })
+	if i < 0 {
+		return c
+	}
+	v := r.Verdicts[i]
+	c.Reason, c.Message = reasonOf(v.State), v.Sentence
+	switch {
+	case v.State.Harmed():
+		c.Status = "False"
+	case v.State != verdict.Unknown:
+		c.Status = "True"
+	}
+	if v.Silenced {
+		c.Message += " (silenced)"
+	}
+	return c
+}
+
+// worstError is the worst error of a cluster, or of all clusters, that no person silenced, or "".
+func worstError(r keeper.Result, name string) string {
 	loud, _ := finding.Loud(r.Findings)
 	for _, f := range loud { // the worst comes first
 		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
-			c.Status, c.Reason, c.Message = "False", reasonOf(f.Code), f.Message
-			return c, f.Message
+			return f.Message
 		}
 	}
-	for _, v := range r.Verdicts {
-		switch {
-		case v.Cluster != name:
-		case v.State == verdict.Broken:
-			c.Status, c.Reason, c.Message = "False", "PacketsDropped", v.Sentence
-			return c, v.Sentence
-		case v.State == verdict.Unknown:
-			c.Status, c.Reason, c.Message = "Unknown", "NotRead", v.Sentence
-			return c, ""
-		}
-	}
-	if n := silencedErrors(r, name); n > 0 {
-		c.Reason = reasonSilenced
-		c.Message = fmt.Sprintf("no finding is an error, except %d silenced", n)
-	}
-	return c, ""
+	return ""
 }
 
-// reasonSilenced is the reason of Ready if it is True only because people silenced errors.
-const reasonSilenced = "ErrorsSilenced"
-
-// silencedErrors counts the errors of a cluster, and of all clusters, that people silenced.
-func silencedErrors(r keeper.Result, name string) (n int) {
-	for _, f := range r.Findings {
-		if f.Silenced != nil && f.Severity == finding.Error && (f.Cluster == name ||
-			f.Cluster == "") {
-			n++
-		}
-	}
-	return n
-}
-
-// reasonOf writes a code as the reason of a condition: association-lost is AssociationLost.
-func reasonOf(code finding.Code) string {
-	words := strings.Split(string(code), "-")
+// reasonOf writes a state or a code as the reason of a condition or an Event: at-risk is AtRisk.
+func reasonOf[S ~string](state S) string {
+	words := strings.Split(string(state), "-")
 	for i, w := range words {
 		words[i] = strings.ToUpper(w[:1]) + w[1:]
 	}
@@ -309,11 +278,10 @@ const (
 	reasonOutOfSync = "OutOfSync"
 )
 
-// guarded is the condition Guarded. loud is set if a subnet lacks what it must have and no person
-// silenced that.
+// guarded is the condition Guarded; quiet are the subnets whose losses people silenced.
 func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
-	quiet map[string]bool) (c v1alpha1.Condition, loud bool) {
-	c.Type = v1alpha1.ConditionGuarded
+	quiet map[string]bool) v1alpha1.Condition {
+	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
 	var lost, unknown, watched []string
 	subnets, defended := 0, 0
 	tableless := p.Plugin != "" && p.Plugin != "kubenet" // its node subnets need no route table
@@ -341,8 +309,6 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 				}
 				if quiet[subnet.ID.Key()] {
 					line += " (silenced)"
-				} else {
-					loud = true
 				}
 				lost = append(lost, line+because(why(subnet.ID)))
 			case picture.Unknown:
@@ -381,7 +347,7 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 			c.Message += ", but this is only reported: " + strings.Join(watched, ", ")
 		}
 	}
-	return c, loud && mode != v1alpha1.GuardOff
+	return c
 }
 
 // watches reports whether the guard only reports what a subnet loses: security groups that

@@ -264,7 +264,7 @@ func Run(ctx context.Context, o Options) error {
 	go askWriters(ctx, past, client)
 	delivered := make(chan struct{}) // closed once no more messages are sent
 	go func() { notices.to.Run(ctx); close(delivered) }()
-	news := newsOf(log)
+	news := News(log)
 	var unwritten error
 	ready := sync.OnceFunc(func() { manager.tell("READY=1") })
 	err = k.Run(ctx, o.Interval, func(r keeper.Result) {
@@ -278,7 +278,7 @@ func Run(ctx context.Context, o Options) error {
 		if o.Checked != nil {
 			o.Checked(r)
 		}
-		if news.report(r) && o.News != nil && unwritten == nil {
+		if news(r) && o.News != nil && unwritten == nil {
 			if unwritten = o.News(r); unwritten != nil {
 				stop()
 			}

@@ -27,6 +27,9 @@ type news struct {
 	silence time.Duration   // after which a check without news is logged
 }
 
+// News returns a function that logs what is new in a check, and reports whether there was anything.
+func News(log *slog.Logger) func(keeper.Result) bool { return newsOf(log).report }
+
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
 		states: map[string]verdict.Verdict{}, dark: map[string]bool{},

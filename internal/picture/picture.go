@@ -35,8 +35,11 @@ type Cluster struct {
 	// Migrating is set while the cluster leaves kubenet.
 	Migrating bool `json:"migrating,omitempty"`
 	// Unread says why the cluster could not be read, "" if it was.
-	Unread  string   `json:"unread,omitempty"`
-	Subnets []Subnet `json:"subnets"`
+	Unread string `json:"unread,omitempty"`
+	// Unsourced says why it is not known which pod routes the cluster has, "" if it is known, or it
+	// has none.
+	Unsourced string   `json:"unsourced,omitempty"`
+	Subnets   []Subnet `json:"subnets"`
 	// Tables are the cluster's route table, if it is known, and then the targets.
 	Tables []Table `json:"tables"`
 }
@@ -140,6 +143,22 @@ func reasonOf(s *inventory.Snapshot, id arm.ID) string {
 	return ""
 }
 
+// unsourced says why it is not known what the pod routes of a cluster are read from, "" if it is.
+func unsourced(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery,
+	from *inventory.RouteTable) string {
+	switch known := s.Kubernetes[arm.ID(config.Spec.ClusterID).Key()]; {
+	case from != nil:
+		return ""
+	case config.Spec.Source == v1alpha1.SourceNodes && known != nil && known.Failed != "":
+		return known.Failed
+	case config.Spec.Source == v1alpha1.SourceNodes:
+		return "its Kubernetes API shows no nodes"
+	case own.Table == "":
+		return "the cluster's route table is not known"
+	}
+	return "route table " + own.Table.Name() + " was not found"
+}
+
 // addTables adds the cluster's route table and its targets.
 func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery,
 	all []v1alpha1.ClusterRoutes, taken plan.Taken) {
@@ -152,6 +171,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 		from := plan.SourceTable(s, config, own)
 		known := plan.Owner(s, config, cmp.Or(from, &inventory.RouteTable{}))
 		owner = &known
+		c.Unsourced = unsourced(s, config, own, from)
 		if from != nil {
 			wanted = plan.PodRoutes(s, config, from)
 			if len(wanted) == 0 && cluster.Nodes() > 0 { // nothing proves that a copy is wrong
@@ -378,9 +398,6 @@ func (c Cluster) Routed() int {
 	}
 	return len(nodes)
 }
-
-// TableUnknown reports whether the cluster's route table is not known.
-func (c Cluster) TableUnknown() bool { return c.Kubenet() && c.RouteTable() == nil }
 
 // Kubenet reports whether the cluster uses kubenet.
 func (c Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }

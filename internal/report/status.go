@@ -46,7 +46,8 @@ type ClusterStatus struct {
 	// State is good, noted, busy, unseen or bad, as on the page.
 	State    string `json:"state"`
 	Sentence string `json:"sentence"`
-	// Verdict is the keeper's; absent before the first check, and for ClusterRoutes objects.
+	// Verdict is the keeper's; absent before the first check. Of ClusterRoutes objects it has no
+	// evidence and no age.
 	Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
 	Checked  time.Time         `json:"checked,omitzero"`
 	Findings []finding.Finding `json:"findings"`

@@ -177,8 +177,8 @@ func Unread(c picture.Cluster) string {
 		return what[0] + " could not be read"
 	case len(what) > 1:
 		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
-	case c.TableUnknown():
-		return "the cluster's route table is not known"
+	case c.Unsourced != "":
+		return c.Unsourced
 	case c.Routes().Unknown > 0:
 		return "not everything could be read"
 	}

@@ -324,7 +324,7 @@ func (j *judgement) state() (State, *finding.Finding) {
 		return AtRisk, worst
 	case j.pending():
 		return AtRisk, nil
-	case !Complete(c) || c.TableUnknown() || j.packets.Unknown > 0 || c.Routes().Unknown > 0:
+	case !Complete(c) || c.Unsourced != "" || j.packets.Unknown > 0 || c.Routes().Unknown > 0:
 		return Unknown, j.worst(j.loud, anyFinding)
 	case j.observe:
 		return Observed, nil

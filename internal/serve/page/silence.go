@@ -39,6 +39,7 @@ type silent struct {
 	More   int      `json:"-"` // how many do not fit
 	Names  []string `json:"-"`
 	Paused bool     `json:"-"` // the cluster is paused
+	Of     *Cluster `json:"-"` // the chosen cluster, nil if there is none
 }
 
 // offer is a finding that can be silenced.
@@ -80,7 +81,13 @@ func (p *Pages) silences(w http.ResponseWriter, r *http.Request) {
 	for _, e := range page.Entries {
 		page.Paused = page.Paused || e.Kind == silence.Pause && e.Cluster == page.Cluster
 	}
-	for _, f := range p.board.overview().Findings {
+	o := p.board.overview()
+	if i := slices.IndexFunc(o.Clusters, func(c Cluster) bool {
+		return c.Name == page.Cluster
+	}); i >= 0 {
+		page.Of = &o.Clusters[i]
+	}
+	for _, f := range o.Findings {
 		if f.Silenced != nil || f.Severity == finding.Info || silence.Can(f) != nil ||
 			page.Cluster != "" && f.Cluster != page.Cluster {
 			continue

@@ -56,6 +56,15 @@ func TestSilencePage(t *testing.T) {
 	if len(ids) != 1 || !strings.Contains(form, "for=") && !strings.Contains(form, `name="for"`) {
 		t.Fatalf("the form offers %v: %s", ids, form)
 	}
+	// state is what the form says of the cluster: its verdict.
+	state := func() string {
+		return regexp.MustCompile(`(?s)<p class="now .*?</p>`).FindString(
+			w.get("/actions/silence?cluster=shop").body)
+	}
+	if now := state(); !strings.Contains(now, "chip bad") || !strings.Contains(now,
+		"shop:\nsubnet nodes has lost its route table") {
+		t.Errorf("the form says of the cluster %q", now)
+	}
 	with := func(id string) url.Values {
 		return url.Values{"cluster": {"shop"}, "finding": {id}, "reason": {"known"},
 			"for": {"1h0m0s"}}
@@ -71,6 +80,9 @@ func TestSilencePage(t *testing.T) {
 		return len(slices.DeleteFunc(slices.Clone(o.Findings), func(f finding.Finding) bool {
 			return f.Silenced == nil || f.Silenced.Reason != "known" || f.Silenced.By == ""
 		}))
+	}
+	if now := state(); !strings.Contains(now, "chip noted") {
+		t.Errorf("the form says of the cluster with a silenced loss %q", now)
 	}
 	if o.State != page.Noted || o.Counts.Broken != 0 || silenced(o) != 1 ||
 		!strings.Contains(o.Sentence, "has lost its route table") {
