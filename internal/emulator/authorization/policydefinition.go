@@ -11,7 +11,8 @@ import (
 
 // policyNames are the properties of policies and locks.
 const policyNames = " policyType mode displayName metadata# policyRule# parameters#" +
-	" policyDefinitionId notScopes enforcementMode nonComplianceMessages message expiresOn exemptionCategory" +
+	" policyDefinitionId notScopes enforcementMode nonComplianceMessages message expiresOn" +
+	" exemptionCategory" +
 	" policyAssignmentId policyDefinitionReferenceIds resourceSelectors# overrides# versions" +
 	" level notes owners applicationId"
 

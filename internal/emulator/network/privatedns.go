@@ -18,8 +18,8 @@ const (
 // privateZoneNames are the properties of private DNS zones.
 const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy ttl metadata*" +
 	" aRecords ipv4Address aaaaRecords ipv6Address cnameRecord cname mxRecords preference" +
-	" exchange ptrRecords ptrdname soaRecord host email serialNumber refreshTime retryTime expireTime" +
-	" minimumTtl srvRecords weight txtRecords maxNumberOfRecordSets! numberOfRecordSets!"
+	" exchange ptrRecords ptrdname soaRecord host email serialNumber refreshTime retryTime" +
+	" expireTime minimumTtl srvRecords weight txtRecords maxNumberOfRecordSets! numberOfRecordSets!"
 
 // settlePrivateZoneLink marks a link as complete at once.
 func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
