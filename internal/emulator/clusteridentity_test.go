@@ -242,7 +242,7 @@ func TestLockdown(t *testing.T) {
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"Unrestricted"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
 	b.put(table, `{"location":"westeurope"}`)
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet"},"nodeResourceGroupProfile":{"restrictionLevel":"ReadOnly"},"agentPoolProfiles":[{"name":"np","count":2}]}}`)
-	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 204 {
 		t.Errorf("DELETE of the cluster: %d %s", status, code)
 	}
 }
