@@ -19,9 +19,10 @@ import (
 // needAZ is set by .ci/run: then a machine without the Azure CLI fails this test.
 const needAZ = "ROUTEKEEPER_NEED_AZ"
 
-// TestAzureCLI runs testdata/az/script.sh with the installed Azure CLI. It takes half a minute: az
-// waits at least a second for every operation.
-func TestAzureCLI(t *testing.T) {
+// findAZ returns what runs a script of testdata/az against an emulator; the result is the folder
+// with the answers.
+func findAZ(t *testing.T) func(a *azure, name, kubectl string) string {
+	t.Helper()
 	if _, err := exec.LookPath("az"); err != nil {
 		if os.Getenv(needAZ) != "" {
 			t.Fatalf("%s is set, but the Azure CLI is not installed: %v", needAZ, err)
@@ -30,35 +31,45 @@ func TestAzureCLI(t *testing.T) {
 			"azure-cli. With %s=1 this is a failure.", err, needAZ)
 	}
 	t.Parallel()
-	a := start(t, emulator.Options{
-		OperationTime: 20 * time.Millisecond, RouteBatch: 100 * time.Millisecond,
-		RouteCache: time.Second, CheckClusterIdentity: true,
-	})
-	out := t.TempDir()
 	testdata, err := filepath.Abs("../../testdata/az")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return func(a *azure, name, kubectl string) string {
+		t.Helper()
+		out := t.TempDir()
+		script := exec.CommandContext(a.ctx, "sh", filepath.Join(testdata, name))
+		script.Env = append(os.Environ(),
+			"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+
+				a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
+			"KUBECTL="+kubectl, "REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+
+				filepath.Join(testdata, "shim"),
+			"AZURE_CONFIG_DIR="+
+				t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes",
+			"NO_PROXY=127.0.0.1",
+		)
+		began := time.Now()
+		if said, err := script.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, said)
+		}
+		t.Logf("%s took %s", name, time.Since(began))
+		return out
+	}
+}
+
+// TestAzureCLI runs testdata/az/script.sh with the installed Azure CLI. It takes half a minute: az
+// waits at least a second for every operation.
+func TestAzureCLI(t *testing.T) {
+	az := findAZ(t)
+	a := start(t, emulator.Options{
+		OperationTime: 20 * time.Millisecond, RouteBatch: 100 * time.Millisecond,
+		RouteCache: time.Second, CheckClusterIdentity: true,
+	})
 	kubectl, err := exec.LookPath("kubectl")
 	if err != nil {
 		t.Logf("kubectl is not installed here (%v): the script does without", err)
 	}
-	script := exec.CommandContext(a.ctx, "sh", filepath.Join(testdata, "script.sh"))
-	script.Env = append(os.Environ(),
-		"HTTPS="+a.info.HTTPS, "TENANT="+a.info.TenantID, "SUBSCRIPTION="+sub, "CLIENT_ID="+
-			a.info.ClientID, "CLIENT_SECRET="+a.info.ClientSecret, "OUT="+out,
-		"KUBECTL="+kubectl, "REQUESTS_CA_BUNDLE="+a.info.CAFile, "PYTHONPATH="+
-			filepath.Join(testdata, "shim"),
-		"AZURE_CONFIG_DIR="+
-			t.TempDir(), "AZURE_CORE_COLLECT_TELEMETRY=no", "AZURE_CORE_NO_COLOR=yes",
-		"NO_PROXY=127.0.0.1",
-	)
-	began := time.Now()
-	if said, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
-
-	t.Logf("the script took %s", time.Since(began))
+	out := az(a, "script.sh", kubectl)
 	checkCommands(t, filepath.Join(out, "commands"))
 	checkAnswers(t, out)
 	checkTagged(t, out)

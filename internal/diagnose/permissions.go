@@ -16,6 +16,8 @@ type need struct {
 	scope  arm.ID
 	action string
 	what   string
+	// undocumented is set if Azure does not say that it needs it.
+	undocumented bool
 }
 
 // needs are several, without duplicates.
@@ -26,7 +28,7 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 		if scope != "" && !slices.ContainsFunc(*n, func(o need) bool {
 			return o.action == action && o.scope.Equal(scope)
 		}) {
-			*n = append(*n, need{scope, action, what})
+			*n = append(*n, need{scope: scope, action: action, what: what})
 		}
 	}
 }
@@ -64,11 +66,18 @@ func (p *clusterCase) identityNeeds() (n needs) {
 				"/routes/write", arm.TypeRouteTable+"/routes/delete")
 	}
 	for _, pool := range p.cluster.Pools {
-		for _, subnet := range []arm.ID{pool.Subnet, pool.PodSubnet} {
-			if p.existing(subnet) {
-				n.add(subnet, "to create nodes or pods in it", arm.TypeSubnet+"/read",
-					arm.TypeSubnet+
-						"/join/action")
+		if p.existing(pool.Subnet) {
+			n.add(pool.Subnet, "to create nodes in it", arm.TypeSubnet+"/read",
+				arm.TypeSubnet+"/join/action")
+		}
+	}
+	// The page on pod subnets (configure-azure-cni-dynamic-ip-allocation) assigns no role, and az
+	// one on the node subnet only (azure-cli, acs: process_add_role_assignment_for_vnet_subnet).
+	for _, pool := range p.cluster.Pools {
+		if known := len(n); p.existing(pool.PodSubnet) {
+			n.add(pool.PodSubnet, "to give pods addresses in it", arm.TypeSubnet+"/join/action")
+			for i := known; i < len(n); i++ {
+				n[i].undocumented = true
 			}
 		}
 	}
@@ -385,6 +394,13 @@ func (h holder) lacks(scope arm.ID, lacking, needed needs,
 		strings.Join(actions, ", "), called(scope), strings.Join(purposes, " and "))
 	if h.code == finding.CallerLacks && h.p.Proposed {
 		f.Severity = finding.Info
+	}
+	if !slices.ContainsFunc(lacking, func(n need) bool { return !n.undocumented }) {
+		f = finding.New(h.code, h.p.name, string(scope), "%s has no %s on %s: Azure does not "+
+			"document whether it needs that %s", h.who, strings.Join(actions, ", "), called(scope),
+			strings.Join(purposes, " and "))
+		f.Severity = finding.Info
+		return f.With(lines...)
 	}
 	var roles, denials []string
 	for _, r := range rights {

@@ -115,6 +115,13 @@ func TestIdentityLacks(t *testing.T) {
 		t.Errorf("%s: %s", f.Resource, f.Message)
 	}
 
+	// Azure documents no right on the pods' subnet.
+	f = withPodSubnet(t).mighty().may(principal, podSubnet, reading).finds(finding.IdentityLacks)
+	if f.Severity != finding.Info || f.Fix != "" ||
+		!strings.Contains(f.Message, "does not document") {
+		t.Errorf("%s: %s, fix %s", f.Severity, f.Message, f.Fix)
+	}
+
 	// Resources that AKS made need no role. Rights that were only read in part, or not requested,
 	// prove nothing.
 	healthy(t).mighty().managed().may(principal, managedTable).finds()

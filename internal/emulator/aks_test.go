@@ -73,7 +73,7 @@ func TestBroughtTable(t *testing.T) {
 	}
 
 	// Deleting the cluster leaves the existing table, with its routes.
-	if status, code := b.try(http.MethodDelete, aksID, "2025-10-01", ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, aksID, "2025-10-01", ""); status != 204 {
 		t.Fatalf("%d %s", status, code)
 	}
 	b.refused(http.MethodGet, "/subscriptions/"+sub+"/resourceGroups/mc_net-rg_c_westeurope", "",

@@ -236,7 +236,7 @@ func TestPoolsOfACluster(t *testing.T) {
 		[]string{"000000 10.244.0.0/24", "000002 10.244.2.0/24", "000000 10.244.3.0/24"}) {
 		t.Errorf("nodes %q", got)
 	}
-	if status, _ := b.try(http.MethodDelete, two, api, ""); status != 200 {
+	if status, _ := b.try(http.MethodDelete, two, api, ""); status != 204 {
 		t.Errorf("delete of a pool: %d", status)
 	}
 	if n := len(b.podRoutes(rt)); n != 2 {

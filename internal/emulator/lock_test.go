@@ -98,7 +98,7 @@ func TestLockedNetwork(t *testing.T) {
 	if kernel.LinkOf(b.get(vnet.Child("subnets", "b")), "routeTable") == "" {
 		t.Fatal("the subnet has no table")
 	}
-	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
+	if status, code := b.try(http.MethodDelete, aksID, api, ""); status != 204 {
 		t.Fatalf("%d %s", status, code)
 	}
 	if table := kernel.LinkOf(b.get(vnet.Child("subnets", "b")), "routeTable"); table != "" {

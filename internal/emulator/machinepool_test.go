@@ -93,7 +93,7 @@ func TestSingleMachinePools(t *testing.T) {
 				b.refused(http.MethodPut, aksID.Child("agentPools", "more"), second, 400,
 					"MaxAgentPoolCountReached")
 			}
-			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
+			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 204 {
 				t.Fatalf("%d %s", status, body)
 			}
 			held := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"),

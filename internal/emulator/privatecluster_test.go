@@ -73,7 +73,7 @@ func TestPrivateCluster(t *testing.T) {
 					"kube-apiserver") {
 				t.Errorf("the subnet shows %v", shown)
 			}
-			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 200 {
+			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 204 {
 				t.Fatalf("%d %s", status, body)
 			}
 			if left := kernel.ListAt(b.get(brings+"/A"), "value"); len(left) > 0 {

@@ -16,7 +16,8 @@ var permissions = []Description{
 		"AKS and the cluster's cloud provider use this identity. Without rights on a " +
 			"bring-your-own route table, new nodes get no route. Without rights on a " +
 			"bring-your-own subnet, pools cannot grow or be upgraded. Running nodes continue " +
-			"to work until then.",
+			"to work until then. Azure does not document whether the identity needs a right on " +
+			"a pod subnet: that it has none is info.",
 		"Assign the role that the finding names, or a custom role with the listed actions. " +
 			"AKS can take an hour to see a new assignment."},
 	{AddonLacks, Error, "The identity of the ingress add-on lacks a permission",

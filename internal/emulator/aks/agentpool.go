@@ -163,8 +163,12 @@ func profileOf(r *kernel.Resource, name string) kernel.Object {
 func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 	p["provisioningState"] = kernel.State(r)
 	if cl := s.Clusters[r.ID.Key()]; cl != nil && s.isBusy(r) {
-		if run := cl.Pool(kernel.Text(p, "name")); run != nil && run.doing != "" {
+		run := cl.Pool(kernel.Text(p, "name"))
+		switch {
+		case run != nil && run.doing != "" && (run.busy() || run.until.IsZero()):
 			p["provisioningState"] = run.doing
+		case cl.onlyPools(r):
+			p["provisioningState"] = "Succeeded"
 		}
 	}
 	if p["powerState"] = (kernel.Object{"code": powerOf(r)}); poolStopped(p) {
@@ -229,8 +233,10 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 			return kernel.Reply{}, f, true
 		}
 		s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", nil)
-		return s.kernel.Started(c, r, kernel.Reply{Status: status, Header: map[string]string{},
-			Body: kernel.Encode(s.poolDocument(r, profileOf(r, c.Path[9]), c.Version))}), nil, true
+		return s.startedPool(c, r, s.Clusters[id.Key()].Pool(c.Path[9]), kernel.Reply{
+			Status: status, Header: map[string]string{},
+			Body: kernel.Encode(s.poolDocument(r, profileOf(r, c.Path[9]), c.Version)),
+		}), nil, true
 	case c.Method == http.MethodDelete && at >= 0:
 		answer, f := s.deletePool(c, r, pools, at)
 		return answer, f, true
@@ -270,7 +276,7 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) *kernel.Failure {
 	sent, f := kernel.DecodeObject(c.Body)
 	if f == nil {
-		f = s.changeable(r)
+		f = s.poolChangeable(r, c.Path[9])
 	}
 	if f != nil {
 		return f
@@ -320,20 +326,28 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 			return f
 		}
 	}
-	s.storePools(c, r, all)
+	s.storePools(r, all)
+	s.occupyPool(c, r, cl.Pool(name), doing)
 	s.nodes.nodesChanged(cl)
 	return nil
 }
 
+// deletePool deletes a pool at the end of an operation: until then it is Deleting.
 func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) (kernel.Reply, *kernel.Failure) {
-	if f := s.changeable(r); f != nil {
+	cl := s.Clusters[r.ID.Key()]
+	run := cl.Pool(kernel.Text(pools[at], "name"))
+	if run.busy() && run.doing == "Deleting" {
+		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: run.until}), nil
+	}
+	if f := s.poolChangeable(r, run.name); f != nil {
 		return kernel.Reply{}, f
 	}
 	id := r.ID.Child("agentPools", c.Path[9])
-	all := append(pools[:at:at], pools[at+1:]...)
-	if len(all) == 0 || !slices.ContainsFunc(all, func(p kernel.Object) bool {
-		return strings.EqualFold(kernel.Text(p, "mode"), "System")
+	if !slices.ContainsFunc(pools, func(p kernel.Object) bool {
+		other := cl.Pool(kernel.Text(p, "name"))
+		return other != run && !(other.busy() && other.doing == "Deleting") &&
+			strings.EqualFold(kernel.Text(p, "mode"), "System")
 	}) {
 		// wording [U]
 		f := kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
@@ -341,18 +355,41 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 		s.kernel.Record(c, id, "delete", f)
 		return kernel.Reply{}, f
 	}
-	cl := s.Clusters[r.ID.Key()]
 	cl.idle()
-	s.nodes.removePool(cl, cl.Pool(kernel.Text(pools[at], "name")))
-	s.storePools(c, r, all)
-	s.nodes.nodesChanged(cl)
+	s.kernel.Remember(r.ID)
+	s.occupyPool(c, r, run, "Deleting")
 	s.kernel.Record(c, id, "delete", nil)
-	return s.kernel.Accepted(c, nil), nil
+	op := &kernel.Operation{Ends: run.until, Failure: c.Failing()}
+	switch {
+	case op.Failure != nil:
+	case run.busy():
+		s.kernel.At(op.Ends, func() {
+			if s.Clusters[cl.id.Key()] == cl && run.doing == "Deleting" {
+				s.dropPool(cl, run)
+			}
+		})
+	default:
+		s.dropPool(cl, run)
+		return kernel.Reply{Status: http.StatusNoContent}, nil
+	}
+	return s.kernel.AcceptedUntil(c, op), nil
 }
 
-// storePools stores the pools in the cluster's document and starts an operation on it.
-func (s *AKS) storePools(c *kernel.Call, r *kernel.Resource, pools []kernel.Object) {
+// dropPool removes a pool with its nodes.
+func (s *AKS) dropPool(cl *cluster, p *pool) {
+	s.nodes.removePool(cl, p)
+	if r := s.kernel.Store.Get(cl.id); r != nil {
+		pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
+		s.storePools(r, slices.DeleteFunc(pools, func(had kernel.Object) bool {
+			return strings.EqualFold(kernel.Text(had, "name"), p.name)
+		}))
+		s.kernel.Store.Changed(r)
+	}
+	s.nodes.nodesChanged(cl)
+}
+
+// storePools stores the pools in the cluster's document.
+func (s *AKS) storePools(r *kernel.Resource, pools []kernel.Object) {
 	s.kernel.Remember(r.ID)
 	kernel.ObjectAt(r.Body, "properties")["agentPoolProfiles"] = kernel.Items(pools)
-	s.kernel.Occupy(c, r, "Updating")
 }

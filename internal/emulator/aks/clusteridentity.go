@@ -72,23 +72,18 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 	if own {
 		return nil // AKS joins its nodes with the rights of the caller
 	}
-	for _, field := range []string{"vnetSubnetID", "podSubnetID"} {
-		subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, field)))
-		if subnet == nil {
-			continue
-		}
-		w := authorization.Need{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
-		if !s.authorization.Allowed(who, w.Action, w.Scope) {
-			return authorization.Unauthorized(who, w)
-		}
-		if join := authorization.Joins["subnet"]; !s.authorization.Allowed(who, join, subnet.ID) {
-			scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+
-				kernel.Text(p, "name")+
-				"-vmss")
-			return authorization.Unjoined(who, authorization.Need{Action: arm.TypeScaleSet +
-				"/write", Scope: scaleSet},
-				map[arm.ID]string{subnet.ID: join}, subnet.ID)
-		}
+	// Only on the node subnet: a cluster whose identity has no role on its pod subnet works, as az
+	// makes it.
+	w := authorization.Need{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
+	if !s.authorization.Allowed(who, w.Action, w.Scope) {
+		return authorization.Unauthorized(who, w)
+	}
+	if join := authorization.Joins["subnet"]; !s.authorization.Allowed(who, join, subnet.ID) {
+		scaleSet := nodeGroup + arm.ID("/providers/"+arm.TypeScaleSet+"/aks-"+
+			kernel.Text(p, "name")+"-vmss")
+		return authorization.Unjoined(who, authorization.Need{Action: arm.TypeScaleSet +
+			"/write", Scope: scaleSet},
+			map[arm.ID]string{subnet.ID: join}, subnet.ID)
 	}
 	return nil
 }

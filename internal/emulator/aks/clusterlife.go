@@ -60,18 +60,63 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// idle clears the states that the previous operation set in the pools.
+// poolChangeable refuses changes to a pool of a cluster that is busy or stopped. Operations on
+// other pools do not matter: AKS runs them side by side (AKS#4522, terraform-provider-azurerm's
+// PR 32682).
+func (s *AKS) poolChangeable(r *kernel.Resource, name string) *kernel.Failure {
+	cl := s.Clusters[r.ID.Key()]
+	if p := cl.Pool(name); cl.onlyPools(r) && (p == nil || !p.busy()) {
+		return nil
+	}
+	return s.changeable(r)
+}
+
+// busy reports whether an operation runs on the pool alone.
+func (p *pool) busy() bool { return p.until.After(time.Now()) }
+
+// onlyPools reports whether all operations that run are on single pools.
+func (cl *cluster) onlyPools(r *kernel.Resource) bool {
+	return slices.ContainsFunc(cl.Pools, func(p *pool) bool {
+		return p.busy() && !p.until.Before(r.BusyUntil)
+	})
+}
+
+// occupyPool starts an operation on one pool. The cluster is busy as long as any of its pools.
+func (s *AKS) occupyPool(c *kernel.Call, r *kernel.Resource, p *pool, doing string) {
+	others := r.BusyUntil
+	s.kernel.Occupy(c, r, "Updating")
+	p.doing, p.until = doing, r.BusyUntil
+	if others.After(r.BusyUntil) {
+		r.BusyUntil = others
+	}
+	s.kernel.At(p.until, func() { s.kernel.Store.Changed(r) }) // which shows the pool's state
+}
+
+// startedPool is the answer of a PUT that started an operation on one pool.
+func (s *AKS) startedPool(c *kernel.Call, r *kernel.Resource, p *pool,
+	answer kernel.Reply) kernel.Reply {
+	alone := *r
+	alone.BusyUntil = p.until
+	return s.kernel.Started(c, &alone, answer)
+}
+
+// idle clears the states that earlier operations set in the pools.
 func (cl *cluster) idle() {
 	for _, p := range cl.Pools {
-		p.doing = ""
+		if !p.busy() {
+			p.doing, p.until = "", time.Time{}
+		}
 	}
 }
 
 // deleteCluster deletes a cluster at the end of an operation.
 func (s *AKS) deleteCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure,
 	bool) {
-	if s.kernel.OperationTime(c) == 0 {
-		return kernel.Reply{}, nil, false
+	if s.kernel.OperationTime(c) == 0 && c.Failing() == nil {
+		f := s.kernel.RemoveResource(r)
+		s.kernel.Record(c, r.ID, "delete", f)
+		// Azure answers 202 or 204, and azurerm takes no other answer.
+		return kernel.Reply{Status: http.StatusNoContent}, f, true
 	}
 	if r.Deleting {
 		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: r.BusyUntil}), nil, true
@@ -105,6 +150,11 @@ func (s *AKS) resumeCluster(cl *cluster) {
 		}
 		if cl.leaving {
 			s.leaveTable(cl)
+		}
+		for _, p := range slices.Clone(cl.Pools) {
+			if p.doing == "Deleting" {
+				s.dropPool(cl, p)
+			}
 		}
 		for _, p := range cl.Pools { // the surge nodes of an upgrade
 			if count := kernel.NumberOf(profileOf(r, p.name), "count"); len(p.Nodes) > count {
@@ -183,6 +233,9 @@ func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.F
 	}
 	r.BusyUntil, r.Doing = time.Time{}, ""
 	if cl := s.Clusters[r.ID.Key()]; cl != nil {
+		for _, p := range cl.Pools {
+			p.until = time.Time{}
+		}
 		cl.idle()
 	}
 	s.kernel.Store.Changed(r)
@@ -361,7 +414,7 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
 		return kernel.Reply{}, kernel.NotFound(c)
 	}
-	if f := s.changeable(r); f != nil {
+	if f := s.poolChangeable(r, kernel.Text(had, "name")); f != nil {
 		return kernel.Reply{}, f
 	}
 	cl, p := s.Clusters[r.ID.Key()], kernel.Clone(had)
@@ -391,7 +444,8 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 		_ = s.nodes.storeScaleSet(cl, run) // it only has fewer instances
 	}
 	pools[at] = p
-	s.storePools(c, r, pools)
+	s.storePools(r, pools)
+	s.occupyPool(c, r, run, run.doing)
 	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, verb, nil)
 	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil

@@ -47,9 +47,10 @@ type pool struct {
 	vmSize    string
 	ScaleSet  arm.ID // there is none in a pool of single machines
 	kind      string
-	made      bool   // what its nodes run on is stored
-	doing     string // the state it is in while its cluster is busy
-	next      int    // instance ID
+	made      bool      // what its nodes run on is stored
+	doing     string    // the state it is in while its cluster is busy
+	until     time.Time // the end of an operation on the pool alone: others run meanwhile
+	next      int       // instance ID
 	Nodes     []*Node
 }
 
@@ -314,7 +315,8 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	if f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
-	s.storePools(cl.call(http.MethodPut, r.ID, nil), r, pools)
+	s.storePools(r, pools)
+	s.occupyPool(cl.call(http.MethodPut, r.ID, nil), r, cl.Pool(poolName), "Scaling")
 	s.nodes.nodesChanged(cl)
 	return nil
 }

@@ -35,6 +35,7 @@ type savedPool struct {
 	MaxPods   int         `json:"maxPods"`
 	VMSize    string      `json:"vmSize"`
 	Doing     string      `json:"doing,omitempty"`
+	Until     time.Time   `json:"until,omitzero"`
 	Next      int         `json:"next"`
 	Nodes     []savedNode `json:"nodes"`
 }
@@ -64,7 +65,7 @@ func saveCluster(cl *cluster) savedCluster {
 		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.ScaleSet, Kind: p.kind,
 			Next:      p.next,
 			PodSubnet: p.podSubnet, Blocks: p.blocks, MaxPods: p.maxPods, VMSize: p.vmSize,
-			Doing: p.doing}
+			Doing: p.doing, Until: p.until}
 		for _, n := range p.Nodes {
 			pool.Nodes = append(pool.Nodes, savedNode{Name: n.Name, Instance: n.instance,
 				Addrs: n.Addrs, Pods: n.Pods, PodCIDRs: n.PodCIDRs, Created: n.created,
@@ -152,7 +153,7 @@ func (s *AKS) restoreCluster(saved savedCluster) {
 		restored := &pool{name: p.Name, subnet: p.Subnet, ScaleSet: p.ScaleSet, kind: p.Kind,
 			next:      p.Next,
 			podSubnet: p.PodSubnet, blocks: p.Blocks, maxPods: p.MaxPods, vmSize: p.VMSize,
-			doing: p.Doing}
+			doing: p.Doing, until: p.Until}
 		if restored.made = true; !restored.single() {
 			s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, restored}
 		}

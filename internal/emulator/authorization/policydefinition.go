@@ -12,8 +12,9 @@ import (
 // policyNames are the properties of policies and locks.
 const policyNames = " policyType mode displayName metadata# policyRule# parameters#" +
 	" policyDefinitionId notScopes enforcementMode nonComplianceMessages message expiresOn" +
-	" exemptionCategory policyAssignmentId policyDefinitionReferenceIds" +
-	" resourceSelectors# overrides# versions level notes owners applicationId"
+	" exemptionCategory" +
+	" policyAssignmentId policyDefinitionReferenceIds resourceSelectors# overrides# versions" +
+	" level notes owners applicationId"
 
 // builtInPolicy reports whether an ID can be that of a built-in policy or set of policies: a GUID
 // without a subscription. The list of them is not known here, and none has an effect.
