@@ -123,3 +123,72 @@ func TestEvictedMachine(t *testing.T) {
 		t.Errorf("%d are left", left)
 	}
 }
+
+// TestMachines: what is done to one machine of a scale set shows on that machine, and survives a
+// write of the set; a changed model is old on machines until they are upgraded.
+func TestMachines(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	set := strings.Replace(scaleSet("Standard_DS1_v2", "null", 2), `"properties":{`,
+		`"properties":{"overprovision":false,`, 1)
+	b.put(machines, set)
+	first := machines.Child("virtualMachines", "0")
+	power := func(id arm.ID) string {
+		doc := b.get(id + "/instanceView")
+		if state := kernel.Text(kernel.ListAt(doc, "statuses")[1], "code"); state ==
+			"PowerState/deallocated" && doc["vmAgent"] == nil {
+			return "deallocated without an agent"
+		} else {
+			return state
+		}
+	}
+	for _, tt := range []struct {
+		on, body, first, second string
+	}{
+		{"/start", ``, "PowerState/running", "PowerState/running"},
+		{"/virtualMachines/0/deallocate", ``, "deallocated without an agent",
+			"PowerState/running"},
+		{"/powerOff", `{"instanceIds":["1"]}`, "deallocated without an agent",
+			"PowerState/stopped"},
+		{"/restart", `{"instanceIds":["*"]}`, "PowerState/running", "PowerState/running"},
+	} {
+		if status, answer := b.try(http.MethodPost, machines+arm.ID(tt.on), api, tt.body); status >
+			202 {
+			t.Fatalf("%s: %d %s", tt.on, status, answer)
+		}
+		if f, s := power(first), power(machines.Child("virtualMachines", "1")); f != tt.first ||
+			s != tt.second {
+			t.Errorf("after %s: %s, %s", tt.on, f, s)
+		}
+	}
+	disk := arm.ResourceID(sub, group.Name(), "Microsoft.Compute/disks", "d1")
+	b.put(disk, `{"location":"westeurope","sku":{"name":"Standard_LRS"},
+		"properties":{"diskSizeGB":8}}`)
+	b.put(first, `{"location":"westeurope","tags":{"a":"b"},"properties":{
+		"protectionPolicy":{"protectFromScaleIn":true},"userData":"dXNlcg==",
+		"storageProfile":{"dataDisks":[{"lun":0,"managedDisk":{"id":"`+string(disk)+`"}}]}}}`)
+	b.put(machines, set)
+	doc := b.get(first)
+	p := kernel.ObjectAt(doc, "properties")
+	attached := kernel.ListAt(kernel.ObjectAt(p, "storageProfile"), "dataDisks")
+	if kernel.ObjectAt(doc, "tags")["a"] != "b" || p["userData"] != nil ||
+		kernel.ObjectAt(p, "protectionPolicy")["protectFromScaleIn"] != true ||
+		len(attached) != 1 || kernel.Text(attached[0], "name") != "d1" ||
+		kernel.NumberOf(attached[0], "diskSizeGB") != 8 || p["latestModelApplied"] != true {
+		t.Errorf("the machine after its PUT: %s", kernel.Encode(doc))
+	}
+	b.put(machines, strings.Replace(set, `"computerNamePrefix":"m"`, `"computerNamePrefix":"n"`, 1))
+	if p := b.properties(first); p["latestModelApplied"] != false {
+		t.Error("the machine has a new model without an upgrade")
+	}
+	b.must(t, http.MethodPost, machines+"/manualupgrade", `{"instanceIds":["0"]}`)
+	if p := b.properties(first); p["latestModelApplied"] != true {
+		t.Error("the upgraded machine has an old model")
+	}
+	b.delete(first)
+	if status, _ := b.try(http.MethodGet, first, api, ""); status != 404 ||
+		fmt.Sprint(kernel.ObjectAt(b.get(machines), "sku")["capacity"]) != "1" {
+		t.Errorf("after the delete: %d, %s", status, kernel.Encode(b.get(machines)))
+	}
+}

@@ -49,7 +49,7 @@ var (
 			`vmId|instanceId|macAddress|resourceUID|uniqueId|correlationId|operationId|eventDataId|issuerURL|issuerUrl|createdBy|updatedBy|createdByType|lastModifiedByType|` +
 			`nodeImageVersion|createdTime|changedTime|createdOn|updatedOn|timeCreated|timeUpdated|createdAt|lastModifiedAt|lastModifiedBy|secret|keyData|` +
 			`value\[\]\.kubeconfig|kubeconfigs\[\]\.value|adminPassword|etag|sshrsa|internalDomainNameSuffix|nextLink|skiptoken|settings|creationTime|` +
-			`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|exactVersion|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller)$`,
+			`requestTime|managedBy|managedByExtended\[\]|latestModelApplied|exactVersion|time|eventTimestamp|submissionTimestamp|httpRequest|claims|caller|linkIdentifier)$`,
 	)
 	versions = regexp.MustCompile(
 		`(?:^|\.)(kubernetesVersion|currentKubernetesVersion|orchestratorVersion|currentOrchestratorVersion)$`,

@@ -30,8 +30,8 @@ func nextNumber(set *kernel.Resource, numbers []int) int {
 	return max(next, 2*len(numbers)+int(h.Sum32()>>16&1))
 }
 
-// scaleSetActions are the actions of a scale set and its instances. No machine really runs, so most
-// of them only take time.
+// scaleSetActions are the actions of a scale set and its instances. No machine really runs: they
+// change the power state that is shown and the model (machine.go), the others only take time.
 var scaleSetActions = []string{
 	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall",
 	"manualupgrade", "performmaintenance", "delete",
@@ -68,6 +68,7 @@ func (s *Compute) scaleSetAction(c *kernel.Call, set *kernel.Resource,
 			return kernel.Reply{}, f
 		}
 	}
+	s.act(c, set, action, parts)
 	s.kernel.Record(c, set.ID, action+"/action", nil)
 	return s.kernel.Accepted(c, nil), nil
 }
@@ -80,6 +81,8 @@ func (s *Compute) evict(c *kernel.Call, set *kernel.Resource, parts []string) (k
 		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
 			return kernel.Reply{}, f
 		}
+	} else {
+		s.act(c, set, "deallocate", parts)
 	}
 	return kernel.Reply{Status: http.StatusNoContent}, nil
 }
@@ -92,12 +95,14 @@ func (s *Compute) deleteInstances(c *kernel.Call, set *kernel.Resource,
 			return numbered(numbers, number)
 		})
 	}
+	s.kernel.Remember(set.ID)
 	gone := 0
 	for _, i := range s.instancesOf(set) {
 		if !numbered(numbers, i.Number) {
 			continue
 		}
 		gone++
+		delete(kernel.ObjectAt(set.Body, machinesField), strconv.Itoa(i.Number))
 		for _, nic := range i.Nics {
 			used := s.network.AddressesOf(nic.Subnet)
 			s.network.Release(nic.Subnet, addressesHeld(used.By, i.id())...)

@@ -16,10 +16,10 @@ var instanceFields = []string{"osProfile", "storageProfile", "securityProfile", 
 	"evictionPolicy", "billingProfile", "licenseType", "diagnosticsProfile"}
 
 // document is an instance as Azure shows it, at an api-version. set is its scale set's document.
-func (i Instance) document(set kernel.Object, version string, expand bool) kernel.Object {
+func (i Instance) document(set kernel.Object, version string, expand string) kernel.Object {
 	profile := kernel.ObjectAt(set, "properties", "virtualMachineProfile")
 	properties := kernel.Object{
-		"provisioningState": "Succeeded", "latestModelApplied": true,
+		"provisioningState":      "Succeeded",
 		"modelDefinitionApplied": "VirtualMachineScaleSet", "vmId": kernel.GuidOf("", i.id()),
 		"hardwareProfile": kernel.Object{"vmSize": kernel.Text(kernel.ObjectAt(set, "sku"),
 			"name")},
@@ -50,7 +50,7 @@ func (i Instance) document(set kernel.Object, version string, expand bool) kerne
 	}
 	properties["networkProfile"] = kernel.Object{"networkInterfaces": nics}
 	i.nameDisks(kernel.ObjectAt(properties, "storageProfile"))
-	if expand {
+	if strings.EqualFold(expand, "instanceView") {
 		properties["instanceView"] = i.view(set)
 	}
 	doc := kernel.Object{
@@ -70,6 +70,7 @@ func (i Instance) document(set kernel.Object, version string, expand bool) kerne
 	if zones := kernel.List(set, "zones"); len(zones) > 0 { // round robin
 		doc["zones"] = []string{zones[i.Number%len(zones)]}
 	}
+	i.showMachine(doc, strings.EqualFold(expand, "userData"))
 	return doc
 }
 
@@ -116,7 +117,8 @@ func (i Instance) diskName(what string) string {
 	return set[:min(len(set), 20)] + machine[:min(len(machine), 21)] + what + "_" + suffix
 }
 
-// view is the instance view. No machine really runs: all are shown as running.
+// view is the instance view. No machine really runs: it shows what the last action says. One that
+// is deallocated has no computer and no agent.
 func (i Instance) view(set kernel.Object) kernel.Object {
 	h := fnv.New32a()
 	h.Write([]byte(i.Set.ID.Key()))
@@ -128,7 +130,7 @@ func (i Instance) view(set kernel.Object) kernel.Object {
 		disks = append(disks, kernel.Object{"name": i.diskName("OsDisk_1"),
 			"statuses": []any{succeeded}})
 	}
-	return kernel.Object{
+	out := kernel.Object{
 		"placementGroupId": kernel.GuidOf("placement", i.Set.ID), "computerName": i.Computer,
 		"platformUpdateDomain": i.Number % 5, "platformFaultDomain": i.Number % 5,
 		"hyperVGeneration": "V1", "disks": disks,
@@ -141,8 +143,14 @@ func (i Instance) view(set kernel.Object) kernel.Object {
 						time.RFC3339),
 				}},
 		},
-		"statuses": []any{succeeded, statuses()[1]},
+		"statuses": []any{succeeded, kernel.Object{"code": "PowerState/" + i.power(),
+			"level": "Info", "displayStatus": "VM " + i.power()}},
 	}
+	if i.power() == "deallocated" {
+		delete(out, "computerName")
+		delete(out, "vmAgent")
+	}
+	return out
 }
 
 // showInterface adds the fields of the set's profile to an instance's interface, and the fields

@@ -58,6 +58,7 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 		}
 		return nil
 	}
+	s.keepMachines(c, r, old)
 	var numbers []int
 	if old != nil {
 		for _, i := range s.instancesOf(old) {
@@ -159,7 +160,8 @@ func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if len(c.Path) < 9 || !strings.EqualFold(c.Path[6], "virtualMachineScaleSets") ||
 		!strings.EqualFold(c.Path[5], "Microsoft.Compute") ||
-		c.Method != http.MethodGet && c.Method != http.MethodPost {
+		!slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut,
+			http.MethodDelete}, c.Method) {
 		return kernel.Reply{}, nil, false
 	}
 	// resources of their own
@@ -187,11 +189,24 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 				"The entity was not found in this Azure location."), true
 		}
 	}
-	expand := strings.EqualFold(c.Param("$expand"), "instanceView")
+	one := len(parts) == 2 && parts[0] == "virtualmachines"
+	switch {
+	case one && c.Method == http.MethodPut:
+		answer, f := s.writeMachine(c, all[0])
+		return answer, f, true
+	case one && c.Method == http.MethodDelete:
+		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
+			return kernel.Reply{}, f, true
+		}
+		s.kernel.Record(c, all[0].id(), "delete", nil)
+		return s.kernel.Accepted(c, nil), nil, true
+	case c.Method != http.MethodGet:
+		return kernel.Reply{}, kernel.NotFound(c), true
+	}
 	doc := s.kernel.Document(set, c.Version)
 	machines := func() (out []kernel.Object) {
 		for _, i := range all {
-			out = append(out, i.document(doc, c.Version, expand))
+			out = append(out, i.document(doc, c.Version, c.Param("$expand")))
 		}
 		return out
 	}
@@ -220,8 +235,9 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		return kernel.OK(kernel.Object{"virtualMachine": kernel.Object{
 			"statusesSummary": []kernel.Object{
 				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
-			"statuses": statuses()[:1]}), nil, true
-	case len(parts) == 2 && parts[0] == "virtualmachines":
+			"statuses": []any{kernel.Object{"code": "ProvisioningState/succeeded",
+				"level": "Info", "displayStatus": "Provisioning succeeded"}}}), nil, true
+	case one:
 		return kernel.OK(machines()[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
 		return kernel.OK(all[0].view(doc)), nil, true
@@ -236,14 +252,6 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 			id.Name()), true
 	}
 	return kernel.Reply{}, kernel.NotFound(c), true
-}
-
-func statuses() []any {
-	return []any{
-		kernel.Object{"code": "ProvisioningState/succeeded", "level": "Info",
-			"displayStatus": "Provisioning succeeded"},
-		kernel.Object{"code": "PowerState/running", "level": "Info", "displayStatus": "VM running"},
-	}
 }
 
 func (n InstanceNIC) document(of Instance) kernel.Object {

@@ -39,7 +39,8 @@ func (s *Network) AddressesOf(subnet arm.ID) *addresses {
 func (a *addresses) configurations(upperCase bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.By {
-		if !id.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
+		if !id.Is(arm.TypeGateway+"/gatewayIPConfigurations") &&
+			!id.Is(typeLinkConfiguration) {
 			seen[id] = true
 		}
 	}

@@ -166,6 +166,14 @@ func (s *gateways) showGateway(r *kernel.Resource, doc kernel.Object, version st
 			b.target[b.name] = append(known, kernel.Object{"id": string(b.from)})
 		}
 	}
+	delete(properties, "privateEndpointConnections") // only Azure writes it
+	var connections []any
+	for _, c := range s.linkConnections(r) {
+		connections = append(connections, c.doc)
+	}
+	if connections != nil {
+		properties["privateEndpointConnections"] = connections
+	}
 	if r.Fresh && kernel.State(r) == "Updating" { // until it is created
 		properties["operationalState"] = "Stopped"
 	}

@@ -25,6 +25,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 	}
 	keepGUID(r, old)
 	dropGatewayBack(properties)
+	keepPublic(properties, old)
 	properties["operationalState"] = "Running"
 	if old != nil {
 		properties["operationalState"] = kernel.ObjectAt(old.Body, "properties")["operationalState"]

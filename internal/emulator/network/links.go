@@ -61,6 +61,8 @@ var Links = []link{
 	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet,
 		"applicationGatewayIPConfigurations[]"},
 	{arm.TypeGateway, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeGateway, "privateLinkConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet,
+		"privateLinkIpConfigurations[]"},
 	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", TypePublicIP,
 		"ipConfiguration"},
 	{TypeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
@@ -260,11 +262,14 @@ func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 
 // holderType is the type of the link's holder.
 func (l link) holderType() string {
-	before, _, found := strings.Cut(l.path, "[].")
-	if !found {
-		return l.from
+	out := l.from
+	for _, name := range strings.Split(l.path, ".") {
+		list, isList := strings.CutSuffix(name, "[]")
+		if isList && !strings.HasSuffix(l.path, name) {
+			out += "/" + list
+		}
 	}
-	return l.from + "/" + before
+	return out
 }
 
 // Unlinked refuses to delete a linked resource.

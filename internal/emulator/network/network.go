@@ -52,7 +52,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 		Types: s.types(), Names: names(), Waits: s.waits(), NewerFields: newerFields, Index: s,
 		Prepare: s.gateways.probe,
 		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall,
-			s.gateways.gatewayCall},
+			s.gateways.gatewayCall, s.gateways.linkCall},
 	})
 	return s
 }

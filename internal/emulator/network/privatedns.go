@@ -47,6 +47,7 @@ func (s *Network) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 	if s.kernel.Store.Get(subnet) == nil {
 		return referenceMissing(subnet)
 	}
+	keepGUID(r, old)
 	return nil
 }
 
@@ -56,6 +57,7 @@ func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 	properties := kernel.ObjectAt(r.Body, "properties")
 	nic := endpointInterface(r)
 	properties["networkInterfaces"] = []any{kernel.Object{"id": string(nic)}}
+	s.touchLinked(r)
 	if s.kernel.Store.Get(nic) != nil {
 		return nil
 	}
@@ -84,9 +86,19 @@ func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 
 // privateEndpointRemoved deletes an endpoint's interface together with it.
 func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
+	s.touchLinked(r)
 	if nic := s.kernel.Store.Get(endpointInterface(r)); nic != nil {
 		s.LeaveSeats(nic)
 		s.kernel.Store.Remove(nic.ID)
+	}
+}
+
+// touchLinked renders the resources again that show a private endpoint.
+func (s *Network) touchLinked(endpoint *kernel.Resource) {
+	for _, connection := range kernel.ListAt(kernel.ObjectAt(endpoint.Body, "properties"),
+		"privateLinkServiceConnections") {
+		s.kernel.Store.Touch(arm.ID(kernel.Text(kernel.ObjectAt(connection, "properties"),
+			"privateLinkServiceId")))
 	}
 }
 
@@ -120,8 +132,9 @@ var privateEndpointFacts = append(kernel.EmptyLists(nil, "properties.ipConfigura
 	kernel.Fact{
 		Path: "properties.privateLinkServiceConnections[].properties." +
 			"privateLinkServiceConnectionState",
-		Value: kernel.Object{"status": "Approved", "description": "Auto-Approved",
-			"actionsRequired": "None"},
+		Value: func(s kernel.Sight) any {
+			return approved(arm.ID(kernel.Text(s.At, "privateLinkServiceId")))
+		},
 	})
 
 // EndpointAddress is where a private endpoint answers.

@@ -68,7 +68,8 @@ func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fail
 	}
 	for _, holder := range s.AddressesOf(subnet.ID).By {
 		ofGateway := holder.Parent().Is(arm.TypeGateway)
-		if ofGateway != (ref.Link.from == arm.TypeGateway) {
+		if ofGateway != (ref.Link.from == arm.TypeGateway) && !holder.Is(typeLinkConfiguration) &&
+			!ref.Holder.Is(typeLinkConfiguration) {
 			// [U] the code: the documentation only says that the subnet may contain nothing but
 			// gateways.
 			return kernel.Fail(http.StatusBadRequest,

@@ -1,0 +1,152 @@
+package network
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net/http"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// typeLinkConfiguration are the addresses of an Application Gateway's private link.
+const typeLinkConfiguration = arm.TypeGateway + "/privateLinkConfigurations/ipConfigurations"
+
+const linkState = "privateLinkServiceConnectionState"
+
+// approved is the state of a private endpoint's connection that nobody had to approve: Application
+// Gateways write it without the hyphen (recorded).
+func approved(target arm.ID) kernel.Object {
+	description := "Auto-Approved"
+	if target.Is(arm.TypeGateway) {
+		description = "Auto Approved"
+	}
+	return kernel.Object{"status": "Approved", "description": description,
+		"actionsRequired": "None"}
+}
+
+// linkResources are what private endpoints can connect to: the frontends with a private link.
+func (s *gateways) linkResources(r *kernel.Resource) []kernel.Object {
+	out := []kernel.Object{}
+	for _, f := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
+		"frontendIPConfigurations") {
+		if name := kernel.Text(f, "name"); kernel.LinkOf(f, "privateLinkConfiguration") != "" {
+			out = append(out, kernel.Object{"name": name,
+				"id":   string(r.ID.Child("privateLinkResources", name)),
+				"type": arm.TypeGateway + "/privateLinkResources",
+				"properties": kernel.Object{"groupId": name, "requiredMembers": []any{name},
+					"requiredZoneNames": []any{}}})
+		}
+	}
+	return out
+}
+
+// linkConnection is a connection of a private endpoint to a gateway.
+type linkConnection struct {
+	endpoint   *kernel.Resource
+	properties kernel.Object // in the endpoint's document
+	doc        kernel.Object // as the gateway shows it
+}
+
+// linkConnections are the private endpoints' connections to a gateway that it has not removed.
+func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
+	var out []linkConnection
+	for _, e := range s.network.kernel.Store.List(TypePrivateEndpoint, "") {
+		p := kernel.ObjectAt(e.Body, "properties")
+		for _, c := range kernel.ListAt(p, "privateLinkServiceConnections") {
+			of := kernel.ObjectAt(c, "properties")
+			state := kernel.ObjectAt(of, linkState)
+			if !arm.ID(kernel.Text(of, "privateLinkServiceId")).Equal(r.ID) ||
+				kernel.Text(state, "status") == "Disconnected" {
+				continue
+			}
+			if state == nil {
+				state = approved(r.ID)
+			}
+			number := fnv.New32a()
+			number.Write([]byte(e.ID.Key()))
+			name := e.ID.Name() + "." + kernel.Text(p, "resourceGuid")
+			out = append(out, linkConnection{e, of, kernel.Object{"name": name,
+				"id":   string(r.ID.Child("privateEndpointConnections", name)),
+				"type": arm.TypeGateway + "/privateEndpointConnections",
+				"properties": kernel.Object{"provisioningState": kernel.State(r),
+					"privateEndpoint": kernel.Object{"id": string(e.ID)},
+					linkState:         kernel.Clone(state),
+					"linkIdentifier":  fmt.Sprint(number.Sum32())}}})
+		}
+	}
+	return out
+}
+
+// linkCall answers for the private links of an Application Gateway: it approves, rejects and
+// removes the connections of private endpoints, and the endpoint's document follows.
+func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if n := len(c.Path); n < 9 || n > 10 || !strings.EqualFold(c.Path[6], "applicationGateways") ||
+		!strings.EqualFold(c.Path[8], "privateLinkResources") &&
+			!strings.EqualFold(c.Path[8], "privateEndpointConnections") {
+		return kernel.Reply{}, nil, false
+	}
+	k, id := s.network.kernel, arm.ID("/"+strings.Join(c.Path[:8], "/"))
+	r := k.Store.Get(id)
+	if r == nil {
+		return kernel.Reply{}, k.Missing(id), true
+	}
+	all, docs := s.linkConnections(r), s.linkResources(r)
+	connections := strings.EqualFold(c.Path[8], "privateEndpointConnections")
+	if connections {
+		docs = []kernel.Object{}
+		for _, one := range all {
+			docs = append(docs, one.doc)
+		}
+	}
+	if len(c.Path) == 9 && c.Method == http.MethodGet {
+		answer, f := k.PageObjects(c, docs)
+		return answer, f, true
+	}
+	at := slices.IndexFunc(docs, func(d kernel.Object) bool {
+		return strings.EqualFold(kernel.Text(d, "name"), c.Path[len(c.Path)-1])
+	})
+	child := id.Child(c.Path[8], c.Path[len(c.Path)-1])
+	reads := c.Method == http.MethodGet
+	writes := connections && (c.Method == http.MethodPut || c.Method == http.MethodDelete)
+	switch {
+	case len(c.Path) == 9 || !reads && !writes:
+		return kernel.Reply{}, kernel.NotFound(c), true
+	case at < 0 && c.Method == http.MethodDelete:
+		return kernel.Reply{Status: http.StatusNoContent}, nil, true
+	case at < 0:
+		return kernel.Reply{}, k.Missing(child), true
+	case reads:
+		return kernel.OK(docs[at]), nil, true
+	}
+	if f := k.Busy(id); f != nil {
+		return kernel.Reply{}, f, true
+	}
+	state, verb := kernel.Object{"status": "Disconnected"}, "delete"
+	if c.Method != http.MethodDelete {
+		sent, f := kernel.DecodeObject(c.Body)
+		if f != nil {
+			return kernel.Reply{}, f, true
+		}
+		if state, verb = kernel.ObjectAt(sent, "properties", linkState), "write"; state == nil {
+			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				"Cannot parse the request: %s has no %s.", child, linkState), true
+		}
+	}
+	for _, text := range []string{"status", "description", "actionsRequired"} {
+		kernel.SetDefault(state, text, "")
+	}
+	k.Remember(all[at].endpoint.ID)
+	all[at].properties[linkState] = state
+	k.Store.Changed(all[at].endpoint)
+	k.Occupy(c, r, "Updating")
+	k.Record(c, child, verb, nil)
+	if verb == "delete" {
+		return k.Accepted(c, nil), nil, true
+	}
+	doc := s.linkConnections(r)[at].doc
+	return k.Started(c, r, kernel.Reply{Status: http.StatusOK, Header: map[string]string{},
+		Body: kernel.Encode(doc)}), nil, true
+}
