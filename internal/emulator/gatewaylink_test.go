@@ -22,7 +22,7 @@ func gatewayBody(more string) string {
 }
 
 // TestGatewayPrivateLink: a gateway shows what endpoints can connect to and the endpoints that do,
-// and whoever rejects or removes a connection there changes the endpoint.
+// and a connection that is rejected or removed there changes the endpoint.
 func TestGatewayPrivateLink(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)

@@ -22,7 +22,9 @@ func TestPoolsAtOnce(t *testing.T) {
 			aksID.Child("agentPools", "c")}
 		const body = `{"properties":{"count":%d,"vnetSubnetID":"` + string(vnet) + `/subnets/a"}}`
 		b.refused(http.MethodPut, pools[0], fmt.Sprintf(body, 1), 409, "OperationNotAllowed")
-		state := func(id arm.ID) string { return kernel.Text(b.properties(id), "provisioningState") }
+		state := func(id arm.ID) string {
+			return kernel.Text(b.properties(id), "provisioningState")
+		}
 		for count, doing := range []string{"", "Creating", "Scaling"} {
 			if doing == "" {
 				continue
@@ -34,8 +36,8 @@ func TestPoolsAtOnce(t *testing.T) {
 			}
 			b.refused(http.MethodPut, pools[1], fmt.Sprintf(body, 5), 409, "OperationNotAllowed")
 			b.refused(http.MethodPut, aksID, clusterBody(``, ``), 409, "OperationNotAllowed")
-			if got := []string{state(pools[0]), state(pools[2]), b.state()}; got[0] != "Succeeded" ||
-				got[1] != doing || got[2] != "Updating" {
+			got := []string{state(pools[0]), state(pools[2]), b.state()}
+			if got[0] != "Succeeded" || got[1] != doing || got[2] != "Updating" {
 				t.Errorf("%s: %q", doing, got)
 			}
 		}

@@ -233,7 +233,7 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 			return kernel.Reply{}, f, true
 		}
 		s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", nil)
-		return s.startedPool(c, r, s.Clusters[id.Key()].Pool(c.Path[9]), kernel.Reply{
+		return startedPool(s.kernel, c, r, s.Clusters[id.Key()].Pool(c.Path[9]), kernel.Reply{
 			Status: status, Header: map[string]string{},
 			Body: kernel.Encode(s.poolDocument(r, profileOf(r, c.Path[9]), c.Version)),
 		}), nil, true
@@ -326,8 +326,8 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 			return f
 		}
 	}
-	s.storePools(r, all)
-	s.occupyPool(c, r, cl.Pool(name), doing)
+	storePools(s.kernel, r, all)
+	occupyPool(s.kernel, c, r, cl.Pool(name), doing)
 	s.nodes.nodesChanged(cl)
 	return nil
 }
@@ -357,7 +357,7 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	}
 	cl.idle()
 	s.kernel.Remember(r.ID)
-	s.occupyPool(c, r, run, "Deleting")
+	occupyPool(s.kernel, c, r, run, "Deleting")
 	s.kernel.Record(c, id, "delete", nil)
 	op := &kernel.Operation{Ends: run.until, Failure: c.Failing()}
 	switch {
@@ -380,7 +380,7 @@ func (s *AKS) dropPool(cl *cluster, p *pool) {
 	s.nodes.removePool(cl, p)
 	if r := s.kernel.Store.Get(cl.id); r != nil {
 		pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
-		s.storePools(r, slices.DeleteFunc(pools, func(had kernel.Object) bool {
+		storePools(s.kernel, r, slices.DeleteFunc(pools, func(had kernel.Object) bool {
 			return strings.EqualFold(kernel.Text(had, "name"), p.name)
 		}))
 		s.kernel.Store.Changed(r)
@@ -389,7 +389,7 @@ func (s *AKS) dropPool(cl *cluster, p *pool) {
 }
 
 // storePools stores the pools in the cluster's document.
-func (s *AKS) storePools(r *kernel.Resource, pools []kernel.Object) {
-	s.kernel.Remember(r.ID)
+func storePools(k *kernel.Kernel, r *kernel.Resource, pools []kernel.Object) {
+	k.Remember(r.ID)
 	kernel.ObjectAt(r.Body, "properties")["agentPoolProfiles"] = kernel.Items(pools)
 }

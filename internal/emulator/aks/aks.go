@@ -61,7 +61,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	v.Pools, a.NodeGroups = s.nodes, s
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified + " sshAccess", Waits: s.waits(),
+		Types: s.types(), Names: specified + " sshAccess", Waits: waits(),
 		Calls:    []kernel.Special{s.clusterCall, s.agentPoolCall},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
@@ -109,6 +109,6 @@ func (s *AKS) types() []kernel.Kind {
 }
 
 // waits is empty: AKS sends no Retry-After.
-func (s *AKS) waits() map[string][2]int {
+func waits() map[string][2]int {
 	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
 }

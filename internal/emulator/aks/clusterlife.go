@@ -82,22 +82,22 @@ func (cl *cluster) onlyPools(r *kernel.Resource) bool {
 }
 
 // occupyPool starts an operation on one pool. The cluster is busy as long as any of its pools.
-func (s *AKS) occupyPool(c *kernel.Call, r *kernel.Resource, p *pool, doing string) {
+func occupyPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool, doing string) {
 	others := r.BusyUntil
-	s.kernel.Occupy(c, r, "Updating")
+	k.Occupy(c, r, "Updating")
 	p.doing, p.until = doing, r.BusyUntil
 	if others.After(r.BusyUntil) {
 		r.BusyUntil = others
 	}
-	s.kernel.At(p.until, func() { s.kernel.Store.Changed(r) }) // which shows the pool's state
+	k.At(p.until, func() { k.Store.Changed(r) }) // which shows the pool's state
 }
 
 // startedPool is the answer of a PUT that started an operation on one pool.
-func (s *AKS) startedPool(c *kernel.Call, r *kernel.Resource, p *pool,
+func startedPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool,
 	answer kernel.Reply) kernel.Reply {
 	alone := *r
 	alone.BusyUntil = p.until
-	return s.kernel.Started(c, &alone, answer)
+	return k.Started(c, &alone, answer)
 }
 
 // idle clears the states that earlier operations set in the pools.
@@ -444,8 +444,8 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 		_ = s.nodes.storeScaleSet(cl, run) // it only has fewer instances
 	}
 	pools[at] = p
-	s.storePools(r, pools)
-	s.occupyPool(c, r, run, run.doing)
+	storePools(s.kernel, r, pools)
+	occupyPool(s.kernel, c, r, run, run.doing)
 	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, verb, nil)
 	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil

@@ -315,8 +315,8 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	if f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
-	s.storePools(r, pools)
-	s.occupyPool(cl.call(http.MethodPut, r.ID, nil), r, cl.Pool(poolName), "Scaling")
+	storePools(s.kernel, r, pools)
+	occupyPool(s.kernel, cl.call(http.MethodPut, r.ID, nil), r, cl.Pool(poolName), "Scaling")
 	s.nodes.nodesChanged(cl)
 	return nil
 }

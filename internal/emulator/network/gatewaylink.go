@@ -16,7 +16,7 @@ const typeLinkConfiguration = arm.TypeGateway + "/privateLinkConfigurations/ipCo
 
 const linkState = "privateLinkServiceConnectionState"
 
-// approved is the state of a private endpoint's connection that nobody had to approve: Application
+// approved is the state of a private endpoint's connection that needs no approval: Application
 // Gateways write it without the hyphen (recorded).
 func approved(target arm.ID) kernel.Object {
 	description := "Auto-Approved"
