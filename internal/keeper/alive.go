@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -49,6 +50,9 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 	switch property {
 	case inventory.PropertyTable:
 		want.Tables = []arm.ID{value}
+		if subnet.RouteTable != "" { // to compare with
+			want.Tables = append(want.Tables, subnet.RouteTable)
+		}
 	case inventory.PropertyGroup:
 		want.Groups = []arm.ID{value}
 	case inventory.PropertyNAT: // Azure refuses one that does not exist
@@ -86,17 +90,13 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
 		return &f
-	case cluster != nil && property == inventory.PropertyGroup:
-		return blocksPackets(seen, s, &c.configs[i], change, subnet)
 	case cluster != nil:
-		return nil
+		return losesPackets(seen, s, &c.configs[i], last[i], change, subnet)
 	case err == nil && s.Unread[id.Key()].Absent:
 		return left("cluster %s does not exist: the %s of %s is not put back", id.Short(),
 			property.Name(), subnet.ID.Short())
-	case hasNodes(seen, id, subnet) && property == inventory.PropertyGroup:
-		return blocksPackets(seen, s, &c.configs[i], change, subnet)
 	case hasNodes(seen, id, subnet):
-		return nil
+		return losesPackets(seen, s, &c.configs[i], last[i], change, subnet)
 	}
 	f := finding.New(finding.AssociationLost, name, string(subnet.ID),
 		"%s has lost its %s %s, which is not put back: cluster %s could not be read "+
@@ -107,29 +107,46 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 	return &f
 }
 
-// blocksPackets says why a network security group must not be put back: it would drop packets of
-// the cluster, or its rules are unknown.
-func blocksPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
+// losesPackets says why a network security group, or a route table other than the cluster's own,
+// must not be put back: it would drop packets of the cluster, or the group's rules are unknown. A
+// table is put back if its routes are unknown: without it, packets may bypass a firewall.
+func losesPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes, own arm.ID,
 	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
-	_, value := change.New.Associated()
-	put := plan.Attach(subnet.ID, inventory.PropertyGroup, value)
+	property, value := change.New.Associated()
 	found := func(why string, lines ...string) *finding.Finding {
-		f := finding.New(finding.AssociationLost, change.Cluster, string(subnet.ID),
-			"%s; it is not put back: %s", plan.Harm([]plan.Change{change}), why).
-			About(change.Key().Route).With(lines...).WithFix("%s", put)
+		code := finding.AssociationLost
+		if subnet.Has(property) != "" {
+			code = finding.AssociationOther
+		}
+		f := finding.New(code, change.Cluster, string(subnet.ID), "%s; it is not put back: %s",
+			plan.Harm([]plan.Change{change}), why).About(change.Key().Route).
+			With(fewer(lines)...).WithFix("%s", plan.Attach(subnet.ID, property, value))
 		return &f
-	}
-	group := read.SecurityGroups[value.Key()]
-	if group == nil {
-		return found("its rules could not be read: " + read.Unread[value.Key()].Reason())
 	}
 	now := plan.Facts{Snapshot: seen.Fork()}
 	if cluster := read.Cluster(arm.ID(config.Spec.ClusterID)); cluster != nil {
 		now.Clusters[cluster.ID.Key()] = cluster
 	}
-	if rules := verdict.Blocks(now, config, subnet, group); len(rules) > 0 {
-		return found("its rules would drop packets between the cluster's nodes and pods",
-			rules...)
+	switch property {
+	case inventory.PropertyGroup:
+		group := read.SecurityGroups[value.Key()]
+		if group == nil {
+			return found("its rules could not be read: " + read.Unread[value.Key()].Reason())
+		}
+		if rules := verdict.Blocks(now, config, subnet, group); len(rules) > 0 {
+			return found("its rules would drop packets between the cluster's nodes and pods",
+				rules...)
+		}
+	case inventory.PropertyTable:
+		table := read.Table(value)
+		if table == nil || value.Equal(own) {
+			return nil
+		}
+		maps.Copy(now.Tables, read.Tables)
+		if lost := verdict.Loses(now, config, subnet, table); len(lost) > 0 {
+			return found("with it, packets would be dropped that have a route now", lost...)
+		}
+	case inventory.PropertyNAT: // routes come before it
 	}
 	return nil
 }

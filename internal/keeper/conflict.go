@@ -297,7 +297,8 @@ func (other *otherWriter) finding(conflicts []*conflict) finding.Finding {
 	f := finding.New(finding.Conflict, conflicts[0].change.Cluster, string(id),
 		"another writer undoes every repair of %s; %s; %s", id.Short(), what, who)
 	return f.With(fewer(routes)...).WithAdvice("let only one of the two write %s: correct the "+
-		"other writer, or remove it from this config", id.Short())
+		"other writer (iac check finds the line in its code or plan), or remove it from this "+
+		"config", id.Short())
 }
 
 // fewer shortens a long list of lines.

@@ -106,7 +106,7 @@ func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 		}
 	}
 	table(own)
-	for _, id := range s.NodeSubnetIDs(cluster) {
+	for _, id := range slices.Concat(s.NodeSubnetIDs(cluster), cluster.PodSubnets()) {
 		subnet(id)
 	}
 	for _, g := range config.Spec.Guard.Subnets {
