@@ -83,8 +83,8 @@ func TestGuardTableLoses(t *testing.T) {
 						said += f.Message + "\n" + strings.Join(f.Evidence, "\n") + "\n"
 					}
 				}
-				if !strings.Contains(said, "it is not put back: with it, packets would be "+
-					"dropped") ||
+				if !strings.Contains(said,
+					"it is not put back: with it, packets would be dropped") ||
 					!strings.Contains(said, test.lost) {
 					t.Errorf("said %s", said)
 				}

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Loses compares the present routes of a subnet with the routes that a table gives it. It returns
-// the packets to nodes, pods and guarded subnets of a cluster that have a route now and would have
+// Loses compares the routes of a subnet as it is with the ones from a route table. It returns the
+// packets to nodes, pods and guarded subnets of a cluster that have a route now and would have
 // none, a sentence each. A route to an appliance counts as one: only the appliance knows where it
 // forwards to. Nothing is known, and nothing returned, if the subnet's present table was not read.
 func Loses(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subnet,
