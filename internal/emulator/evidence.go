@@ -104,12 +104,11 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "private DNS zones, private endpoints",
-		Types: []string{network.TypePrivateZone, network.TypePrivateZoneLink,
-			network.TypePrivateRecord,
-			network.TypePrivateEndpoint},
+		Types: append([]string{network.TypePrivateZone, network.TypePrivateZoneLink,
+			network.TypePrivateEndpoint}, network.PrivateRecords...),
 		Documented: "what a private cluster has of them, which names a network resolves",
-		Guessed:    "names of links, the code of a missing zone",
-		GuessedIn:  []string{"aks/privatecluster.go"},
+		Guessed:    "names of links, codes of refusals",
+		GuessedIn:  []string{"aks/privatecluster.go", "network/privatedns.go"},
 	},
 	{
 		Name: "network watchers", Types: []string{network.TypeWatcher}, Clients: goes,

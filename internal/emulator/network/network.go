@@ -124,15 +124,15 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypeLoadBalancer, Tracked: true, Parts: true,
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
-		{Name: TypePrivateZone, Tracked: true},
+		{Name: TypePrivateZone, Tracked: true, Facts: privateZoneFacts,
+			Stored: s.storedPrivateZone, Show: s.showPrivateZone, Removable: s.linksFirst},
 		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink,
 			ReadOnly: []string{"virtualNetworkLinkState"}},
-		{Name: TypePrivateRecord, Immediate: true, Settle: s.settlePrivateRecord,
-			ReadOnly: []string{"fqdn", "isAutoRegistered"}},
 		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
 			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
 			Removed: s.privateEndpointRemoved},
 	}
+	kinds = append(kinds, s.privateRecords()...)
 	for i := range kinds {
 		kinds[i].ReadOnly = append(backNames(kinds[i].Name), kinds[i].ReadOnly...)
 	}

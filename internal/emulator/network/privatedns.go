@@ -1,6 +1,7 @@
 package network
 
 import (
+	"net/http"
 	"net/netip"
 	"strings"
 
@@ -11,7 +12,6 @@ import (
 const (
 	TypePrivateZone     = "Microsoft.Network/privateDnsZones"
 	TypePrivateZoneLink = TypePrivateZone + "/virtualNetworkLinks"
-	TypePrivateRecord   = TypePrivateZone + "/A"
 	TypePrivateEndpoint = "Microsoft.Network/privateEndpoints"
 )
 
@@ -19,7 +19,8 @@ const (
 const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy ttl metadata*" +
 	" aRecords ipv4Address aaaaRecords ipv6Address cnameRecord cname mxRecords preference" +
 	" exchange ptrRecords ptrdname soaRecord host email serialNumber refreshTime retryTime" +
-	" expireTime minimumTtl srvRecords weight txtRecords maxNumberOfRecordSets! numberOfRecordSets!"
+	" expireTime minimumTtl srvRecords weight txtRecords numberOfRecordSets!" +
+	" numberOfVirtualNetworkLinks! numberOfVirtualNetworkLinksWithRegistration!"
 
 // settlePrivateZoneLink marks a link as complete at once.
 func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
@@ -37,8 +38,83 @@ func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource)
 func (s *Network) settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := kernel.ObjectAt(r.Body, "properties")
 	kernel.SetDefault(p, "ttl", 3600)
-	p["fqdn"], p["isAutoRegistered"] = r.ID.Name()+"."+r.ID.Parent().Name()+".", false
+	name, zone := r.ID.Name()+".", r.ID.Parent().Name()+"."
+	if name == "@." { // the zone itself
+		name = ""
+	}
+	p["fqdn"], p["isAutoRegistered"] = name+zone, false
 	return nil
+}
+
+// storedPrivateZone gives a new zone its start of authority, as Azure does: azurerm reads it with
+// the zone.
+func (s *Network) storedPrivateZone(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	authority := r.ID.Child("SOA", "@")
+	if s.kernel.Store.Get(authority) != nil {
+		return nil
+	}
+	_, f := s.kernel.PutResource(c, authority, kernel.Object{"properties": kernel.Object{
+		"soaRecord": kernel.Object{"host": "azureprivatedns.net",
+			"email": "azureprivatedns-host.microsoft.com", "serialNumber": 1, "refreshTime": 3600,
+			"retryTime": 300, "expireTime": 2419200, "minimumTtl": 10},
+	}})
+	return f
+}
+
+// showPrivateZone counts a zone's records and links (recorded).
+func (s *Network) showPrivateZone(r *kernel.Resource, doc kernel.Object, version string) {
+	links, registering, all := 0, 0, s.kernel.Store.Below(r.ID)
+	for _, child := range all {
+		if child.ID.Is(TypePrivateZoneLink) {
+			links++
+			if kernel.ObjectAt(child.Body, "properties")["registrationEnabled"] == true {
+				registering++
+			}
+		}
+	}
+	p := kernel.ObjectAt(doc, "properties")
+	p["numberOfRecordSets"], p["numberOfVirtualNetworkLinks"] = len(all)-links, links
+	p["numberOfVirtualNetworkLinksWithRegistration"] = registering
+}
+
+// authorityStays refuses to delete a zone's start of authority; code [U].
+func authorityStays(r *kernel.Resource) *kernel.Failure {
+	if !strings.HasSuffix(strings.ToUpper(r.ID.Type()), "/SOA") {
+		return nil
+	}
+	return kernel.Fail(http.StatusBadRequest, "BadRequest",
+		"The record set of type SOA of zone %s cannot be deleted.", r.ID.Parent().Name())
+}
+
+// linksFirst refuses to delete a zone with links; code and wording [U].
+func (s *Network) linksFirst(r *kernel.Resource) *kernel.Failure {
+	if len(s.kernel.Store.List(TypePrivateZoneLink, r.ID)) == 0 {
+		return nil
+	}
+	return kernel.Fail(http.StatusConflict, "CannotDeleteResource",
+		"Can not delete resource before nested resources are deleted.")
+}
+
+// privateZoneFacts are of private DNS zones (recorded).
+var privateZoneFacts = []kernel.Fact{
+	{Path: "properties.maxNumberOfRecordSets", Value: 25000},
+	{Path: "properties.maxNumberOfVirtualNetworkLinks", Value: 1000},
+	{Path: "properties.maxNumberOfVirtualNetworkLinksWithRegistration", Value: 100},
+}
+
+// PrivateRecords are the types of record sets.
+var PrivateRecords = []string{TypePrivateZone + "/A", TypePrivateZone + "/AAAA",
+	TypePrivateZone + "/CNAME", TypePrivateZone + "/MX", TypePrivateZone + "/PTR",
+	TypePrivateZone + "/SOA", TypePrivateZone + "/SRV", TypePrivateZone + "/TXT"}
+
+func (s *Network) privateRecords() []kernel.Kind {
+	var kinds []kernel.Kind
+	for _, name := range PrivateRecords {
+		kinds = append(kinds, kernel.Kind{Name: name, Immediate: true,
+			Settle: s.settlePrivateRecord, Removable: authorityStays,
+			ReadOnly: []string{"fqdn", "isAutoRegistered"}})
+	}
+	return kinds
 }
 
 // settlePrivateEndpoint refuses an endpoint without a subnet.
