@@ -198,9 +198,9 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 }
 
 // masquerade is what a node does to the source of a packet that it forwards to something outside:
-// the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not only the pods'
-// (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the connection, an answer
-// looks like a packet of its own, unless TCP shows that it is none.
+// the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not only
+// the pods' ones (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the
+// connection, an answer looks like a packet of its own, unless TCP shows that it is none.
 func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
 	for _, n := range j.nodesAt(at, subnet) {
 		c, inside := j.s.Cluster(n.Cluster), []netip.Prefix(nil)
