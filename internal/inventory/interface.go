@@ -29,6 +29,9 @@ type IPConfig struct {
 	Subnet  arm.ID
 	// Groups are its application security groups.
 	Groups []arm.ID
+	// Exit is set if it has a public IP address, or is in a load balancer's backend pool, which may
+	// have outbound rules.
+	Exit bool
 }
 
 // DecodeInterface reads a NIC; those of scale sets have IDs below their instance.
@@ -43,6 +46,8 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 				Address string    `json:"privateIPAddress"`
 				Subnet  *arm.Ref  `json:"subnet"`
 				Groups  []arm.Ref `json:"applicationSecurityGroups"`
+				Public  *arm.Ref  `json:"publicIPAddress"`
+				Pools   []arm.Ref `json:"loadBalancerBackendAddressPools"`
 			} `json:"properties"`
 		} `json:"ipConfigurations"`
 	}
@@ -56,7 +61,8 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 		Machine: p.Machine.Target()}
 	for _, c := range p.IPConfigurations {
 		config := IPConfig{Name: c.Name, Subnet: c.Properties.Subnet.Target(),
-			Groups: refIDs(c.Properties.Groups)}
+			Groups: refIDs(c.Properties.Groups),
+			Exit:   c.Properties.Public.Target() != "" || len(c.Properties.Pools) > 0}
 		if c.Properties.Address != "" { // a dual-stack NIC may lack one address for a moment
 			if config.Address, err = netip.ParseAddr(c.Properties.Address); err != nil {
 				nic.Unreadable = true

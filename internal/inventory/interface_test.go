@@ -26,3 +26,17 @@ func TestHolders(t *testing.T) {
 		}
 	}
 }
+
+// TestExit: a public address, or a load balancer's pool, may lead to the internet.
+func TestExit(t *testing.T) {
+	for fields, want := range map[string]bool{``: false,
+		`, "publicIPAddress": {"id": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/publicIPAddresses/p"}`: true,
+		`, "loadBalancerBackendAddressPools": [{"id": "/x"}]`:                                                              true} {
+		nic, err := DecodeInterface([]byte(`{"id": "/subscriptions/s/resourceGroups/g/providers/` +
+			`Microsoft.Network/networkInterfaces/n", "properties": {"ipConfigurations": [{"name": "c",
+			"properties": {"privateIPAddress": "10.0.0.4"` + fields + `}}]}}`))
+		if err != nil || nic.Configs[0].Exit != want {
+			t.Errorf("%q: %+v, %v", fields, nic, err)
+		}
+	}
+}

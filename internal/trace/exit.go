@@ -81,7 +81,8 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 }
 
 // toInternet ends the path of a packet that takes a route to the internet from a subnet.
-func (j *journey) toInternet(subnet *inventory.Subnet, cluster *inventory.Cluster) Way {
+func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
+	cluster *inventory.Cluster) Way {
 	switch {
 	case !j.way.To.Is4(): // NAT gateways and default outbound access are described for IPv4
 	case cluster != nil:
@@ -93,6 +94,17 @@ func (j *journey) toInternet(subnet *inventory.Subnet, cluster *inventory.Cluste
 		}
 	case subnet.NATGateway != "":
 		j.way.Exit = "NAT gateway " + subnet.NATGateway.Name()
+	default:
+		if nic := j.nicAt(at, subnet); subnet.Private && nic != nil &&
+			!slices.ContainsFunc(nic.Configs, func(c inventory.IPConfig) bool { return c.Exit }) {
+			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+
+				"gateway nor default outbound access, and the network interface of %s (%s) has "+
+				"neither a public IP address nor a load balancer", subnet.ID.Short(), at,
+				nic.Holder())
+		}
+	}
+	if j.o.Protocol == "icmp" && strings.HasPrefix(j.way.Exit, "NAT gateway ") {
+		return j.end(Dropped, "%s only takes TCP and UDP", j.way.Exit) // nat-overview
 	}
 	if j.way.Exit == "" {
 		return j.end(Leaves, "it goes out to the internet")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -40,6 +41,9 @@ func (j *journey) follow(from Endpoint) Way {
 				}
 				return j.end(Delivered, "the pod is on this node")
 			}
+		}
+		if hops > 0 {
+			j.masquerade(at, subnet)
 		}
 		routes, err := j.routesOf(subnet.ID)
 		if err != nil {
@@ -86,7 +90,7 @@ func (j *journey) follow(from Endpoint) Way {
 		case route.HopType == HopInternet && j.to.Cluster != "":
 			return j.end(Dropped, "it goes out to the internet, and the pod is not there")
 		case route.HopType == HopInternet:
-			return j.toInternet(subnet, cluster)
+			return j.toInternet(at, subnet, cluster)
 		case route.HopType == inventory.HopGateway:
 			return j.end(Leaves, "the virtual network gateway decides")
 		case route.HopType == HopLocal || route.HopType == HopPeering:
@@ -110,7 +114,7 @@ func (j *journey) follow(from Endpoint) Way {
 		case near == nil:
 			return j.end(Dropped, "no subnet of the network has the address of %s",
 				j.calledHop(route.Hop))
-		case route.Hop == to:
+		case j.together(route.Hop, to, near) && j.in(near):
 			return j.arrive(subnet, near)
 		case j.unused(route.Hop, near):
 			return j.end(Dropped, "the address of %s is unused: no network interface in subnet "+
@@ -168,7 +172,17 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 				"of a pod with a route", a))
 		}
 	}
-	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil {
+	if a != to && j.together(a, to, subnet) && j.in(subnet) {
+		// Azure CNI connects the pods of a node on the node (aks/faq, transparent and bridge mode),
+		// so no network security group sees it.
+		j.step(a, "* on "+j.nicAt(a, subnet).Holder(), "reaches %s inside the machine", to)
+		return ended(j.end(Delivered, "both addresses are on one machine, %s",
+			j.nicAt(a, subnet).Holder()))
+	}
+	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil && !slices.ContainsFunc(
+		j.nodesAt(a, subnet), func(n Node) bool {
+			return n.Cluster == c.ID && n.Pods.Contains(to)
+		}) {
 		switch learns := j.learnsOverlay(a, subnet, c); {
 		case learns == yes:
 			return ended(j.throughOverlay(a, subnet, c))
@@ -205,6 +219,32 @@ func (j *journey) probe() Way {
 		return j.end(Dropped, "%s", denied)
 	}
 	return j.end(Delivered, "%s is in subnet %s", to, subnets[0].ID.Short())
+}
+
+// masquerade is what a node does to the source of a packet that it forwards to something outside:
+// the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not only
+// the pods' ones (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the
+// connection, an answer looks like a packet of its own, unless TCP shows that it is none.
+func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
+	for _, n := range j.nodesAt(at, subnet) {
+		c, inside := j.s.Cluster(n.Cluster), []netip.Prefix(nil)
+		if vnet := j.s.VNets[subnet.ID.Parent().Key()]; c.PodsInSubnets() && vnet != nil {
+			inside = vnet.Prefixes
+		} else if c.Kubenet() || c.Overlay() {
+			inside = c.PodCIDRs
+		}
+		switch {
+		case inside == nil || contains(inside, j.way.To):
+		case !j.answer:
+			j.masked = append(j.masked, j.way.Source)
+			j.way.Source = n.Addr
+			j.step(at, "node *", "source NAT: it continues as %s", at)
+		case j.o.Protocol != "tcp":
+			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("the answer passes the node %s, which replaces "+
+				"its source unless it is TCP", n))
+		}
+		return
+	}
 }
 
 // leavePod follows a pod's packet to the interface of its node.
@@ -266,6 +306,11 @@ func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 		isEnd = isEnd || n.Pods.Contains(j.way.To)
 	}
 	return j.gate(at, near, true, isEnd)
+}
+
+// in reports whether the destination may be in a subnet.
+func (j *journey) in(subnet *inventory.Subnet) bool {
+	return j.to.Subnet == "" && j.to.Cluster == "" || j.to.Subnet.Equal(subnet.ID)
 }
 
 // arrive is the arrival at the destination.

@@ -111,7 +111,9 @@ func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route)
 	return r, nil
 }
 
-// system are the routes that Azure makes for every subnet of a network.
+// system are the routes that Azure makes for every subnet of a network. A peering has them even
+// without allowVirtualNetworkAccess, which "only changes the definition of the VirtualNetwork
+// service tag" (virtual-network-manage-peering).
 func system(vnet *inventory.VNet) []Route {
 	var routes []Route
 	v6 := false
@@ -120,7 +122,7 @@ func system(vnet *inventory.VNet) []Route {
 		v6 = v6 || p.Addr().Is6()
 	}
 	for _, peering := range vnet.Peerings {
-		if !peering.Connected || !peering.Access {
+		if !peering.Connected {
 			continue
 		}
 		for _, p := range peering.Prefixes {

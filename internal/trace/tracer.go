@@ -194,7 +194,7 @@ func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inven
 			return subnet
 		}
 		if peered && slices.ContainsFunc(vnet.Peerings, func(p inventory.Peering) bool {
-			return p.Remote.Equal(at) && p.Connected && p.Access && contains(p.Prefixes, a)
+			return p.Remote.Equal(at) && p.Connected && contains(p.Prefixes, a)
 		}) {
 			return subnet
 		}
@@ -210,7 +210,7 @@ func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.
 		return t.reach(from, hop, false), Delivered
 	}
 	for _, p := range vnet.Peerings {
-		if p.Connected && p.Access && contains(p.Prefixes, hop) {
+		if p.Connected && contains(p.Prefixes, hop) {
 			if near := t.reach(from, hop, true); near != nil {
 				return near, Delivered
 			}

@@ -80,7 +80,20 @@ func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	}
 	b := t.journey(to, answerTo, true)
 	b.passed, b.general = j.passed, general
-	return there, b.follow(to)
+	back = b.follow(to)
+	for i := len(j.masked) - 1; i >= 0 && back.Verdict == Delivered; i-- { // the node sends it on
+		next := Endpoint{Addr: j.masked[i]}
+		if next.Addr == from.Addr {
+			next = from
+		}
+		on := t.journey(answerTo, next, true)
+		on.passed, on.general, on.way.Source = b.passed, general, to.Addr
+		rest := on.follow(answerTo)
+		rest.From, rest.Hops = back.From, append(back.Hops, rest.Hops...)
+		rest.Unseen = append(back.Unseen, rest.Unseen...)
+		answerTo, back = next, rest
+	}
+	return there, back
 }
 
 // journey is a packet in transit.
@@ -93,6 +106,7 @@ type journey struct {
 	doubt  string              // what the verdict depends on, "" where on nothing
 	// bypassed is the declared way that its first route does not take, or "".
 	bypassed string
+	masked   []netip.Addr // its sources before nodes on the way gave it their addresses
 
 	general bool // the ends go without their addresses
 	last    *Hop
@@ -163,8 +177,7 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
 		j.unseen("the network interface of %s was not read: its own security group and IP "+
 			"forwarding are not checked", at)
-	case nic != nil && !nic.Forwarding && own != at && j.nicAt(own, subnet) != nic &&
-		!j.overlaid(at, subnet):
+	case nic != nil && !nic.Forwarding && !j.together(own, at, subnet) && !j.overlaid(at, subnet):
 		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), so Azure "+
 			"drops packets from or to %s there", at, nic.Holder(), j.called(own))
 	}
@@ -200,6 +213,13 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	j.passed[at] = true
 	return ""
+}
+
+// together reports whether two addresses are the same, or of one network interface, as those of a
+// node and its pods with Azure CNI.
+func (t *Tracer) together(a, b netip.Addr, subnet *inventory.Subnet) bool {
+	one, other := t.nicAt(a, subnet), t.nicAt(b, subnet)
+	return a == b || one != nil && other != nil && one.Interface == other.Interface
 }
 
 // overlaid reports whether an address belongs to a node of an overlay, whose interface accepts the

@@ -55,8 +55,8 @@ func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []eff
 	}
 	for _, peering := range s.kernel.Store.List(TypePeering, vnet.ID) {
 		p := kernel.ObjectAt(peering.Body, "properties")
-		if kernel.Text(p, "peeringState") == peeringConnected &&
-			p["allowVirtualNetworkAccess"] != false {
+		// also without allowVirtualNetworkAccess, which only concerns the tag VirtualNetwork
+		if kernel.Text(p, "peeringState") == peeringConnected {
 			for _, prefix := range ValidPrefixes(
 				kernel.List(kernel.ObjectAt(p, "remoteAddressSpace"),
 					"addressPrefixes")) {
