@@ -49,7 +49,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	s.peerings, s.gateways = &peerings{network: s}, &gateways{network: s}
 	k.Fabric = s
 	k.Add(kernel.Service{
-		Types: s.types(), Names: names(), Waits: s.waits(), NewerFields: newerFields, Index: s,
+		Types: s.types(), Names: names(), Waits: waits(), NewerFields: newerFields, Index: s,
 		Prepare: s.gateways.probe,
 		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall,
 			s.gateways.gatewayCall, s.gateways.linkCall},
@@ -111,10 +111,10 @@ func (s *Network) types() []kernel.Kind {
 			Settle: s.settleInterface,
 			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
 		{Name: TypeNSG, Tracked: true, Facts: securityGroupFacts, Settle: s.settleSecurityGroup,
-			Show: s.showSecurityGroup, ReadOnly: []string{"defaultSecurityRules"},
+			Show: showSecurityGroup, ReadOnly: []string{"defaultSecurityRules"},
 			Lists: []kernel.ItemList{{Name: "securityRules"},
 				{Name: "defaultSecurityRules", ReadOnly: true}}},
-		{Name: TypeNAT, Tracked: true, Facts: natFacts, Settle: s.settleNAT},
+		{Name: TypeNAT, Tracked: true, Facts: natFacts, Settle: settleNAT},
 		{Name: TypePublicIP, Tracked: true, Facts: publicIPFacts, Settle: s.settlePublicIP,
 			Show: s.showPublicIP, ReadOnly: []string{"ipAddress"}},
 		{Name: TypeEndpointPolicy, Tracked: true},
@@ -140,7 +140,7 @@ func (s *Network) types() []kernel.Kind {
 }
 
 // waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
-func (s *Network) waits() map[string][2]int {
+func waits() map[string][2]int {
 	return map[string][2]int{
 		arm.TypeRouteTable:             {2, 10},
 		arm.TypeRouteTable + "/routes": {2, 10},

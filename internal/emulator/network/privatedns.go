@@ -35,7 +35,7 @@ func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource)
 }
 
 // settlePrivateRecord gives a record set its full name.
-func (s *Network) settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := kernel.ObjectAt(r.Body, "properties")
 	kernel.SetDefault(p, "ttl", 3600)
 	name, zone := r.ID.Name()+".", r.ID.Parent().Name()+"."
@@ -111,7 +111,7 @@ func (s *Network) privateRecords() []kernel.Kind {
 	var kinds []kernel.Kind
 	for _, name := range PrivateRecords {
 		kinds = append(kinds, kernel.Kind{Name: name, Immediate: true,
-			Settle: s.settlePrivateRecord, Removable: authorityStays,
+			Settle: settlePrivateRecord, Removable: authorityStays,
 			ReadOnly: []string{"fqdn", "isAutoRegistered"}})
 	}
 	return kinds

@@ -115,7 +115,7 @@ func (s *Network) publicAddress(id arm.ID, v6 bool) netip.Addr {
 }
 
 // settleNAT fills in a NAT gateway.
-func (s *Network) settleNAT(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func settleNAT(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	kernel.SetDefault(r.Body, "sku", kernel.Object{"name": "Standard"})
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "idleTimeoutInMinutes", 4)

@@ -77,7 +77,7 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 	return nil
 }
 
-func (s *Network) showSecurityGroup(r *kernel.Resource, doc kernel.Object, version string) {
+func showSecurityGroup(r *kernel.Resource, doc kernel.Object, version string) {
 	rules := []any{}
 	for _, d := range defaultRules {
 		rules = append(rules, kernel.Object{"name": d.name, "properties": kernel.Object{
