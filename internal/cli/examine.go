@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"slices"
@@ -128,29 +129,39 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
 			return nil, err
 		}
-		if err := e.recall(lost); err != nil {
+		unread, err := e.recall(lost)
+		if err != nil {
 			return nil, err
 		}
 		found = e.check() // the writer distinguishes the causes: a policy or a person
+		for i := range found {
+			if unread != "" && len(diagnose.Lost(e.Snapshot, found[i:i+1])) > 0 {
+				found[i] = found[i].With(unread)
+			}
+		}
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }
 
 // recall notes what the history knows of subnets: the file that --history names, or the one that is
-// found as history finds it, if it can be read.
-func (e *examination) recall(lost []arm.ID) error {
+// found as history finds it. It says why that one cannot be read.
+func (e *examination) recall(lost []arm.ID) (unread string, err error) {
 	path, _ := historyOptions{path: e.history, configs: e.paths}.find()
 	if len(lost) == 0 || path == "" {
-		return nil
+		return "", nil
 	}
 	all, err := history.Had(path, lost)
 	if err != nil && e.history != "" {
-		return fmt.Errorf("--history: %w", err)
+		return "", fmt.Errorf("--history: %w", err)
+	}
+	if _, missing := os.Stat(path); err != nil && !errors.Is(missing, fs.ErrNotExist) {
+		unread = fmt.Sprintf("what was there before may be in the history %s, which cannot be "+
+			"read: %v", path, err)
 	}
 	for key, had := range all {
 		e.Snapshot.NoteHad(arm.ID(key), had...)
 	}
-	return nil
+	return unread, nil
 }
 
 // check returns the findings about the clusters.

@@ -24,6 +24,7 @@ const (
 	DeleteRefused    Code = "delete-refused"
 	GuardPaused      Code = "guard-paused"
 	GuardTag         Code = "guard-tag-invalid"
+	GuardEnded       Code = "guard-ended"
 
 	SourceEmpty      Code = "source-empty"
 	SourceHop        Code = "source-hop-outside"
@@ -139,6 +140,12 @@ var keeping = []Description{
 		"The value of the tag routekeeper-guard-paused-until is not a time in RFC 3339, has " +
 			"passed, or is more than 7 days ahead. The guard puts back what the subnets lose.",
 		"Remove the tag, or set it to a time such as 2030-01-31T18:00:00Z."},
+
+	{GuardEnded, Warning, "The guard of a table that kubenet used has ended",
+		"spec.guard.subnets names the table that the cluster had while it used kubenet, or one " +
+			"that AKS made for a kubenet cluster. AKS takes such a table off the subnets when " +
+			"the cluster leaves kubenet, so it is not put back. Everything else stays guarded.",
+		"Name the table that the subnet must have, or remove routeTableID there."},
 
 	{SourceEmpty, Warning, "The cluster's route table holds no route to any of its nodes",
 		"Pods on different nodes cannot reach each other through this table. Either its " +

@@ -51,6 +51,7 @@ var pages = map[Code]string{
 	ClusterNotKubenet: pageKubenet, TableUnknown: pageKubenet, TableMissing: pageKubenet,
 	SourceEmpty: pageKubenet, SourceHop: pageKubenet, SubnetMissing: pageSubnet,
 	DeleteRefused: pageSubnet, GuardPaused: pageTags, GuardTag: pageTags,
+	GuardEnded:     pageKubenet,
 	TargetIsSource: pageKubenet, TargetFull: pageLimits, TargetMissing: pageRouteTable,
 	PrefixTaken: pageRoutes, UnmanagedOverlap: pageRoutes, UnmanagedShadow: pageRoutes,
 

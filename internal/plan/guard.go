@@ -60,9 +60,19 @@ func (p *Planner) makeRequests() {
 		}
 		for _, g := range spec.Subnets {
 			for _, property := range inventory.Properties {
-				if value := GuardedValue(g, property); value != "" && !p.released(v, value) {
-					p.requests = append(p.requests, request{v, arm.ID(g.SubnetID), property, value,
-						"guarded subnet", p.tagPauses(v, arm.ID(g.SubnetID), told), true})
+				value, subnet := GuardedValue(g, property), arm.ID(g.SubnetID)
+				switch {
+				case value == "":
+				case p.released(v, value):
+					p.add(finding.New(finding.GuardEnded, v.name, string(subnet), "%s is not "+
+						"guarded on subnet %s: it was made for kubenet, and cluster %s uses %s",
+						value.Short(), subnet.Short(), v.cluster.ID.Short(),
+						v.cluster.PluginName()).
+						WithAdvice("in spec.guard.subnets of %s, name the table that the subnet "+
+							"must have, or remove routeTableID", v.name))
+				default:
+					p.requests = append(p.requests, request{v, subnet, property, value,
+						"guarded subnet", p.tagPauses(v, subnet, told), true})
 				}
 			}
 		}

@@ -181,7 +181,11 @@ func TestGuardAfterKubenet(t *testing.T) {
 	w.configs[0].Spec.Guard.Subnets[0].RouteTableID = string(tableA)
 	w.remembered(clusterA).LastTable = tableA
 	w.subnet(nodesA, "10.240.0.0/24", "")
-	w.expect("associate vnet/shop-nodes - nat", "association-lost")
+	w.expect("associate vnet/shop-nodes - nat", "association-lost\nguard-ended")
+	w.configs[0].Spec.Guard.Subnets[0].RouteTableID = string(
+		tables + "/aks-agentpool-12345678-routetable") // of another cluster
+	w.expect("associate vnet/shop-nodes - nat", "association-lost\nguard-ended")
+	w.configs[0].Spec.Guard.Subnets[0].RouteTableID = string(tableA)
 	w.s.Clusters[clusterA.Key()].Plugin = "kubenet"
 	w.expect("associate vnet/shop-nodes - shop-rt\nassociate vnet/shop-nodes - nat",
 		"association-lost")
