@@ -216,7 +216,10 @@ func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	if json.Unmarshal(raw, &r) != nil {
 		return LastWrite{}, false // an unknown kind of record
 	}
-	part := slices.ContainsFunc(inParts, id.Is) && r.ResourceID.Parent().Equal(id) ||
+	// a role assignment or a lock on a table is no part of it
+	within := strings.HasPrefix(strings.ToLower(r.ResourceID.Type()),
+		strings.ToLower(id.Type())+"/")
+	part := slices.ContainsFunc(inParts, id.Is) && within && r.ResourceID.Parent().Equal(id) ||
 		slices.ContainsFunc(inParts, id.Parent().Is) && r.ResourceID.Equal(id)
 	written := r.isWrite() && (part || id.Equal(r.ResourceID)) ||
 		strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete") && part

@@ -57,6 +57,17 @@ func TestLastWrite(t *testing.T) {
 			}
 		}
 		expect(last(vnet), "operator virtualNetworks/write shop-vnet")
+		operator, err := e.Client(emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		if err := operator.Put(d.GatewayTable+"/providers/Microsoft.Authorization/locks/l",
+			"2020-05-01", map[string]any{"properties": map[string]any{
+				"level": "CanNotDelete"}}); err != nil {
+			t.Fatal(err)
+		}
+		expect(last(d.GatewayTable), "operator routeTables/write appgw-rt")
 		expect(last(d.NodeSubnet), "unknown") // it came with its network
 		expect(last(d.NodeSubnet, vnet), "operator virtualNetworks/write shop-vnet")
 		put(emulatortest.Keeper, d.NodeSubnet, func(p map[string]any) { p["newer"] = true })
@@ -74,7 +85,7 @@ func TestLastWrite(t *testing.T) {
 			t.Errorf("%s, %v", w, err)
 		}
 		// A write or delete of a single route counts as a change of the table.
-		operator, err := e.Client(emulatortest.Operator)
+		operator, err = e.Client(emulatortest.Operator)
 		if err != nil {
 			t.Fatal(err)
 		}

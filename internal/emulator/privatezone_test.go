@@ -20,7 +20,7 @@ func TestPrivateZone(t *testing.T) {
 	b.put(zone, `{"location":"global"}`)
 	record := b.properties(authority)
 	if soa := kernel.ObjectAt(record, "soaRecord"); record["fqdn"] != "z.example." ||
-		fmt.Sprint(soa["minimumTtl"], record["ttl"]) != "10 3600" {
+		fmt.Sprintf("%v %v", soa["minimumTtl"], record["ttl"]) != "10 3600" {
 		t.Errorf("%s", kernel.Encode(record))
 	}
 	b.put(authority, `{"properties":{"ttl":60,"soaRecord":{"email":"me.example","minimumTtl":5,
@@ -32,7 +32,7 @@ func TestPrivateZone(t *testing.T) {
 	}
 	b.put(zone.Child("CNAME", "www"), `{"properties":{"cnameRecord":{"cname":"web.example"}}}`)
 	b.put(link, `{"location":"global","properties":{"virtualNetwork":{"id":"`+string(vnet)+`"}}}`)
-	if p := b.properties(zone); fmt.Sprint(p["numberOfRecordSets"],
+	if p := b.properties(zone); fmt.Sprintf("%v %v %v", p["numberOfRecordSets"],
 		p["numberOfVirtualNetworkLinks"], p["maxNumberOfRecordSets"]) != "2 1 25000" {
 		t.Errorf("%s", kernel.Encode(p))
 	}
