@@ -16,16 +16,18 @@ import (
 // How verification works. A claim is one thing that must be right about a cluster; its detail is
 // what was counted. Package diagnose decides what is wrong: a claim is wrong if one of its findings
 // concerns it. A claim is right only if its facts were read. In all other cases it was not checked,
-// and its detail says what was missing.
+// and its detail says what was missing. A claim that only Kubernetes can answer was not asked if no
+// kubeconfig was given: what ARM shows of the cluster can be right all the same.
 
 // ClaimState is the state of a claim.
 type ClaimState string
 
-// A claim is not checked if the reader lacks a right or a file.
+// A claim is not checked if the reader lacks a right, and not asked if Kubernetes was not.
 const (
 	ClaimRight     ClaimState = "right"
 	ClaimWrong     ClaimState = "wrong"
 	ClaimUnchecked ClaimState = "not-checked"
+	ClaimUnasked   ClaimState = "not-asked"
 )
 
 // Claim is one thing that must be right about a cluster.
@@ -153,6 +155,15 @@ func (d draft) right(format string, args ...any)     { d.end(ClaimRight, format,
 func (d draft) wrong(format string, args ...any)     { d.end(ClaimWrong, format, args) }
 func (d draft) unchecked(format string, args ...any) { d.end(ClaimUnchecked, format, args) }
 
+// unseen ends a claim about what only Kubernetes shows.
+func (d draft) unseen(format string, args ...any) {
+	state := ClaimUnchecked
+	if d.v.s.Kubernetes[d.v.Cluster.ID.Key()] == nil && !d.v.Cluster.Stopped {
+		state = ClaimUnasked
+	}
+	d.end(state, format, args)
+}
+
 func (d draft) end(state ClaimState, format string, args []any) {
 	d.State, d.Detail = state, fmt.Sprintf(format, args...)
 	if len(d.found) > 0 {
@@ -202,8 +213,7 @@ func (v *verifier) kubernetes(pods bool) string {
 	case v.Cluster.Stopped:
 		return "the cluster is stopped"
 	case k == nil:
-		return "nodes and pods were not read: expected --kubeconfig, or --from-nodes and " +
-			"--from-pods"
+		return "expected --get-kubeconfig, --kubeconfig, or --from-nodes and --from-pods"
 	case k.Failed != "":
 		return "the Kubernetes API could not be read: " + k.Failed
 	case len(k.Nodes) == 0:

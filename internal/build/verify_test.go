@@ -249,8 +249,8 @@ func TestNearMisses(t *testing.T) {
 			p.pod("virtual", 7, false, "10.99.0.9")
 		}, nil, nil},
 		"no kubeconfig": {func(p *plant) { p.kubernetes = nil }, []string{
-			"nodes: not-checked: nodes and pods were not read: expected --kubeconfig",
-			"node-subnet: not-checked: ", "pods: not-checked: "}, nil},
+			"nodes: not-asked: expected --get-kubeconfig, --kubeconfig, or --from-nodes",
+			"node-subnet: not-asked: ", "pods: not-asked: "}, nil},
 		"pods not shown": {func(p *plant) {
 			p.kubernetes.Pods, p.kubernetes.Note = nil, "pods: forbidden"
 		}, []string{

@@ -25,7 +25,7 @@ func (v *verifier) nodes() {
 	all, pools := quantity(len(v.Nodes), "node"), v.Cluster.Nodes()
 	switch why := v.kubernetes(false); {
 	case why != "":
-		c.unchecked("%s", why)
+		c.unseen("%s", why)
 	case state != "" && !strings.EqualFold(state, "Succeeded"):
 		c.unchecked("the cluster's provisioning state is %s: verify it again when it has settled",
 			state)
@@ -56,7 +56,7 @@ func (v *verifier) places() {
 		case !place.Read:
 			c.unchecked("the subnet was not read: %s", unreadReason(v.s, place.Subnet))
 		case why != "":
-			c.unchecked("%s", why)
+			c.unseen("%s", why)
 		case place.Outside > 0:
 			c.wrong("%s; %d elsewhere", inside(place), place.Outside)
 		default:

@@ -107,8 +107,8 @@ func (v *verifier) routes() {
 	case without > 0:
 		c.wrong("%d of %s have no route", without, all)
 	case !v.Asked && !v.Complete:
-		c.unchecked("%s, and not all nodes were seen: expected --kubeconfig, or read rights on "+
-			"the node resource group", quantity(len(v.PodRoutes), "pod route"))
+		c.unchecked("%s, and not all nodes were seen: expected --get-kubeconfig or --kubeconfig, "+
+			"or read rights on the node resource group", quantity(len(v.PodRoutes), "pod route"))
 	default:
 		c.right("%s, and each has its route to its own address", all)
 	}
@@ -191,12 +191,12 @@ func (v *verifier) paths(tracer *trace.Tracer) {
 	case m.Unknown > 0:
 		c.unchecked("%d of %s are unknown: %s", m.Unknown, pairs, m.Broken[0].Why)
 	case len(m.Unseen) > 0:
-		c.unchecked("%s", strings.Join(m.Unseen, "; "))
+		c.unseen("%s", strings.Join(m.Unseen, "; "))
 	case m.Pairs == 0 && v.Cluster.Nodes() == 1:
 		c.right("there is only one node, and no other subnet must reach its pods")
 	case m.Pairs == 0:
-		c.unchecked("no node's pods are known: expected --kubeconfig, or --from-nodes and " +
-			"--from-pods")
+		c.unseen("no node's pods are known: expected --get-kubeconfig, --kubeconfig, or " +
+			"--from-nodes and --from-pods")
 	default:
 		c.right("all %s: packets arrive, and answers come back", pairs)
 	}

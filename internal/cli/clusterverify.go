@@ -22,19 +22,20 @@ route table and in each target of the config (kubenet); whether packets reach
 pods and answers come back; the roles of the cluster's identity; egress as the
 outboundType says; the Application Gateways.
 
-Each row is right, wrong or not checked. A row is right only if verify has seen
-it. A row that was not checked says which permission or file is missing. Below
-the table, findings of routekeeper doctor explain what is wrong. verify writes
-nothing.
+Each row is right, wrong, not checked or not asked. A row is right only if
+verify has seen it. A row that was not checked says which permission is missing;
+one that was not asked needs the Kubernetes API. Below the table, findings of
+routekeeper doctor explain what is wrong. verify writes nothing.
 
 NAME is the cluster's name or ID, or with -f its metadata.name; several, --all
 and --selector are possible. Nodes and pods
-come from the Kubernetes API (--kubeconfig), or from saved kubectl output.
+come from the Kubernetes API (--kubeconfig, or --get-kubeconfig, which asks AKS),
+or from saved kubectl output.
 
-Exit code 0: everything is right; 1: an error; 2: something is wrong or was not
-checked.`,
+Exit code 0: everything is right, as far as it was asked; 1: an error; 2:
+something is wrong or was not checked.`,
 		Example: `  routekeeper cluster verify shop --kubeconfig ~/.kube/config
-  routekeeper cluster verify shop -f routes.yaml
+  routekeeper cluster verify shop -f routes.yaml --get-kubeconfig
   routekeeper cluster verify shop --from-nodes nodes.json --from-pods pods.json
   routekeeper cluster verify shop --from-bundle shop.tgz -o markdown`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -44,8 +44,9 @@ that puts it back is complete, or there is one for each candidate.
 It writes what several clusters have in common once. --severity error leaves out
 the rest, which still counts for --fail-on.
 
-At the end it says what is right, and what was not checked because a permission
-or a kubeconfig is missing (see routekeeper cluster verify).
+At the end it says what is right, what was not checked because a permission is
+missing, and what Kubernetes was not asked: --get-kubeconfig and --kubeconfig
+ask it (see routekeeper cluster verify).
 
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  routekeeper doctor shop

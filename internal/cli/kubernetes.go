@@ -17,7 +17,9 @@ import (
 type kubernetesOptions struct {
 	kubeconfig, context string
 	trusted             bool
-	nodes, pods         string
+	// get asks AKS for the caller's own credentials where no kubeconfig leads to a cluster.
+	get         bool
+	nodes, pods string
 }
 
 // trustFlag adds the flag without which a kubeconfig from elsewhere runs nothing.
@@ -33,6 +35,8 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 	f.StringVar(&o.context, "context", "", "`NAME` of the kubeconfig's context (default the one "+
 		"that leads to the cluster)")
 	trustFlag(cmd, &o.trusted)
+	f.BoolVar(&o.get, "get-kubeconfig", false, "where no kubeconfig leads to a cluster, ask AKS "+
+		"for your own credentials (listClusterUserCredential, never the admin's)")
 	f.StringVar(&o.nodes, "from-nodes", "", "read the cluster's nodes from this `FILE` (kubectl "+
 		"get nodes -o json), or -")
 	f.StringVar(&o.pods, "from-pods", "", "read the cluster's pods from this `FILE` (kubectl get "+
@@ -42,6 +46,7 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 		_ = cmd.MarkFlagFilename(file, "json")
 		cmd.MarkFlagsMutuallyExclusive(file, "kubeconfig")
 		cmd.MarkFlagsMutuallyExclusive(file, "context")
+		cmd.MarkFlagsMutuallyExclusive(file, "get-kubeconfig")
 	}
 }
 
@@ -51,9 +56,9 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 	switch {
 	case o.nodes != "" || o.pods != "":
 		return a.savedKubernetes(o, e)
-	case e.client == nil && (o.kubeconfig != "" || o.context != ""):
-		return errors.New("--kubeconfig, --context: a bundle is read without any connection; " +
-			"use --from-nodes and --from-pods with saved files")
+	case e.client == nil && (o.kubeconfig != "" || o.context != "" || o.get):
+		return errors.New("--kubeconfig, --context, --get-kubeconfig: a bundle is read without " +
+			"any connection; use --from-nodes and --from-pods with saved files")
 	case e.client == nil:
 		return nil
 	}
@@ -63,8 +68,12 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 		if cluster == nil || cluster.Stopped && !asked {
 			continue
 		}
-		client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
-			Cluster: cluster, Trusted: o.trusted})
+		options := kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: cluster,
+			Trusted: o.trusted}
+		client, err := kube.Load(options)
+		if errors.Is(err, kube.ErrNoContext) && o.get && !cluster.Stopped {
+			client, err = kube.Connect(ctx, kube.Options{Cluster: cluster}, e.client.Kubeconfig)
+		}
 		if err != nil {
 			if errors.Is(err, kube.ErrNoContext) && (!asked || len(e.Clusters) > 1) {
 				continue

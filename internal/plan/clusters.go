@@ -154,7 +154,11 @@ func (p *Planner) readSource(v *clusterState) {
 	d := Discover(p.s, v.config, p.taken)
 	v.source, v.how, v.proven, v.doubtful = d.Table, d.How, d.Proven, d.Doubtful
 	v.rivals = d.Rivals
-	if d.Finding != nil {
+	unread := func(id arm.ID) bool {
+		u, tried := p.s.Unread[id.Key()]
+		return tried && !u.Absent
+	}
+	if d.Finding != nil && !slices.ContainsFunc(v.subnets, unread) { // or that is what is wrong
 		p.add(*d.Finding)
 	}
 	if d.Table == "" {

@@ -57,7 +57,7 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 			case cidr < 0:
 				wrong = append(wrong, route+" does not stay")
 			case row.exists() && row.address() == r.address() && (row.name() != byPerson ||
-				!strings.Contains(c.Message, "or has them with names")):
+				!strings.Contains(c.Message, "that its cloud provider does not give")):
 				wrong = append(wrong, "the cluster's table has "+route)
 			case c.s.reads == readWhole && c.s.holder(smallAddress[r.address()]) < 0:
 				wrong = append(wrong, "no machine has the next hop of "+route)

@@ -39,13 +39,16 @@ func (t *target) finding(code finding.Code, s *targetCluster, format string,
 // reportWithheld reports the deletes and updates that lack a proof.
 func (t *target) reportWithheld(s *targetCluster) {
 	if n := len(s.undeleted); n > 0 {
-		lacks := "lacks them"
+		lacks, strange, gone := "lacks them", "has them with names", "their nodes are gone"
+		if n == 1 {
+			lacks, strange, gone = "lacks it", "has it with a name", "its node is gone"
+		}
 		if s.strange {
-			lacks += ", or has them with names that its cloud provider does not give"
+			lacks += ", or " + strange + " that its cloud provider does not give"
 		}
 		f := t.finding(finding.DeletesWithheld, s,
-			"%s in %s: %s %s, but nothing proves that their nodes are gone",
-			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence(), lacks).
+			"%s in %s: %s %s, but nothing proves that %s",
+			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence(), lacks, gone).
 			With(s.undeleted...).
 			WithFix("%s", s.showSource())
 		switch {

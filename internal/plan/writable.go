@@ -72,12 +72,11 @@ func (p *Planner) noteClusterTables(v *clusterState) {
 // is nil if it was not read.
 func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *clusterState) bool {
 	if own, taken := arm.Lookup(w.clusterTables, id); taken {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
+		f := finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s, so it may be the route table of cluster %s",
-			id.Short(), own.how, own.v.name).
-			WithAdvice("remove the target from %s, or check the association and "+
-				"spec.routeTableID of %s",
-				first.name, own.v.name))
+			id.Short(), own.how, own.v.name)
+		w.add(w.misplaced(f, own.v, id, advise(fmt.Sprintf("remove the target from %s, or check "+
+			"the association and spec.routeTableID of %s", first.name, own.v.name))))
 		return true
 	}
 	if table == nil {
@@ -87,14 +86,28 @@ func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *cl
 		return true
 	}
 	if how := w.tableOfUnread(table); how != "" {
-		w.add(finding.New(finding.TargetIsSource, first.name, string(id),
-			"target %s is not written: %s", id.Short(), how).
-			WithAdvice("remove the target from %s; if the cluster no longer exists, dissociate "+
-				"the table from that subnet",
-				first.name))
+		w.add(w.misplaced(finding.New(finding.TargetIsSource, first.name, string(id),
+			"target %s is not written: %s", id.Short(), how), first, id, advise(fmt.Sprintf(
+			"remove the target from %s; if the cluster no longer exists, dissociate the table "+
+				"from that subnet", first.name))))
 		return true
 	}
 	return false
+}
+
+// misplaced adds the next step to a finding about a target that is not written. If a node subnet of
+// a cluster has the target in place of the cluster's table, the association is what is wrong.
+func (w *planning) misplaced(f finding.Finding, v *clusterState, target arm.ID,
+	do next) finding.Finding {
+	for _, id := range v.subnets {
+		if subnet := w.s.Subnet(id); subnet != nil && subnet.RouteTable.Equal(target) &&
+			v.source != "" && !v.source.Equal(target) {
+			do = advise(fmt.Sprintf("if %s is the route table of cluster %s, associate it with "+
+				"%s; otherwise correct spec.routeTableID of %[2]s", v.source.Short(), v.name,
+				id.Short()))
+		}
+	}
+	return do.on(f)
 }
 
 // mayBeClusterTable says why a table is or may be a cluster's route table, even if no config names

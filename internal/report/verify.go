@@ -18,10 +18,12 @@ type Verification struct {
 	Findings []finding.Finding `json:"findings"`
 }
 
-// AllRight reports whether every claim is right.
-func (v Verification) AllRight() bool {
-	counts := countClaims(v.Claims)
-	return counts[build.ClaimRight] == len(v.Claims) && len(v.Claims) > 0
+// AllRight reports whether every claim is right, except claims that Kubernetes was not asked for.
+func (v Verification) AllRight() bool { return allRight(countClaims(v.Claims)) }
+
+func allRight(counts map[build.ClaimState]int) bool {
+	return counts[build.ClaimRight] > 0 && counts[build.ClaimWrong] == 0 &&
+		counts[build.ClaimUnchecked] == 0
 }
 
 func countClaims(claims []build.Claim) map[build.ClaimState]int {
@@ -35,18 +37,23 @@ func countClaims(claims []build.Claim) map[build.ClaimState]int {
 // claimsSentence sums up the claims: all 14 claims are right.
 func claimsSentence(claims []build.Claim) string {
 	counts := countClaims(claims)
-	if counts[build.ClaimRight] == len(claims) && len(claims) > 0 {
-		if len(claims) == 1 {
-			return "its only claim is right"
+	unasked, rest := counts[build.ClaimUnasked], ""
+	all := len(claims) - unasked
+	if unasked > 0 {
+		rest = fmt.Sprintf(", %d not asked of Kubernetes", unasked)
+	}
+	if allRight(counts) {
+		if all == 1 {
+			return "its only claim is right" + rest
 		}
-		return fmt.Sprintf("all %s are right", Count(len(claims), "claim"))
+		return fmt.Sprintf("all %s are right", Count(all, "claim")) + rest
 	}
 	are := "are"
-	if len(claims) == 1 {
+	if all == 1 {
 		are = "is"
 	}
 	return fmt.Sprintf("%d of %s %s right, %d wrong, %d not checked", counts[build.ClaimRight],
-		Count(len(claims), "claim"), are, counts[build.ClaimWrong], counts[build.ClaimUnchecked])
+		Count(all, "claim"), are, counts[build.ClaimWrong], counts[build.ClaimUnchecked]) + rest
 }
 
 // Write writes it in the given format.
@@ -91,12 +98,13 @@ var claimsHeader = []string{"state", "claim", "detail"}
 // claimStates are the states for people.
 var claimStates = map[build.ClaimState]string{
 	build.ClaimRight: "right", build.ClaimWrong: "wrong", build.ClaimUnchecked: "not checked",
+	build.ClaimUnasked: "not asked",
 }
 
 func claimPaint(style Style) map[build.ClaimState]func(string) string {
 	return map[build.ClaimState]func(string) string{
 		build.ClaimRight: style.Green, build.ClaimWrong: style.Red,
-		build.ClaimUnchecked: style.Yellow,
+		build.ClaimUnchecked: style.Yellow, build.ClaimUnasked: style.Dim,
 	}
 }
 
@@ -161,6 +169,9 @@ func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, st
 	block("What is right", func(c build.Claim) bool { return c.State == build.ClaimRight })
 	block("What was not checked", func(c build.Claim) bool {
 		return c.State == build.ClaimUnchecked
+	})
+	block("What Kubernetes was not asked", func(c build.Claim) bool {
+		return c.State == build.ClaimUnasked
 	})
 	block("What is wrong as well", func(c build.Claim) bool {
 		return c.State == build.ClaimWrong && len(c.Findings) == 0

@@ -54,10 +54,16 @@ func TestWhatIsRight(t *testing.T) {
 
 func TestAllRight(t *testing.T) {
 	right, unchecked := claimOf("a", "x", build.ClaimRight), claimOf("a", "y", build.ClaimUnchecked)
+	unasked := claimOf("a", "z", build.ClaimUnasked)
+	if got, want := claimsSentence([]build.Claim{right, right, unasked}),
+		"all 2 claims are right, 1 not asked of Kubernetes"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
 	for _, tt := range []struct {
 		claims []build.Claim
 		want   bool
-	}{{nil, false}, {[]build.Claim{right}, true}, {[]build.Claim{right, unchecked}, false}} {
+	}{{nil, false}, {[]build.Claim{right}, true}, {[]build.Claim{right, unchecked}, false},
+		{[]build.Claim{right, unasked}, true}, {[]build.Claim{unasked}, false}} {
 		if got := (Verification{Claims: tt.claims}).AllRight(); got != tt.want {
 			t.Errorf("%v: %t", tt.claims, got)
 		}
