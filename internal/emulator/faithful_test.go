@@ -251,8 +251,8 @@ func TestRefusals(t *testing.T) {
 				"10.0.0.0/24."},
 		{http.MethodPut, nic, nicBody(secondary), 400,
 			"ApplicationGatewayLoadBalancingNotSupportedOnSecondaryIpConfigurations",
-			"Network Interface with Id: " + string(nic) + " has a secondary IpConfigurations d is " +
-				"using ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not " +
+			"Network Interface with Id: " + string(nic) + " has a secondary IpConfigurations d " +
+				"is using ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not " +
 				"supported for secondary IpConfigurations."},
 	} {
 		b.says(tt.method, tt.id, tt.body, tt.status, tt.code, tt.message)
