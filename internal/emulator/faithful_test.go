@@ -221,6 +221,44 @@ func TestInterfaceWrites(t *testing.T) {
 	}
 }
 
+// TestRefusals: the words of each provider's refusals, as recorded.
+func TestRefusals(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aksID, clusterBody(``, ``))
+	b.put(machines, scaleSet("Standard_DS1_v2", "null", 0))
+	b.put(uai, `{"location":"westeurope"}`)
+	subnet := vnet.Child("subnets", "bad")
+	credential := uai.Child("federatedIdentityCredentials", "f")
+	secondary := ipConfiguration("c", "a", "") + "," + ipConfiguration("d", "a",
+		`,"applicationGatewayBackendAddressPools":[{"id":"p"}]`)
+	for _, tt := range []struct {
+		method        string
+		id            arm.ID
+		body          string
+		status        int
+		code, message string
+	}{
+		{http.MethodGet, machines.Child("extensions", "e"), "", 404, "NotFound",
+			"The entity was not found in this Azure location."},
+		{http.MethodGet, aksID.Child("agentPools", "p"), "", 404, "NotFound",
+			"Could not find the agentpool: p in subscription: " + aksID.Subscription() +
+				", resourceGroup: " + aksID.ResourceGroup() + ", resourceName: c."},
+		{http.MethodGet, credential, "", 404, "NotFound",
+			"Resource '" + string(credential) + "' was not found."},
+		{http.MethodPut, subnet, `{"properties":{"addressPrefix":"10.0.9.0"}}`, 400,
+			"InvalidAddressPrefixFormat", "Address prefix 10.0.9.0 of resource " + string(subnet) +
+				" is not formatted correctly. It should follow CIDR notation, for example " +
+				"10.0.0.0/24."},
+		{http.MethodPut, nic, nicBody(secondary), 400,
+			"ApplicationGatewayLoadBalancingNotSupportedOnSecondaryIpConfigurations",
+			"Network Interface with Id: " + string(nic) + " has a secondary IpConfigurations d " +
+				"is using ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not " +
+				"supported for secondary IpConfigurations."},
+	} {
+		b.says(tt.method, tt.id, tt.body, tt.status, tt.code, tt.message)
+	}
+}
+
 // TestPanic: a bug in a handler is logged with the request, answered with 500, and undone.
 func TestPanic(t *testing.T) {
 	var log bytes.Buffer

@@ -60,6 +60,11 @@ func TestRecordings(t *testing.T) {
 		count[r.verdict]++
 	}
 	fmt.Printf("%d recordings: %v\n%s\n", len(all), count, table(results))
+	if *update {
+		if err := os.WriteFile(pageFile, []byte(page(len(all), results)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if n := 0; os.Getenv("ROUTEKEEPER_DISAGREEMENTS") != "" {
 		if _, err := fmt.Sscan(os.Getenv("ROUTEKEEPER_DISAGREEMENTS"), &n); err != nil {
 			t.Errorf("ROUTEKEEPER_DISAGREEMENTS: %v", err)

@@ -243,7 +243,9 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	case c.Method == http.MethodDelete:
 		return kernel.Reply{Status: http.StatusNoContent}, nil, true
 	}
-	return kernel.Reply{}, s.kernel.Missing(id.Child("agentPools", c.Path[9])), true
+	return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound", "Could not find the "+
+		"agentpool: %s in subscription: %s, resourceGroup: %s, resourceName: %s.", c.Path[9],
+		id.Subscription(), id.ResourceGroup(), id.Name()), true
 }
 
 // StoppedCount is the field in which the document of a stopped pool keeps its number of nodes. A

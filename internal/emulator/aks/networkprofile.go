@@ -151,7 +151,7 @@ func settlePodCIDRs(profile kernel.Object) *kernel.Failure {
 	}
 	all := make([]any, len(cidrs))
 	for i, text := range cidrs {
-		if f := network.CheckPrefix(text); f != nil {
+		if f := network.CheckPrefix(text, "networkProfile.podCidr"); f != nil {
 			return f
 		}
 		all[i] = text

@@ -95,20 +95,20 @@ func (s *Authorization) types() []kernel.Kind {
 			Settle: s.settleRoleDefinition, Show: kernel.ShowBare,
 			Removable: s.roleDefinitionRemovable},
 		{Name: TypeRoleAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"RoleAssignmentNotFound", "The role assignment '%s' is not found."},
+			"RoleAssignmentNotFound", "The role assignment '{name}' is not found."},
 			Settle: s.settleRoleAssignment, Show: kernel.ShowBare},
 		{Name: TypeLock, Immediate: true,
-			Missing: [2]string{"LockNotFound", "The lock '%s' could not be found."},
+			Missing: [2]string{"LockNotFound", "The lock '{name}' could not be found."},
 			Settle:  s.settleLock, Show: kernel.ShowBare},
 		{Name: TypePolicyDefinition, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyDefinitionNotFound", "The policy definition '%s' could not be found."},
+			"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
 			Settle: s.settlePolicyDefinition, Show: s.showPolicy},
 		{Name: TypePolicyAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyAssignmentNotFound", "The policy assignment '%s' is not found."},
+			"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
 			Settle: s.settlePolicyAssignment, Show: s.showPolicy,
 			Facts: entra.SystemIdentityFacts(s.kernel.TenantOf)},
 		{Name: TypePolicyExemption, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyExemptionNotFound", "The policy exemption '%s' could not be found."},
+			"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},
 			Settle: s.settlePolicyExemption, Show: s.showPolicy},
 	}
 }

@@ -137,9 +137,12 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	}
 	p["roleDefinitionId"] = RoleID(scope.Subscription(), found.Guid)
 	principal, tenant := kernel.Text(p, "principalId"), s.kernel.TenantOf(scope.Subscription())
-	if !IsGUID(principal) {
+	if principal == "" {
 		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
 			"A valid principal ID must be provided for role assignment.")
+	} else if !IsGUID(principal) {
+		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
+			"The Principal ID '%s' is not valid. Principal ID must be a GUID.", principal)
 	}
 	// With a principalType Azure does not check, so that a principal it does not know yet can be
 	// named.

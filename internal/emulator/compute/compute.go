@@ -50,7 +50,8 @@ func (s *Compute) types() []kernel.Kind {
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
 		{Name: network.TypeVM, Tracked: true},
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
-		{Name: TypeScaleSetExtension, Settle: s.settleExtension},
+		{Name: TypeScaleSetExtension, Settle: s.settleExtension,
+			Missing: [2]string{"NotFound", noEntity}},
 	}
 }
 

@@ -8,6 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
+// noEntity is Microsoft.Compute's message for a missing child.
+const noEntity = "The entity was not found in this Azure location."
+
 // machinesField is the field of a scale set's document with what was done to single machines, by
 // number: their power state, whether they have an older model than the set, and what a PUT of the
 // machine changed. Clients do not see it.

@@ -186,7 +186,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		})
 		if len(all) == 0 {
 			return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
-				"The entity was not found in this Azure location."), true
+				noEntity), true
 		}
 	}
 	one := len(parts) == 2 && parts[0] == "virtualmachines"

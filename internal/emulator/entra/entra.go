@@ -54,8 +54,9 @@ func (s *Entra) types() []kernel.Kind {
 			Settle: s.settleUserIdentity, Stored: s.storedUserIdentity, Show: kernel.ShowBare,
 			Removed: s.userIdentityRemoved},
 		{Name: TypeFederatedCredential, Immediate: true, Located: true,
-			Settle: s.settleFederatedCredential,
-			Show:   kernel.ShowBare},
+			Missing: [2]string{"NotFound", "Resource '{id}' was not found."},
+			Settle:  s.settleFederatedCredential,
+			Show:    kernel.ShowBare},
 	}
 }
 

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"bytes"
-	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -107,7 +106,8 @@ func (k *Kernel) Missing(id arm.ID) *Failure {
 	}
 	if says := k.KindOf(id).Missing; says[0] != "" {
 		return &Failure{Status: http.StatusNotFound, Code: says[0],
-			Message: fmt.Sprintf(says[1], id.Name())}
+			Message: strings.NewReplacer("{name}", id.Name(), "{id}",
+				string(id)).Replace(says[1])}
 	}
 	if strings.Count(id.Type(), "/") > 1 {
 		return Fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)

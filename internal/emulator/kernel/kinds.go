@@ -45,7 +45,8 @@ type Kind struct {
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
 	// Together are the resources that are written with one of this type.
 	Together func(r *Resource) []*Resource
-	// Missing is the code and the message (with the name) of the 404; "": Azure's usual ones.
+	// Missing is the code and the message (with {name} and {id}) of the 404; "": Azure's usual
+	// ones.
 	Missing [2]string
 	// Located adds a Location header to the answer of the PUT that creates the resource.
 	Located bool

@@ -40,6 +40,14 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		}
 		delete(p, "provisioningState")
 		kernel.SetDefault(p, "primary", i == 0)
+		if p["primary"] == false &&
+			len(kernel.ListAt(p, "applicationGatewayBackendAddressPools")) > 0 {
+			return kernel.Fail(http.StatusBadRequest,
+				"ApplicationGatewayLoadBalancingNotSupportedOnSecondaryIpConfigurations",
+				"Network Interface with Id: %s has a secondary IpConfigurations %s is using "+
+					"ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not "+
+					"supported for secondary IpConfigurations.", r.ID, name)
+		}
 		if vnet != "" && !vnet.Equal(subnet.Parent()) {
 			return kernel.Fail(http.StatusBadRequest, "SubnetsNotInSameVnet",
 				"Subnet %s is not in the "+

@@ -34,7 +34,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 		return kernel.Fail(http.StatusBadRequest,
 			"GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress", "Global publicIP "+
 				"addresses are only supported for standard SKU public IP addresses. Public IP "+
-				"address %s is of Basic SKU.", r.ID)
+				"address %s is not standard SKU.", r.ID)
 	}
 	if prefix := kernel.LinkOf(r.Body, "publicIPPrefix"); prefix != "" &&
 		s.kernel.Store.Get(prefix) == nil {

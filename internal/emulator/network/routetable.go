@@ -31,7 +31,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 	stored := make([]any, 0, len(routes))
 	names, prefixes := map[string]bool{}, map[string]string{}
 	for _, route := range routes {
-		f := settleRoute(route)
+		f := settleRoute(route, r.ID)
 		if f != nil {
 			return f
 		}
@@ -77,7 +77,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 var serviceTag = regexp.MustCompile(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
 
 // settleRoute checks one route and changes it to its stored form.
-func settleRoute(route kernel.Object) *kernel.Failure {
+func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 	for _, readOnly := range []string{"id", "etag", "type"} {
 		delete(route, readOnly)
 	}
@@ -91,7 +91,7 @@ func settleRoute(route kernel.Object) *kernel.Failure {
 	prefix, hopType, hop := kernel.Text(properties, "addressPrefix"), kernel.Text(properties,
 		"nextHopType"), kernel.Text(properties, "nextHopIpAddress")
 	if !serviceTag.MatchString(prefix) {
-		if f := CheckPrefix(prefix); f != nil {
+		if f := CheckPrefix(prefix, table.Child("routes", name)); f != nil {
 			return f
 		}
 	}

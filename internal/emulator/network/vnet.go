@@ -22,7 +22,7 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 				"virtual network %s has no valid addressSpace.addressPrefixes.", r.ID.Name())
 	}
 	for _, p := range kernel.List(kernel.ObjectAt(properties, "addressSpace"), "addressPrefixes") {
-		if f := CheckPrefix(p); f != nil {
+		if f := CheckPrefix(p, r.ID); f != nil {
 			return f
 		}
 	}
@@ -262,7 +262,7 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 			"Cannot parse the request: subnet %s has no addressPrefix.", r.ID.Name())
 	}
 	for _, text := range written {
-		if f := CheckPrefix(text); f != nil {
+		if f := CheckPrefix(text, r.ID); f != nil {
 			return f
 		}
 		p := netip.MustParsePrefix(text)
@@ -289,14 +289,13 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 	return nil
 }
 
-// CheckPrefix refuses an invalid prefix, and one with host bits.
-func CheckPrefix(text string) *kernel.Failure {
+// CheckPrefix refuses an invalid prefix of a resource, and one with host bits.
+func CheckPrefix(text string, of arm.ID) *kernel.Failure {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
 		return kernel.Fail(http.StatusBadRequest, "InvalidAddressPrefixFormat",
-			"Address prefix %s is "+
-				"not formatted correctly. It should follow CIDR notation, for example 10.0.0.0/24.",
-			text)
+			"Address prefix %s of resource %s is not formatted correctly. It should follow CIDR "+
+				"notation, for example 10.0.0.0/24.", text, of)
 	}
 	if p != p.Masked() {
 		return kernel.Fail(http.StatusBadRequest, "InvalidCIDRNotation",

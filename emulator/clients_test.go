@@ -1,0 +1,117 @@
+package emulator_test
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"routekeeper.dev/routekeeper/emulator"
+)
+
+// program runs a client and returns what it prints. It fails the test if the client does.
+func program(t *testing.T, dir string, environment []string, name string, args ...string) string {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), name, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), environment...)
+	out, err := c.Output()
+	if failed, is := err.(*exec.ExitError); is {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, failed.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+// TestAzureCLI is a test to copy: the Azure CLI makes a group and reads the cluster's table. It
+// skips the discovery of clouds because the directory's URL ends in /adfs.
+func TestAzureCLI(t *testing.T) {
+	if _, err := exec.LookPath("az"); err != nil {
+		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v)", err)
+	}
+	t.Parallel()
+	azure := emulator.Start(t, emulator.WithDemo())
+	az := func(args ...string) string {
+		return program(t, "", []string{"REQUESTS_CA_BUNDLE=" + azure.CAFile,
+			"AZURE_CONFIG_DIR=" + filepath.Join(azure.Dir, "az"), "NO_PROXY=127.0.0.1",
+			"AZURE_CORE_COLLECT_TELEMETRY=no"}, "az", args...)
+	}
+	az("cloud", "register", "--name", "local", "--cloud-config", fmt.Sprintf(`{"endpoints": {
+		"resourceManager": %[1]q, "management": %[1]q, "activeDirectory": "%[1]s/adfs",
+		"activeDirectoryResourceId": "https://management.core.windows.net/",
+		"activeDirectoryGraphResourceId": "https://graph.windows.net/",
+		"microsoftGraphResourceId": "%[1]s/"}}`, azure.URL))
+	az("cloud", "set", "--name", "local")
+	az("login", "--service-principal", "--username", azure.ClientID, "--password",
+		azure.ClientSecret, "--tenant", azure.TenantID)
+
+	az("group", "create", "--name", "made-rg", "--location", "westeurope")
+	routes := az("resource", "show", "--ids", azure.Demo.ClusterTable, "--query",
+		"length(properties.routes)", "--output", "tsv")
+
+	group := "/subscriptions/" + azure.SubscriptionIDs[0] + "/resourceGroups/made-rg"
+	if made := azure.Get(group, "2021-04-01"); made["location"] != "westeurope" {
+		t.Errorf("the group is %v", made)
+	}
+	if routes != "4" {
+		t.Errorf("az sees %s routes", routes)
+	}
+}
+
+// TestTerraform is a test to copy: Terraform's azurerm provider makes a group, and its second plan
+// is empty.
+func TestTerraform(t *testing.T) {
+	if _, err := exec.LookPath("terraform"); err != nil {
+		t.Skipf("NOT RUN: Terraform is not installed here (%v)", err)
+	}
+	t.Parallel()
+	azure := emulator.Start(t)
+	at, err := url.Parse(azure.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	environment := []string{"SSL_CERT_FILE=" + azure.CAFile, "NO_PROXY=127.0.0.1",
+		"ARM_METADATA_HOSTNAME=" + at.Host, "ARM_SUBSCRIPTION_ID=" + azure.SubscriptionIDs[0],
+		"ARM_TENANT_ID=" + azure.TenantID, "ARM_CLIENT_ID=" + azure.ClientID,
+		"ARM_CLIENT_SECRET=" + azure.ClientSecret}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(`
+terraform {
+  required_providers {
+    azurerm = { source = "hashicorp/azurerm" }
+  }
+}
+
+provider "azurerm" {
+  features {}
+  resource_provider_registrations = "none"
+}
+
+resource "azurerm_resource_group" "made" {
+  name     = "made-rg"
+  location = "westeurope"
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	load := exec.CommandContext(t.Context(), "terraform", "init", "-no-color")
+	load.Dir = dir
+	if out, err := load.CombinedOutput(); err != nil {
+		t.Skipf("NOT RUN: Terraform did not get the provider azurerm: %v\n%s", err, out)
+	}
+	terraform := func(args ...string) {
+		program(t, dir, environment, "terraform", append(args, "-no-color")...)
+	}
+
+	terraform("apply", "-auto-approve")
+	terraform("plan", "-detailed-exitcode") // 2 for a plan with changes
+
+	group := "/subscriptions/" + azure.SubscriptionIDs[0] + "/resourceGroups/made-rg"
+	if made := azure.Get(group, "2021-04-01"); made["location"] != "westeurope" {
+		t.Errorf("the group is %v", made)
+	}
+	terraform("destroy", "-auto-approve")
+}
