@@ -44,8 +44,10 @@ var imports = map[string]map[string]string{
 		"internal/finding": "quotes commands"},
 	"internal/capacity": {},
 	"internal/topic":    {},
+	"internal/policy":   {"internal/arm": "IDs"},
 	"internal/prevent": {"api/v1alpha1": "what is guarded", "internal/arm": "IDs",
-		"internal/inventory": "the snapshot", "internal/plan": "what ends with kubenet"},
+		"internal/inventory": "the snapshot", "internal/plan": "what ends with kubenet",
+		"internal/policy": "what assigned policies do"},
 	"internal/iac": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates",
 		"internal/iac/yamltree": "reads playbooks and manifests"},
@@ -73,7 +75,8 @@ var imports = map[string]map[string]string{
 		"internal/inventory": "the snapshot", "internal/finding": "what is wrong",
 		"internal/plan":  "which table is whose, and what a keeper would report",
 		"internal/trace": "the paths of packets", "internal/capacity": "what fits",
-		"internal/egress": "what firewalls lack", "internal/verdict": "which egress is astray"},
+		"internal/egress": "what firewalls lack", "internal/verdict": "which egress is astray",
+		"internal/prevent": "which policies are in the way"},
 	"internal/monitor": {"api/v1alpha1": "what is managed", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "which table is whose"},
 	"internal/build": {
@@ -153,6 +156,7 @@ var imports = map[string]map[string]string{
 	"internal/emulator/entra": {"internal/arm": "IDs", "internal/emulator/kernel": "adds itself"},
 	"internal/emulator/authorization": {
 		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+		"internal/policy":           "evaluates rules",
 		"internal/emulator/network": "what a document links to, and joins",
 		"internal/emulator/entra":   "who the principals are",
 	},
@@ -294,7 +298,7 @@ var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "inter
 	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
 	"internal/iac/yamltree", "internal/monitor", "internal/picture", "internal/report",
 	"internal/build", "internal/prove", "internal/migrate", "internal/egress", "internal/verdict",
-	"internal/prevent"}
+	"internal/prevent", "internal/policy"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

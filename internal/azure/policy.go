@@ -12,8 +12,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// providerVersion is the api-version of resource providers.
-const providerVersion = "2021-04-01"
+// providerVersion is the api-version of resource providers, policyVersion of Azure Policy, whose
+// exemptions have their own.
+const (
+	providerVersion  = "2021-04-01"
+	policyVersion    = "2023-04-01"
+	exemptionVersion = "2022-07-01-preview"
+
+	typePolicyAssignment = "Microsoft.Authorization/policyAssignments"
+	typePolicyDefinition = "Microsoft.Authorization/policyDefinitions"
+	typePolicySet        = "Microsoft.Authorization/policySetDefinitions"
+	typePolicyExemption  = "Microsoft.Authorization/policyExemptions"
+)
 
 // NetworkAliases returns the aliases that policies can use for the resource types of
 // Microsoft.Network. Azure adds aliases, and clouds differ.

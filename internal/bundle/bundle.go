@@ -70,6 +70,7 @@ type manifest struct {
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
 	Had          map[string][]inventory.Had             `json:"had,omitempty"`
+	Policies     []inventory.AssignedPolicy             `json:"policies,omitempty"`
 	Egress       *egress                                `json:"egress,omitempty"`
 }
 
@@ -115,7 +116,7 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		Proposed: b.Proposed, Configs: b.Configs,
 		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
 		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
-		Had: s.Had,
+		Had: s.Had, Policies: s.Policies,
 	}
 	if e := s.Egress; e != nil {
 		m.Egress = &egress{e.ExtensionsOf, e.Unread}
@@ -273,6 +274,7 @@ func (b *Bundle) addManifest(data []byte) error {
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
 	maps.Copy(s.Had, m.Had)
+	s.Policies = m.Policies
 	if m.Egress != nil {
 		s.WithEgress().ExtensionsOf = m.Egress.ExtensionsOf
 		maps.Copy(s.Egress.Unread, m.Egress.Unread)

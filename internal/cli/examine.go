@@ -297,6 +297,9 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 	if o.rightless {
 		return nil
 	}
+	if err := azure.ReadPolicies(ctx, e.client, s); err != nil {
+		return err
+	}
 	scopes, principals := e.Scopes()
 	return e.client.ReadRights(ctx, s, scopes, principals)
 }

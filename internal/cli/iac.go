@@ -12,6 +12,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/input"
@@ -369,6 +370,9 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 	}
 	for _, line := range notSeen(s) {
 		r.Notes = append(r.Notes, iac.Note{Text: "the real network was not seen whole: " + line})
+	}
+	if err := azure.ReadPolicies(ctx, client, s); err != nil {
+		return err
 	}
 	known.Observe(s)
 	return nil

@@ -42,6 +42,11 @@ func assess(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.Clus
 			}
 		}
 	}
+	for _, c := range configs {
+		if known.Live != nil {
+			add(diagnose.Opposed(known.Live, c, c.Metadata.Name, arm.ID(c.Spec.RouteTableID)))
+		}
+	}
 	for _, r := range readings {
 		if known.Live != nil { // first, because it has more to show
 			add(introduced(known.Live, r.Overlay(known.Live), configs, told))

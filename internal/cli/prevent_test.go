@@ -34,3 +34,21 @@ func scriptDeploy(ts *testscript.TestScript, neg bool, args []string) {
 		}
 	}
 }
+
+// assignPolicy assigns an initiative whose policy is about networks, and opposes nothing.
+func (l *leastRights) assignPolicy() {
+	l.t.Helper()
+	type object = map[string]any
+	policies := arm.ID("/subscriptions/" + l.a.demo.Cluster.Subscription() +
+		"/providers/Microsoft.Authorization")
+	definition, set := policies.Child("policyDefinitions", "p"), policies.Child(
+		"policySetDefinitions", "i")
+	l.must(l.a.op.Put(definition, "2023-04-01", object{"properties": object{"mode": "All",
+		"policyRule": object{"if": object{"field": "type",
+			"equals": "Microsoft.Network/virtualNetworks/taps"},
+			"then": object{"effect": "deny"}}}}))
+	l.must(l.a.op.Put(set, "2023-04-01", object{"properties": object{"policyDefinitions": []object{
+		{"policyDefinitionId": string(definition)}}}}))
+	l.must(l.a.op.Put(policies.Child("policyAssignments", "a"), "2023-04-01", object{
+		"properties": object{"policyDefinitionId": string(set)}}))
+}

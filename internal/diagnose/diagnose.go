@@ -3,7 +3,8 @@
 //
 // How it works. Check runs the checks of package plan, which the keeper runs too, and then each
 // family of checks for each cluster. A family is one file: association, routes, kubernetes,
-// sharing, gateway, ingress, egress, targets, filters, permissions, retirement, places, azurecni.
+// sharing, gateway, ingress, egress, targets, filters, permissions, policies, retirement, places,
+// azurecni.
 // Finally it removes findings that only follow from others (mute.go).
 //
 // The package is pure. It must not depend on where the snapshot came from: a live read, a bundle,
@@ -101,6 +102,7 @@ var families = []family{
 	{"targets", kubenet, checkCopies},
 	{"filters", anyPlugin, checkFilters},
 	{"permissions", anyPlugin, checkPermissions},
+	{"policies", anyPlugin, checkPolicies},
 	{"retirement", kubenet, checkRetirement},
 	{"places", addressed, checkPlaces},
 	{"azurecni", azureCNI, checkAzureCNI},

@@ -174,6 +174,7 @@ var Evidences = []Evidence{
 	},
 	{
 		Name: "policies", Types: []string{authorization.TypePolicyDefinition,
+			authorization.TypePolicySet,
 			authorization.TypePolicyAssignment, authorization.TypePolicyExemption},
 		Recorded: map[string]float64{"policies": 90}, Documented: "deny, denyAction, counts of " +
 			"array elements, exemptions",

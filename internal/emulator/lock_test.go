@@ -116,7 +116,7 @@ func TestPolicies(t *testing.T) {
 	b.refused(http.MethodPut, definition, `{"properties":{}}`, 400, "InvalidPolicyRule")
 	b.refused(http.MethodPut, assignment, `{"properties":{"policyDefinitionId":"`+
 		string(definition)+`"}}`, 404, "PolicyDefinitionNotFound")
-	b.put(definition, `{"properties":{"displayName":"Subnets need a table","parameters":{"effect":{"type":"String","defaultValue":"Audit"},"free":{"type":"Array"}},"policyRule":{
+	b.put(definition, `{"properties":{"displayName":"Subnets need a table","mode":"All","parameters":{"effect":{"type":"String","defaultValue":"Audit"},"free":{"type":"Array"}},"policyRule":{
 		"if":{"allOf":[{"field":"type","equals":"Microsoft.Network/virtualNetworks/subnets"},{"field":"name","notIn":"[parameters('free')]"},
 			{"field":"Microsoft.Network/virtualNetworks/subnets/routeTable.id","exists":"false"}]},
 		"then":{"effect":"[parameters('effect')]"}}}}`)

@@ -81,7 +81,7 @@ func TestPolicyExemption(t *testing.T) {
 		b := newBench(t, Options{})
 		b.put(rt, `{"location":"westeurope"}`)
 		b.put(vnet, plainVNet)
-		b.put(policies+"d", `{"properties":{"policyRule":{"if":{"field":"type","equals":"Microsoft.Network/virtualNetworks/subnets"},"then":{"effect":"deny"}}}}`)
+		b.put(policies+"d", `{"properties":{"mode":"All","policyRule":{"if":{"field":"type","equals":"Microsoft.Network/virtualNetworks/subnets"},"then":{"effect":"deny"}}}}`)
 		assignment := group + "/providers/Microsoft.Authorization/policyAssignments/a"
 		b.put(assignment, `{"properties":{"policyDefinitionId":"`+policies+`d"}}`)
 		exemption := vnet + "/providers/Microsoft.Authorization/policyExemptions/e"

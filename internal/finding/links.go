@@ -43,6 +43,7 @@ const (
 var pages = map[Code]string{
 	AssociationLost: pageKubenet, AssociationOther: pageKubenet, PoolWithoutTable: pageKubenet,
 	NetworkManagerTable: pageManager, PolicyTable: pageExemption, TableElsewhere: pageRouteTable,
+	PolicyOpposes: pageExemption,
 	EgressInTable: pageEgressUDR, EgressDropped: pageEgressUDR, EgressRouteMissing: pageEgressUDR,
 	EgressRouteLost: pageEgressUDR,
 	EgressBypassed:  pageEgressUDR, EgressDiffers: pageEgress, EgressRulesMissing: pageOutbound,

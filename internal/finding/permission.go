@@ -8,6 +8,7 @@ const (
 	RightsUnread    Code = "rights-unread"
 	ResourceLocked  Code = "resource-locked"
 	NodeGroupLocked Code = "node-group-locked-down"
+	PolicyOpposes   Code = "policy-opposes"
 )
 
 // permissions are the codes of permissions and locks.
@@ -43,6 +44,13 @@ var permissions = []Description{
 			"even one that only forbids deletes. Elsewhere a delete lock does not stop " +
 			"routekeeper, which removes routes by writing their table.",
 		"Remove the lock, or lock only resources that need no changes."},
+	{PolicyOpposes, Warning, "An assigned policy is in the way of the guard",
+		"A custom policy of Azure Policy (deny, modify, append or deployIfNotExists) that is " +
+			"assigned at the scope of a guarded subnet or target, or above it, refuses a write " +
+			"of it as the config wants it, or changes the write. Then a repair fails, or is " +
+			"undone. It is an info where the rule cannot be evaluated. Exemptions count. " +
+			"Policies that Azure ships are not read.",
+		"Change the policy or its parameters, or exempt the network from it."},
 	{NodeGroupLocked, Warning, "The node resource group is locked down",
 		"Only AKS may change resources in the node resource group, including the cluster's " +
 			"route table. Only AKS can then repair a lost association. Whether other " +

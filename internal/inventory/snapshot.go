@@ -29,6 +29,7 @@ type Snapshot struct {
 	Gateways       map[string]*Gateway
 	Interfaces     map[string]*Interface
 	Locks          map[string]*Lock
+	Policies       []AssignedPolicy
 	// Egress is what a comparison of firewalls needs; nil if it was not read.
 	Egress *Egress
 	// Caller is the reader's object ID, or "". CallerRights are its rights, by the scope's key.

@@ -93,6 +93,10 @@ func rightName(action string) string {
 
 // notInGroup are the actions that no call in the throwaway group needs, and why.
 var notInGroup = map[string]string{
+	"Microsoft.Authorization/policyAssignments/read":                   "it needs a list of the subscription",
+	"Microsoft.Authorization/policyDefinitions/read":                   "it needs a list of the subscription",
+	"Microsoft.Authorization/policySetDefinitions/read":                "it needs an initiative",
+	"Microsoft.Authorization/policyExemptions/read":                    "it needs a list of the subscription",
 	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it needs a scale set",
 	"Microsoft.Network/natGateways/join/action":                        "it needs a NAT gateway",
 	"Microsoft.Network/azureFirewalls/read":                            "it needs a firewall",

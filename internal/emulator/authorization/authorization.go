@@ -103,6 +103,10 @@ func (s *Authorization) types() []kernel.Kind {
 		{Name: TypePolicyDefinition, Immediate: true, AlwaysCreated: true, Missing: [2]string{
 			"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
 			Settle: s.settlePolicyDefinition, Show: s.showPolicy},
+		{Name: TypePolicySet, Immediate: true, AlwaysCreated: true, Missing: [2]string{
+			"PolicySetDefinitionNotFound",
+			"The policy set definition '%s' could not be found."},
+			Settle: s.settlePolicySet, Show: s.showPolicy},
 		{Name: TypePolicyAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
 			"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
 			Settle: s.settlePolicyAssignment, Show: s.showPolicy,

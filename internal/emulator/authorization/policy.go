@@ -10,11 +10,13 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/policy"
 )
 
 const (
 	TypePolicyDefinition = "Microsoft.Authorization/policyDefinitions"
 	TypePolicyAssignment = "Microsoft.Authorization/policyAssignments"
+	TypePolicySet        = "Microsoft.Authorization/policySetDefinitions"
 	TypePolicyExemption  = "Microsoft.Authorization/policyExemptions"
 )
 
@@ -51,6 +53,55 @@ func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
 	kernel.SetDefault(p, "mode", "Indexed")
 	signPolicy(c, r, old)
 	return nil
+}
+
+// settlePolicySet checks that the policies of an initiative exist.
+func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	r.ETag = ""
+	p := kernel.ObjectAt(r.Body, "properties")
+	members := kernel.ListAt(p, "policyDefinitions")
+	if len(members) == 0 {
+		return kernel.Fail(http.StatusBadRequest, "InvalidPolicySetDefinition",
+			"The policy set definition '%s' is invalid: it needs 'policyDefinitions'.", r.ID.Name())
+	}
+	for _, m := range members {
+		definition := arm.ID(kernel.Text(m, "policyDefinitionId"))
+		if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
+			return kernel.Fail(http.StatusNotFound, "PolicyDefinitionNotFound",
+				"The policy definition '%s' could not be found.", definition.Name())
+		}
+	}
+	kernel.SetDefault(p, "policyType", "Custom")
+	signPolicy(c, r, old)
+	return nil
+}
+
+// member is a policy that an assignment assigns, by itself or in an initiative.
+type member struct {
+	definition *kernel.Resource
+	parameters kernel.Object
+}
+
+// members returns the policies of an assignment. Parameters of an initiative's policies are values,
+// or [parameters('x')] of the initiative.
+func (s *Authorization) members(assignment kernel.Object) (all []member) {
+	assigned := s.kernel.Store.Get(arm.ID(kernel.Text(assignment, "policyDefinitionId")))
+	given := kernel.ObjectAt(assignment, "parameters")
+	if assigned == nil || !assigned.ID.Is(TypePolicySet) {
+		return []member{{assigned, given}}
+	}
+	set := kernel.ObjectAt(assigned.Body, "properties")
+	outer := policy.Rule{Parameters: given, Defaults: kernel.ObjectAt(set, "parameters")}
+	for _, m := range kernel.ListAt(set, "policyDefinitions") {
+		inner := kernel.Object{}
+		for name := range kernel.ObjectAt(m, "parameters") {
+			value, _ := outer.Value(kernel.ObjectAt(m, "parameters", name)["value"])
+			inner[name] = kernel.Object{"value": value}
+		}
+		all = append(all, member{s.kernel.Store.Get(arm.ID(kernel.Text(m,
+			"policyDefinitionId"))), inner})
+	}
+	return all
 }
 
 // settlePolicyExemption checks that the assignment exists. The category is Waiver or Mitigated
@@ -120,44 +171,26 @@ func (s *Authorization) violated(id arm.ID, body kernel.Object, effect string) *
 	var more []any
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
 		a := kernel.ObjectAt(assignments[key].Body, "properties")
-		definition := s.kernel.Store.Get(arm.ID(kernel.Text(a, "policyDefinitionId")))
-		if definition == nil || !Covers(assignments[key].ID.Parent(), id) ||
+		if !Covers(assignments[key].ID.Parent(), id) ||
 			kernel.Text(a, "enforcementMode") == "DoNotEnforce" ||
 			slices.ContainsFunc(kernel.List(a, "notScopes"), func(excluded string) bool {
 				return Covers(arm.ID(excluded), id)
 			}) || s.exempted(id, assignments[key].ID) {
 			continue
 		}
-		d := kernel.ObjectAt(definition.Body, "properties")
-		p := policy{kind: s.kernel.KindName(id), id: id, body: body,
-			parameters: kernel.ObjectAt(a, "parameters"),
-			defaults:   kernel.ObjectAt(d, "parameters")}
-		then := kernel.ObjectAt(d, "policyRule", "then")
-		if !strings.EqualFold(text(p.value(then["effect"])), effect) ||
-			!p.condition(kernel.ObjectAt(d, "policyRule", "if")) {
-			continue
+		for _, m := range s.members(a) {
+			if m.definition == nil {
+				continue
+			}
+			rule := m.rule()
+			request := policy.Request{Type: s.kernel.KindName(id), ID: id, Body: body}
+			if rule.Effect() != strings.ToLower(effect) || !rule.Applies(request.Type) ||
+				rule.Holds(request) != policy.Yes {
+				continue
+			}
+			identifier, detail := violation(assignments[key], m.definition, rule)
+			identifiers, more = append(identifiers, identifier), append(more, detail)
 		}
-		name := func(r *kernel.Resource) string {
-			return cmp.Or(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "displayName"),
-				r.ID.Name())
-		}
-		identifiers = append(identifiers, kernel.Object{
-			"policyAssignment": kernel.Object{"name": name(assignments[key]),
-				"id": string(assignments[key].ID)},
-			"policyDefinition": kernel.Object{"name": name(definition),
-				"id": string(definition.ID)},
-		})
-		more = append(more, kernel.Object{"type": "PolicyViolation", "info": kernel.Object{
-			"policyDefinitionId":          string(definition.ID),
-			"policyDefinitionName":        definition.ID.Name(),
-			"policyDefinitionDisplayName": name(definition),
-			"policyDefinitionEffect":      p.value(then["effect"]),
-			"policyAssignmentId":          string(assignments[key].ID),
-			"policyAssignmentName":        assignments[key].ID.Name(),
-			"policyAssignmentDisplayName": name(assignments[key]),
-			"policyAssignmentScope":       string(assignments[key].ID.Parent()),
-			"policyExemptionIds":          []any{},
-		}})
 	}
 	if identifiers == nil {
 		return nil
@@ -169,4 +202,36 @@ func (s *Authorization) violated(id arm.ID, body kernel.Object, effect string) *
 	// expressions were evaluated is left out
 	f.More = kernel.Object{"target": id.Name(), "additionalInfo": more}
 	return f
+}
+
+func (m member) rule() policy.Rule {
+	d := kernel.ObjectAt(m.definition.Body, "properties")
+	return policy.Rule{Mode: kernel.Text(d, "mode"), If: kernel.ObjectAt(d, "policyRule", "if"),
+		Then: kernel.ObjectAt(d, "policyRule", "then"), Parameters: m.parameters,
+		Defaults: kernel.ObjectAt(d, "parameters")}
+}
+
+// violation describes a policy that refuses a request: in the message, and in its details.
+func violation(assignment, definition *kernel.Resource, rule policy.Rule) (identifier,
+	detail kernel.Object) {
+	name := func(r *kernel.Resource) string {
+		return cmp.Or(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "displayName"),
+			r.ID.Name())
+	}
+	shown, _ := rule.Value(rule.Then["effect"])
+	identifier = kernel.Object{
+		"policyAssignment": kernel.Object{"name": name(assignment), "id": string(assignment.ID)},
+		"policyDefinition": kernel.Object{"name": name(definition), "id": string(definition.ID)},
+	}
+	return identifier, kernel.Object{"type": "PolicyViolation", "info": kernel.Object{
+		"policyDefinitionId":          string(definition.ID),
+		"policyDefinitionName":        definition.ID.Name(),
+		"policyDefinitionDisplayName": name(definition),
+		"policyDefinitionEffect":      shown,
+		"policyAssignmentId":          string(assignment.ID),
+		"policyAssignmentName":        assignment.ID.Name(),
+		"policyAssignmentDisplayName": name(assignment),
+		"policyAssignmentScope":       string(assignment.ID.Parent()),
+		"policyExemptionIds":          []any{},
+	}}
 }

@@ -28,6 +28,10 @@ resource reads 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read' // the addresses of nodes in scale sets
           'Microsoft.Insights/eventtypes/values/read' // the activity log: which table is a cluster's, and who stripped it
           'Microsoft.Authorization/locks/read' // doctor: locks that stop repairs
+          'Microsoft.Authorization/policyAssignments/read' // doctor: policies that refuse or undo repairs
+          'Microsoft.Authorization/policyDefinitions/read' // doctor: their rules
+          'Microsoft.Authorization/policySetDefinitions/read' // doctor: the rules of assigned initiatives
+          'Microsoft.Authorization/policyExemptions/read' // doctor: what they leave alone
           'Microsoft.Authorization/permissions/read' // doctor: its own rights
           'Microsoft.Authorization/roleAssignments/read' // doctor: whether the clusters' identities have what they need
           'Microsoft.Authorization/roleDefinitions/read' // doctor: the actions of these roles

@@ -1,0 +1,153 @@
+package inventory
+
+import (
+	"encoding/json"
+	"regexp"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// AssignedPolicy is a policy definition as an assignment applies it, by itself or in an initiative.
+// Assignment, Scope, Definition and Exempt are IDs, in text: the ones of management groups are no
+// resource IDs.
+type AssignedPolicy struct {
+	Assignment string   `json:"assignment"`
+	Name       string   `json:"name"` // of the definition, as people see it
+	Scope      string   `json:"scope"`
+	NotScopes  []string `json:"notScopes,omitempty"`
+	Definition string   `json:"definition"`
+	// Reference is its name in the initiative, or "".
+	Reference string   `json:"reference,omitempty"`
+	Exempt    []string `json:"exempt,omitempty"`
+	Mode      string   `json:"mode,omitempty"`
+	// Rule, Parameters and Defaults are the policyRule, the parameters of the assignment and those
+	// of the definition.
+	Rule map[string]any `json:"rule"`
+	// Deploys are the properties of subnets that the template of its rule names, which is left out.
+	Deploys    []Property     `json:"deploys,omitempty"`
+	Parameters map[string]any `json:"parameters,omitempty"`
+	Defaults   map[string]any `json:"defaults,omitempty"`
+}
+
+// Holds reports whether it applies to a resource.
+func (p AssignedPolicy) Holds(id arm.ID) bool {
+	covers := func(scope string) bool {
+		return strings.HasPrefix(id.Key()+"/", strings.ToLower(scope)+"/")
+	}
+	above := strings.HasPrefix(strings.ToLower(p.Scope),
+		"/providers/microsoft.management/managementgroups/")
+	return (above || covers(p.Scope)) && !slices.ContainsFunc(p.NotScopes, covers) &&
+		!slices.ContainsFunc(p.Exempt, covers)
+}
+
+// PolicyDefinition is a policy definition, or with Policies an initiative.
+type PolicyDefinition struct {
+	ID, Name   string
+	Properties struct {
+		DisplayName string
+		Mode        string
+		PolicyRule  map[string]any
+		Parameters  map[string]any
+		Policies    []struct {
+			Definition string `json:"policyDefinitionId"`
+			Reference  string `json:"policyDefinitionReferenceId"`
+			Parameters map[string]any
+		} `json:"policyDefinitions"`
+	}
+}
+
+// PolicyAssignment is an assignment of a definition or an initiative.
+type PolicyAssignment struct {
+	ID         string
+	Properties struct {
+		Scope           string
+		NotScopes       []string
+		Definition      string `json:"policyDefinitionId"`
+		Parameters      map[string]any
+		EnforcementMode string
+	}
+}
+
+// PolicyExemption is an exemption from an assignment, at its own parent.
+type PolicyExemption struct {
+	ID         string
+	Properties struct {
+		Assignment string   `json:"policyAssignmentId"`
+		References []string `json:"policyDefinitionReferenceIds"`
+		ExpiresOn  string
+	}
+}
+
+// asked is an expression with a parameter of an initiative.
+var asked = regexp.MustCompile(`^\[parameters\('([^']+)'\)\]$`)
+
+// AssignPolicies returns the policies that assignments enforce, as far as their definitions are
+// given, by the lower case of their IDs.
+func AssignPolicies(assignments []PolicyAssignment,
+	definitions map[string]*PolicyDefinition) (all []AssignedPolicy) {
+	for _, a := range assignments {
+		p, d := a.Properties, definitions[strings.ToLower(a.Properties.Definition)]
+		if d == nil || strings.EqualFold(p.EnforcementMode, "DoNotEnforce") {
+			continue
+		}
+		assigned := AssignedPolicy{Assignment: a.ID, Scope: p.Scope, NotScopes: p.NotScopes}
+		if len(d.Properties.Policies) == 0 {
+			all = append(all, assigned.of(d, p.Parameters))
+		}
+		for _, member := range d.Properties.Policies {
+			inner := definitions[strings.ToLower(member.Definition)]
+			if inner == nil {
+				continue
+			}
+			given := map[string]any{}
+			for name, v := range member.Parameters {
+				o, _ := v.(map[string]any)
+				text, _ := o["value"].(string)
+				if m := asked.FindStringSubmatch(text); m != nil {
+					declared, _ := d.Properties.Parameters[m[1]].(map[string]any)
+					o = map[string]any{"value": declared["defaultValue"]}
+					if set, _ := p.Parameters[m[1]].(map[string]any); set != nil {
+						o = set
+					}
+				}
+				given[name] = o
+			}
+			assigned.Reference = member.Reference
+			all = append(all, assigned.of(inner, given))
+		}
+	}
+	return all
+}
+
+func (p AssignedPolicy) of(d *PolicyDefinition, parameters map[string]any) AssignedPolicy {
+	p.Definition, p.Mode, p.Rule = d.ID, d.Properties.Mode, d.Properties.PolicyRule
+	p.Parameters, p.Defaults, p.Name = parameters, d.Properties.Parameters, d.Properties.DisplayName
+	if p.Name == "" {
+		p.Name = d.Name
+	}
+	then, _ := p.Rule["then"].(map[string]any)
+	details, _ := then["details"].(map[string]any)
+	if template := details["deployment"]; template != nil && mentions(template, arm.TypeVNet) {
+		for _, property := range Properties {
+			if mentions(template, `"`+string(property)+`"`) {
+				p.Deploys = append(p.Deploys, property)
+			}
+		}
+	}
+	delete(details, "deployment")
+	return p
+}
+
+// OfNetworks reports whether the rule can concern networks and route tables: it names them, or no
+// type at all.
+func (p AssignedPolicy) OfNetworks() bool {
+	return mentions(p.Rule, "microsoft.network/virtualnetworks") ||
+		mentions(p.Rule, "microsoft.network/routetables") || !mentions(p.Rule, `"microsoft.`)
+}
+
+func mentions(document any, word string) bool {
+	text, err := json.Marshal(document)
+	return err == nil && strings.Contains(strings.ToLower(string(text)), strings.ToLower(word))
+}
