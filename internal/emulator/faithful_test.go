@@ -252,8 +252,8 @@ func TestRefusals(t *testing.T) {
 		{http.MethodPut, nic, nicBody(secondary), 400,
 			"ApplicationGatewayLoadBalancingNotSupportedOnSecondaryIpConfigurations",
 			"Network Interface with Id: " + string(nic) + " has a secondary IpConfigurations d " +
-				"is using ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not " +
-				"supported for secondary IpConfigurations."},
+				"is using ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is " +
+				"not supported for secondary IpConfigurations."},
 	} {
 		b.says(tt.method, tt.id, tt.body, tt.status, tt.code, tt.message)
 	}
