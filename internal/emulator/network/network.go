@@ -129,8 +129,8 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink,
 			ReadOnly: []string{"virtualNetworkLinkState"}},
 		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
-			Settle: s.settlePrivateEndpoint, Stored: s.storedPrivateEndpoint,
-			Removed: s.privateEndpointRemoved},
+			Settle: endpoints{s}.settlePrivateEndpoint, Stored: endpoints{s}.storedPrivateEndpoint,
+			Removed: endpoints{s}.privateEndpointRemoved},
 	}
 	kinds = append(kinds, s.privateRecords()...)
 	for i := range kinds {

@@ -117,8 +117,11 @@ func (s *Network) privateRecords() []kernel.Kind {
 	return kinds
 }
 
+// endpoints are the private endpoints.
+type endpoints struct{ *Network }
+
 // settlePrivateEndpoint refuses an endpoint without a subnet.
-func (s *Network) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func (s endpoints) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	subnet := kernel.LinkOf(r.Body, "subnet")
 	if s.kernel.Store.Get(subnet) == nil {
 		return referenceMissing(subnet)
@@ -129,7 +132,7 @@ func (s *Network) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 
 // storedPrivateEndpoint makes the network interface with which an endpoint has its address
 // (recorded).
-func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	nic := endpointInterface(r)
 	properties["networkInterfaces"] = []any{kernel.Object{"id": string(nic)}}
@@ -161,7 +164,7 @@ func (s *Network) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource)
 }
 
 // privateEndpointRemoved deletes an endpoint's interface together with it.
-func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
+func (s endpoints) privateEndpointRemoved(r *kernel.Resource) {
 	s.touchLinked(r)
 	if nic := s.kernel.Store.Get(endpointInterface(r)); nic != nil {
 		s.LeaveSeats(nic)
@@ -170,7 +173,7 @@ func (s *Network) privateEndpointRemoved(r *kernel.Resource) {
 }
 
 // touchLinked renders the resources again that show a private endpoint.
-func (s *Network) touchLinked(endpoint *kernel.Resource) {
+func (s endpoints) touchLinked(endpoint *kernel.Resource) {
 	for _, connection := range kernel.ListAt(kernel.ObjectAt(endpoint.Body, "properties"),
 		"privateLinkServiceConnections") {
 		s.kernel.Store.Touch(arm.ID(kernel.Text(kernel.ObjectAt(connection, "properties"),
