@@ -1,0 +1,299 @@
+//go:build linux
+
+package kernel
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/trace"
+)
+
+// on the internet
+var outside = []netip.Addr{netip.MustParseAddr("20.1.2.3"), netip.MustParseAddr("2a00::1")}
+
+// TestTrace sends packets through random networks: trace must say what becomes of each.
+// ROUTEKEEPER_PAIRS is how many, ROUTEKEEPER_SEED the first network.
+func TestTrace(t *testing.T) {
+	need(t)
+	pairs, seed := 10000, uint64(1)
+	if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_PAIRS")); err == nil {
+		pairs = n
+	}
+	if n, err := strconv.ParseUint(os.Getenv("ROUTEKEEPER_SEED"), 10, 64); err == nil {
+		seed = n
+	}
+	const each = 250
+	var lock sync.Mutex
+	count, kinds := map[string]int{}, map[string]int{}
+	var workers sync.WaitGroup
+	seeds := make(chan uint64)
+	for range runtime.NumCPU() {
+		workers.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+			for seed := range seeds {
+				differ, counted := judge(seed, each)
+				lock.Lock()
+				for kind, n := range counted {
+					count[kind] += n
+				}
+				for _, d := range differ {
+					kind, _, _ := strings.Cut(d, ":")
+					if kinds[kind]++; kinds[kind] <= 2 {
+						t.Errorf("network %d: %s", seed, d)
+					}
+				}
+				lock.Unlock()
+			}
+		})
+	}
+	start := time.Now()
+	for i := range (pairs + each - 1) / each {
+		seeds <- seed + uint64(i)
+	}
+	close(seeds)
+	workers.Wait()
+	t.Logf("%v in %s; differences: %v", count, time.Since(start).Round(time.Second), kinds)
+}
+
+// judge sends packets in a network and compares.
+func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
+	defer func() {
+		if err := recover(); err != nil {
+			panic(fmt.Sprintf("network %d: %v", seed, err))
+		}
+	}()
+	w := newWorld(seed)
+	n := build(w.s)
+	defer n.close()
+	t := n.traffic()
+	defer t.close()
+	random := rand.New(rand.NewPCG(seed, 30))
+	var packets []packet
+	for len(packets) < pairs {
+		p := packet{from: n.ends[random.IntN(len(n.ends))], to: n.ends[random.IntN(len(n.ends))],
+			protocol: []string{"tcp", "udp"}[random.IntN(2)],
+			port:     ports[random.IntN(len(ports))]}
+		if random.IntN(6) == 0 {
+			p.to = end{space: n.internet, addr: outside[b2i(p.from.addr.Is6())]}
+			if random.IntN(4) == 0 && p.to.addr.Is4() {
+				p.protocol, p.port = "icmp", 0
+			}
+		}
+		if p.from.addr.Is4() == p.to.addr.Is4() && p.from.addr != p.to.addr &&
+			!p.from.machine.firewall && (p.to.machine == nil || !p.to.machine.firewall) {
+			packets = append(packets, p)
+		}
+	}
+	count = map[string]int{}
+	tracers := map[string]*trace.Tracer{}
+	for _, r := range t.sendAll(packets) {
+		key := fmt.Sprint(r.protocol, r.port)
+		if tracers[key] == nil {
+			tracers[key] = trace.New(w.s, trace.Options{Protocol: r.protocol, Port: r.port})
+		}
+		there, back := tracers[key].Ways(endpoint(r.from), endpoint(r.to))
+		count[string(there.Verdict)]++
+		say := func(kind, format string, args ...any) {
+			differ = append(differ, fmt.Sprintf("%s: %s %s %d to %s: %s\ntrace: %+v\nand: %+v\n"+
+				"kernel: %s\nand: %s", kind, r.protocol, r.from.addr, r.port, r.to.addr,
+				fmt.Sprintf(format, args...), there, back, t.tell(&r.there), t.tell(&r.back)))
+		}
+		if r.lost {
+			say("lost", "the kernel does not show where it is")
+			continue
+		}
+		if kind := t.compare(there, &r.there, r.source); kind != "" {
+			say(kind, "it goes")
+		} else if there.Verdict == trace.Delivered && (t.ends(&r.back) != "peering" ||
+			back.Verdict != trace.Dropped) {
+			// Whether peerings ask about answers is not documented, so trace doubts, and goes on.
+			count["answer "+string(back.Verdict)]++
+			if kind := t.compare(back, &r.back, back.Source); kind != "" {
+				say("answer "+kind, "it comes back")
+			}
+		}
+	}
+	return differ, count
+}
+
+// sendAll sends packets, and once more any that Linux lost without saying where: its queues are
+// short.
+func (t *traffic) sendAll(packets []packet) []sent {
+	results := t.send(packets)
+	var again []packet
+	for _, r := range results {
+		if r.lost {
+			again = append(again, r.packet)
+		}
+	}
+	if len(again) > 0 {
+		results = slices.DeleteFunc(results, func(r sent) bool { return r.lost })
+		results = append(results, t.send(again)...)
+	}
+	return results
+}
+
+func endpoint(e end) trace.Endpoint {
+	switch {
+	case e.machine == nil:
+		return trace.Endpoint{Addr: e.addr}
+	case e.pod && !e.machine.cluster.PodsInSubnets():
+		return trace.Endpoint{Addr: e.addr, Cluster: e.machine.cluster.ID}
+	}
+	return trace.Endpoint{Addr: e.addr, Subnet: e.machine.subnet.ID}
+}
+
+// reasons are words of trace's reasons, and what the kernel must show.
+var reasons = map[string][]string{
+	"no better route to":            {none},
+	"no route of subnet":            {noroute},
+	"IP forwarding is off":          {"IP forwarding is off"},
+	"does not allow forwarded":      {"peering"},
+	"nothing gives it a public":     {noexit},
+	"only takes TCP and UDP":        {"no ping"},
+	"no subnet of the network has":  {nohost},
+	"is in no network that":         {nohost},
+	"is unused":                     {nohost},
+	"next hop is where it comes":    {returned, loops},
+	"the packet loops":              {loops, returned},
+	"and the pod is not there":      {astray},
+	", and not in ":                 {astray, nohost},
+	"the virtual network gateway d": {vgw},
+}
+
+// compare says how trace and kernel differ about a way, in a word; "" if they agree.
+func (t *traffic) compare(say trace.Way, w *way, source netip.Addr) string {
+	end := t.ends(w)
+	if w.arrived {
+		end = "delivered"
+	}
+	var last event
+	if len(w.events) > 0 {
+		last = w.events[len(w.events)-1]
+	}
+	switch say.Verdict {
+	case trace.Unknown:
+		return ""
+	case trace.Delivered:
+		if !w.arrived {
+			return "not delivered"
+		}
+		if !source.IsValid() && len(w.events) > 0 {
+			source = last.from // the connection was not accepted, because its answer got lost
+		}
+		if source.IsValid() && source != say.Source {
+			return "other source"
+		}
+	case trace.Dropped:
+		if w.arrived {
+			return "delivered"
+		}
+		if kind := t.dropped(say, w, end); kind != "" {
+			return kind
+		}
+	case trace.Leaves:
+		why := strings.TrimPrefix(say.Why, "bypasses "+say.Bypasses+"; ")
+		switch {
+		case strings.Contains(why, "goes out to the internet"):
+			if t.exit(last) == "" {
+				return "not to the internet"
+			}
+			if say.Exit != "" && t.exit(last) != say.Exit {
+				return "other exit"
+			}
+		case strings.Contains(why, "gateway decides"):
+			if end != vgw {
+				return "not to the gateway"
+			}
+		default:
+			hop, _, _ := strings.Cut(why, " ")
+			if !slices.ContainsFunc(w.events, func(e event) bool {
+				m := t.links[e.link]
+				return e.out && m != nil && slices.Contains(m.addresses, netip.MustParseAddr(hop))
+			}) {
+				return "not to the appliance"
+			}
+		}
+	}
+	return t.where(say, w)
+}
+
+// dropped compares where and why a packet was dropped.
+func (t *traffic) dropped(say trace.Way, w *way, end string) string {
+	if _, after, is := strings.Cut(say.Why, "network security group "); is {
+		var ruling trace.Ruling
+		doubt := false
+		for _, h := range say.Hops {
+			for _, f := range h.Filters {
+				ruling = f
+				doubt = doubt || f.Decision == trace.Depends || f.Decision == trace.Undecided
+			}
+		}
+		if !doubt && end != fmt.Sprintf("%s: %s, inbound %t", ruling.Group.Name(), ruling.Rule,
+			ruling.Inbound) || !strings.HasPrefix(after, ruling.Group.Name()) {
+			return "other rule"
+		}
+		return ""
+	}
+	if w.dropped != "" && w.at != nil && t.where(say, w) == "" && (len(w.events) == 0 ||
+		t.links[w.events[len(w.events)-1].link] == w.at) {
+		// The interface that drops it is the one where trace sees another cause first. Which of
+		// them comes first is not documented.
+		return ""
+	}
+	for _, words := range slices.Sorted(maps.Keys(reasons)) {
+		if strings.Contains(say.Why, words) {
+			if !slices.Contains(reasons[words], end) {
+				return "other reason"
+			}
+			return ""
+		}
+	}
+	return "unknown reason"
+}
+
+// where compares the interfaces by which the packet left.
+func (t *traffic) where(say trace.Way, w *way) string {
+	var ours, theirs []string
+	for _, h := range say.Hops {
+		if a, _, is := strings.Cut(h.At, " in "); is {
+			ours = append(ours, a)
+		}
+	}
+	for _, e := range w.events {
+		if m := t.links[e.link]; !e.out && m != nil {
+			theirs = append(theirs, " "+strings.Trim(fmt.Sprint(m.wires()), "[]")+" ")
+		}
+	}
+	for i := range min(len(ours), len(theirs)) {
+		if !strings.Contains(theirs[i], " "+ours[i]+" ") {
+			return "other way"
+		}
+	}
+	return ""
+}
+
+// tell describes a way.
+func (t *traffic) tell(w *way) string {
+	text := fmt.Sprintf("arrived %t, ends %q:", w.arrived, t.ends(w))
+	for _, e := range w.events[:min(len(w.events), 12)] {
+		name := t.names[e.link]
+		if m := t.links[e.link]; m != nil {
+			name = m.addresses[0].String()
+		}
+		text += fmt.Sprintf(" %s %s (%s to %s),", map[bool]string{true: "to", false: "from"}[e.out],
+			name, e.from, e.to)
+	}
+	return text
+}
