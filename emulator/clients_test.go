@@ -2,7 +2,6 @@ package emulator_test
 
 import (
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,59 +58,4 @@ func TestAzureCLI(t *testing.T) {
 	if routes != "4" {
 		t.Errorf("az sees %s routes", routes)
 	}
-}
-
-// TestTerraform is a test to copy: Terraform's azurerm provider makes a group, and its second plan
-// is empty.
-func TestTerraform(t *testing.T) {
-	if _, err := exec.LookPath("terraform"); err != nil {
-		t.Skipf("NOT RUN: Terraform is not installed here (%v)", err)
-	}
-	t.Parallel()
-	azure := emulator.Start(t)
-	at, err := url.Parse(azure.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	environment := []string{"SSL_CERT_FILE=" + azure.CAFile, "NO_PROXY=127.0.0.1",
-		"ARM_METADATA_HOSTNAME=" + at.Host, "ARM_SUBSCRIPTION_ID=" + azure.SubscriptionIDs[0],
-		"ARM_TENANT_ID=" + azure.TenantID, "ARM_CLIENT_ID=" + azure.ClientID,
-		"ARM_CLIENT_SECRET=" + azure.ClientSecret}
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte(`
-terraform {
-  required_providers {
-    azurerm = { source = "hashicorp/azurerm" }
-  }
-}
-
-provider "azurerm" {
-  features {}
-  resource_provider_registrations = "none"
-}
-
-resource "azurerm_resource_group" "made" {
-  name     = "made-rg"
-  location = "westeurope"
-}
-`), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	load := exec.CommandContext(t.Context(), "terraform", "init", "-no-color")
-	load.Dir = dir
-	if out, err := load.CombinedOutput(); err != nil {
-		t.Skipf("NOT RUN: Terraform did not get the provider azurerm: %v\n%s", err, out)
-	}
-	terraform := func(args ...string) {
-		program(t, dir, environment, "terraform", append(args, "-no-color")...)
-	}
-
-	terraform("apply", "-auto-approve")
-	terraform("plan", "-detailed-exitcode") // 2 for a plan with changes
-
-	group := "/subscriptions/" + azure.SubscriptionIDs[0] + "/resourceGroups/made-rg"
-	if made := azure.Get(group, "2021-04-01"); made["location"] != "westeurope" {
-		t.Errorf("the group is %v", made)
-	}
-	terraform("destroy", "-auto-approve")
 }

@@ -51,6 +51,11 @@ func TestPolicyOpposes(t *testing.T) {
 		"have", "deny on shop-vnet/appgw: refuses", "deny on shop-vnet/nodes: refuses",
 		"az policy exemption create --name routekeeper --policy-assignment "+policyPath+
 			"policyAssignments/a --exemption-category Waiver --scope "+string(vnet))
+	initiative := guard(deny, other)
+	initiative.change = append(initiative.change, func(s *inventory.Snapshot) {
+		s.Policies[0].Reference = "subnets"
+	})
+	says(t, initiative.finds(finding.PolicyOpposes), "--policy-definition-reference-ids subnets ")
 	// A rule that the repaired subnet satisfies is no obstacle, nor is one for another type.
 	guard(deny, `{"field":`+subnetTable+`,"exists":false}`).finds()
 	guard(deny, `{"field":"Microsoft.Network/virtualNetworks/subnets/natGateway.id",`+
