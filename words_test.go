@@ -1,6 +1,8 @@
 package main
 
 import (
+	"go/ast"
+	"go/parser"
 	"go/scanner"
 	"go/token"
 	"os"
@@ -234,6 +236,29 @@ func TestGlossary(t *testing.T) {
 				for _, at := range pattern.FindAllStringIndex(said, -1) {
 					line := passage.from + strings.Count(said[:at[0]], "\n")
 					t.Errorf("%s:%d: %q; say: %s", name, line, said[at[0]:at[1]], glossary[i].say)
+				}
+			}
+		}
+	}
+}
+
+// TestVerbs: a function's comment says what the function does. "X is" describes a value.
+func TestVerbs(t *testing.T) {
+	for _, name := range tracked(t, "*.go") {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil,
+			parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			f, is := d.(*ast.FuncDecl)
+			for _, verb := range []string{" is ", " are "} {
+				if is && strings.HasPrefix(f.Doc.Text(), f.Name.Name+verb) {
+					t.Errorf("%s: %s%s…; say what the function does: returns, reports", name,
+						f.Name.Name, verb)
 				}
 			}
 		}

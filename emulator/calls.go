@@ -38,7 +38,7 @@ func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }
 
-// Environ are environment variables. With them routekeeper uses the emulator, and so do Go
+// Environ returns environment variables. With them routekeeper uses the emulator, and so do Go
 // programs, which read the certificate authority from SSL_CERT_FILE.
 func (e *Emulator) Environ() []string {
 	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
@@ -129,7 +129,7 @@ func (e *Emulator) Injected() []Fault { return e.e.Faults() }
 // ClearFaults removes all faults.
 func (e *Emulator) ClearFaults() { e.e.ClearFaults() }
 
-// Requests are the calls of a principal, in order; "" is all principals. The scenarios, Put and
+// Requests returns the calls of a principal, in order; "" is all principals. The scenarios, Put and
 // Strip call as Operator, and a cluster's cloud provider as "<cluster> identity".
 func (e *Emulator) Requests(principal string) []Request {
 	var out []Request

@@ -200,7 +200,7 @@ func (e *Emulator) trust() error {
 // HTTPClient trusts the emulator's certificate authority. It has no login.
 func (e *Emulator) HTTPClient() *http.Client { return e.client }
 
-// Cloud is the emulator as a cloud of the Azure SDK for Go.
+// Cloud returns the emulator as a cloud of the Azure SDK for Go.
 func (e *Emulator) Cloud() cloud.Configuration {
 	return cloud.Configuration{
 		ActiveDirectoryAuthorityHost: e.URL + "/",

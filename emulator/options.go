@@ -30,10 +30,11 @@ func WithDemo() Option { return func(s *settings) { s.scenario = "demo" } }
 // is stopped, one migrates, and the network of one cannot be read.
 func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 
-// Subscriptions is the number of subscriptions: 1 by default.
+// Subscriptions sets the number of subscriptions: 1 by default.
 func Subscriptions(n int) Option { return func(s *settings) { s.subscriptions = n } }
 
-// Tenants is the number of tenants, to which the subscriptions are assigned in turn: 1 by default.
+// Tenants sets the number of tenants, to which the subscriptions are assigned in turn: 1 by
+// default.
 func Tenants(n int) Option { return func(s *settings) { s.tenants = n } }
 
 // Principals replace Default. The first has all rights. The others are Owners, unless their NoRoles
@@ -48,36 +49,36 @@ func AnyClusterIdentity() Option {
 	return func(s *settings) { s.azure.CheckClusterIdentity = false }
 }
 
-// OperationTime is how long a long-running operation takes. By default a write is done when it is
+// OperationTime sets how long a long-running operation takes. By default a write is done when it is
 // answered.
 func OperationTime(d time.Duration) Option {
 	return func(s *settings) { s.azure.OperationTime = d }
 }
 
-// RouteTimes are how long a cluster's cloud provider collects route changes before it writes them,
+// RouteTimes sets how long a cluster's cloud provider collects route changes before it writes them,
 // and how long it trusts its copy of the route table: 30 seconds and 2 minutes on Azure, no time by
 // default.
 func RouteTimes(batch, cache time.Duration) Option {
 	return func(s *settings) { s.azure.RouteBatch, s.azure.RouteCache = batch, cache }
 }
 
-// RoleDelay is how long a new role assignment takes to have an effect: up to 60 minutes on Azure.
+// RoleDelay sets how long a new role assignment takes to have an effect: up to 60 minutes on Azure.
 func RoleDelay(d time.Duration) Option { return func(s *settings) { s.azure.RoleDelay = d } }
 
-// AlertDelay is how long after a write its activity log alerts fire: 3 to 20 minutes on Azure.
+// AlertDelay sets how long after a write its activity log alerts fire: 3 to 20 minutes on Azure.
 func AlertDelay(d time.Duration) Option { return func(s *settings) { s.azure.AlertDelay = d } }
 
 // AsOf answers as Azure did on a date: some of its defaults have changed over the years. Today by
 // default.
 func AsOf(date time.Time) Option { return func(s *settings) { s.azure.AsOf = date } }
 
-// RouteLimit is how many routes a table holds: 400 by default.
+// RouteLimit sets how many routes a table holds: 400 by default.
 func RouteLimit(n int) Option { return func(s *settings) { s.azure.RouteLimit = n } }
 
-// PageSize is how many resources a page of a list holds: 100 by default.
+// PageSize sets how many resources a page of a list holds: 100 by default.
 func PageSize(n int) Option { return func(s *settings) { s.azure.PageSize = n } }
 
-// Faults are injected at the start, after a scenario is built.
+// Faults injects faults at the start, after a scenario is built.
 func Faults(all ...Fault) Option {
 	return func(s *settings) { s.faults = append(s.faults, all...) }
 }
@@ -86,7 +87,8 @@ func Faults(all ...Fault) Option {
 // with it, at the same addresses if they are free.
 func Persist(dir string) Option { return func(s *settings) { s.dir = dir } }
 
-// Listen is at which addresses it listens for HTTPS and for plain HTTP, such as 127.0.0.1:8443.
+// Listen sets the addresses at which it listens for HTTPS and for plain HTTP, such as
+// 127.0.0.1:8443.
 func Listen(https, http string) Option {
 	return func(s *settings) { s.https, s.http = https, http }
 }

@@ -25,12 +25,12 @@ func (a addresses) known() bool { return a.repository != "" }
 
 func (a addresses) home() string { return "https://github.com/" + a.repository }
 
-// file is where a file of a release can be downloaded.
+// file returns where a file of a release can be downloaded.
 func (a addresses) file(tag, name string) string {
 	return a.home() + "/releases/download/" + tag + "/" + name
 }
 
-// image is the repository of a program's images.
+// image returns the repository of a program's images.
 func (a addresses) image(of program) string {
 	if !a.known() {
 		return ""
@@ -39,5 +39,5 @@ func (a addresses) image(of program) string {
 	return "ghcr.io/" + strings.ToLower(a.repository) + suffix
 }
 
-// charts is the parent of the repository of charts.
+// charts returns the parent of the repository of charts.
 func (a addresses) charts() string { return a.image(mainProgram) + "/charts" }

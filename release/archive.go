@@ -25,12 +25,12 @@ type file struct {
 	link string
 }
 
-// archive is the name of a program's archive for a platform, without its ending.
+// archive returns the name of a program's archive for a platform, without its ending.
 func (r *release) archive(of program, platform string) string {
 	return fmt.Sprintf("%s_%s_%s", of.name, r.version, strings.ReplaceAll(platform, "/", "_"))
 }
 
-// ending is the ending of a platform's archive.
+// ending returns the ending of a platform's archive.
 func ending(platform string) string {
 	if strings.HasPrefix(platform, "windows/") {
 		return ".zip"

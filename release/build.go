@@ -153,7 +153,7 @@ func (r *release) buildProgram(ctx context.Context, of program) error {
 	return r.writeImage(of)
 }
 
-// binary is where a program is built for a platform.
+// binary returns where a program is built for a platform.
 func (r *release) binary(of program, platform string) string {
 	name := of.name
 	if strings.HasPrefix(platform, "windows/") {
@@ -183,7 +183,7 @@ func (r *release) compile(ctx context.Context, of program, platform string) erro
 	return nil
 }
 
-// built is what the go command recorded in a program about how it was built.
+// built returns what the go command recorded in a program about how it was built.
 func (r *release) built(of program, platform string) (*buildinfo.BuildInfo, error) {
 	return buildinfo.ReadFile(r.binary(of, platform))
 }
@@ -232,7 +232,7 @@ func (r *release) writeChecksums() error {
 	return r.write("checksums.txt", []byte(out.String()))
 }
 
-// sums are the SHA-256 of the files of the release that exist.
+// sums returns the SHA-256 of the files of the release that exist.
 func (r *release) sums() (map[string]string, error) {
 	entries, err := os.ReadDir(r.dist)
 	if err != nil {

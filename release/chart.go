@@ -106,7 +106,7 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 	return out.String(), tests, notes, nil
 }
 
-// order is the order in which kinds are applied; other kinds come last.
+// order returns the order in which kinds are applied; other kinds come last.
 func order(kind string) int {
 	kinds := []string{"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "ConfigMap",
 		"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",

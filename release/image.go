@@ -118,9 +118,9 @@ func (r *release) baseLayer() (v1.Layer, error) {
 	})
 }
 
-// authorities are Mozilla's certificate authorities, as the Go project maintains them. Authorities
-// that Mozilla trusts only for certificates issued before a date are left out: the file cannot
-// express the date.
+// authorities returns Mozilla's certificate authorities, as the Go project maintains them.
+// Authorities that Mozilla trusts only for certificates issued before a date are left out: the file
+// cannot express the date.
 func authorities() []byte {
 	var out bytes.Buffer
 	for root := range bundle.Roots() {
@@ -142,7 +142,7 @@ func (r *release) layer(files []file) (v1.Layer, error) {
 		tarball.WithMediaType(types.OCILayer))
 }
 
-// image is the image of a program for a platform.
+// image returns the image of a program for a platform.
 func (r *release) image(of program, platform string, base v1.Layer) (v1.Image, error) {
 	program, err := os.ReadFile(r.binary(of, platform))
 	if err != nil {
@@ -178,7 +178,7 @@ func (r *release) image(of program, platform string, base v1.Layer) (v1.Image, e
 	return mutate.Annotations(image, r.labels(of)).(v1.Image), nil
 }
 
-// imageSBOM is an artifact that refers to an image and has its SBOM.
+// imageSBOM returns an artifact that refers to an image and has its SBOM.
 func (r *release) imageSBOM(of program, platform string, image v1.Descriptor) (v1.Image, error) {
 	version := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -49,7 +49,7 @@ func (r *release) sbom(of program, platform string, more []cdx.Component) ([]byt
 	return out.Bytes(), nil
 }
 
-// component is a Go module of a program.
+// component returns a Go module of a program.
 func component(path, version string) cdx.Component {
 	url := "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
 	return cdx.Component{Type: cdx.ComponentTypeLibrary, BOMRef: url, Name: path,

@@ -77,8 +77,8 @@ func main() {
 	}
 }
 
-// patterns are the lines for go test -run: one for the tests of a package, and one for the subtests
-// of each of its tests.
+// patterns returns the lines for go test -run: one for the tests of a package, and one for the
+// subtests of each of its tests.
 func patterns(skipped []event) string {
 	names := map[string][]string{} // by "package\t^Test/", or "package\t"
 	for _, e := range skipped {

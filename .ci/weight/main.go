@@ -95,7 +95,8 @@ func weigh(work, source string) error {
 	return nil
 }
 
-// group is what an action of a build counts for: our own code, the standard library, or a module.
+// group returns what an action of a build counts for: our own code, the standard library, or a
+// module.
 func group(mode, path string) string {
 	first, _, _ := strings.Cut(path, "/")
 	switch {

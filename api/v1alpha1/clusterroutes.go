@@ -87,7 +87,7 @@ type Guard struct {
 	Subnets []GuardedSubnet `json:"subnets,omitempty"`
 }
 
-// OfGroups is what the guard does about network security groups.
+// OfGroups returns what the guard does about network security groups.
 func (g Guard) OfGroups() GuardMode {
 	if g.Mode == GuardEnforce && g.SecurityGroups != GuardEnforce {
 		return GuardObserve

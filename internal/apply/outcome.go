@@ -98,7 +98,7 @@ func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.
 		lost...)}
 }
 
-// ended is when an outcome was seen: now if it is done.
+// ended returns when an outcome was seen: now if it is done.
 func ended(state plan.OutcomeState) time.Time {
 	if state == plan.Done {
 		return time.Now()

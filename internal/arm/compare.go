@@ -65,7 +65,7 @@ func compare(path, x, y string, found map[string]bool) {
 	}
 }
 
-// fields are an object's fields by name. As in encoding/json, the last one counts if a name
+// fields returns an object's fields by name. As in encoding/json, the last one counts if a name
 // repeats.
 func fields(object gjson.Result) map[string]string {
 	out := map[string]string{}

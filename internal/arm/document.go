@@ -133,7 +133,7 @@ type Ref struct {
 	ID ID `json:"id"`
 }
 
-// Target is the ID of the linked resource, or "".
+// Target returns the ID of the linked resource, or "".
 func (r *Ref) Target() ID {
 	if r == nil {
 		return ""

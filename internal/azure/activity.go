@@ -63,7 +63,7 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 	return nil
 }
 
-// logStarts are the first links into the logs.
+// logStarts returns the first links into the logs.
 func logStarts(c *Client, cluster *inventory.Cluster) []string {
 	subscriptions := []arm.ID{arm.ID("/subscriptions/" + cluster.ID.Subscription())}
 	for _, subnet := range cluster.ExistingSubnets() {
@@ -105,7 +105,7 @@ type logRecord struct {
 	CorrelationID  string            `json:"correlationId"`
 }
 
-// write is the write that a record is about, at its time; false if the record has no time.
+// write returns the write that a record is about, at its time; false if the record has no time.
 func (r logRecord) write() (LastWrite, bool) {
 	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
 	return LastWrite{

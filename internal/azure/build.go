@@ -38,7 +38,7 @@ var buildVersions = map[string]string{
 	arm.TypeGateway:        networkVersion,
 }
 
-// buildVersion is the api-version of a type that can be created.
+// buildVersion returns the api-version of a type that can be created.
 func buildVersion(id arm.ID) (string, error) {
 	for resourceType, version := range buildVersions {
 		if id.Is(resourceType) {

@@ -43,7 +43,7 @@ const (
 	subscriptionVersion = "2022-12-01"
 )
 
-// apiVersion is the api-version for a resource type.
+// apiVersion returns the api-version for a resource type.
 func apiVersion(id arm.ID) string {
 	if id.Is(arm.TypeCluster) {
 		return clusterVersion

@@ -62,7 +62,7 @@ type egressReader struct {
 	e *inventory.Egress
 }
 
-// hops are the appliances to which default routes lead.
+// hops returns the appliances to which default routes lead.
 func (r egressReader) hops() map[netip.Addr]bool {
 	hops := map[netip.Addr]bool{}
 	for _, table := range r.s.Tables {
@@ -75,8 +75,8 @@ func (r egressReader) hops() map[netip.Addr]bool {
 	return hops
 }
 
-// hubs are the resource groups of networks that have one of the addresses and are in no surveyed
-// scope.
+// hubs returns the resource groups of networks that have one of the addresses and are in no
+// surveyed scope.
 func (r egressReader) hubs(hops map[netip.Addr]bool) (groups []arm.ID) {
 	for _, vnet := range r.s.VNets {
 		group := vnet.ID.Group()

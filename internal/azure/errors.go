@@ -103,7 +103,7 @@ func errorBody(payload []byte) errorDocument {
 	return doc.errorDocument
 }
 
-// operationFault is an operation that failed or was canceled. The code alone shows the kind of
+// operationFault returns an operation that failed or was canceled. The code alone shows the kind of
 // failure; the status is set to match the code.
 func operationFault(id arm.ID, payload []byte) *Error {
 	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
@@ -173,7 +173,8 @@ func (e *Error) Transient() bool {
 // again: after 11 to 14 seconds (recorded traffic of Azure, 2023 to 2025).
 func (e *Error) aboutResource() bool { return busy[e.Code] || busy[e.cause] }
 
-// pause is how long to wait before the same call: its Retry-After, or until it may probe a limit.
+// pause returns how long to wait before the same call: its Retry-After, or until it may probe a
+// limit.
 func (e *Error) pause() time.Duration {
 	if e.Status == http.StatusTooManyRequests && !e.aboutResource() {
 		return min(e.RetryAfter, probeEvery)

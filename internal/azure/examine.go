@@ -108,8 +108,8 @@ func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.
 	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
 }
 
-// listSerial is listInto for several concurrent lists: only the holder of the channel's token
-// touches the snapshot.
+// listSerial works like listInto for several concurrent lists: only the holder of the channel's
+// token touches the snapshot.
 func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below,
 	version string, serial chan struct{}) error {
 	var documents []json.RawMessage

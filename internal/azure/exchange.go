@@ -82,7 +82,7 @@ func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
 	return reply, nil
 }
 
-// Fault is the error in an answer, nil for a success.
+// Fault returns the error in an answer, nil for a success.
 func (r Reply) Fault() *Error {
 	if r.Status < 300 {
 		return nil
@@ -91,10 +91,10 @@ func (r Reply) Fault() *Error {
 	return fault.read(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
 }
 
-// OperationFault is how an operation failed, read from the answer to a poll.
+// OperationFault returns how an operation failed, read from the answer to a poll.
 func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), r.Body) }
 
-// RetryAfter is how long the answer asks to wait, or 0.
+// RetryAfter returns how long the answer asks to wait, or 0.
 func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Header: r.Header}) }
 
 // Document reads an answer as a resource.

@@ -9,7 +9,7 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// kindOf is the kind of call as ARM's headers name it.
+// kindOf returns the kind of call as ARM's headers name it.
 func kindOf(method string) string {
 	switch method {
 	case http.MethodGet:
@@ -32,8 +32,8 @@ func throttles(response *http.Response) (said *Error, arm bool) {
 	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0
 }
 
-// remaining is how many tokens an answer says remain: the fewest for this identity and, since 2024,
-// for the whole subscription ("Understand how Azure Resource Manager throttles requests").
+// remaining returns how many tokens an answer says remain: the fewest for this identity and, since
+// 2024, for the whole subscription ("Understand how Azure Resource Manager throttles requests").
 func remaining(response *http.Response, kind string) (left int, told bool) {
 	for _, of := range []string{"subscription-", "subscription-global-"} {
 		n, err := strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-" + of + kind))

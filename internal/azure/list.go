@@ -269,7 +269,7 @@ func (c *Client) tryList(ctx context.Context, scope arm.ID, resourceType, page s
 	}
 }
 
-// patienceOf is how long a page of a scope's list of virtual networks may take.
+// patienceOf returns how long a page of a scope's list of virtual networks may take.
 func (c *Client) patienceOf(scope arm.ID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +316,7 @@ func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error
 	return g.Wait()
 }
 
-// costOf is how many calls a list is expected to take: one, until more is known.
+// costOf returns how many calls a list is expected to take: one, until more is known.
 func (c *Client) costOf(scope arm.ID, resourceType string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

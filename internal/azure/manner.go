@@ -40,7 +40,7 @@ func withCall(ctx context.Context, change func(*manner)) context.Context {
 
 func yields(ctx context.Context) bool { return mannerOf(ctx).yield }
 
-// within is the manner of a context's calls.
+// within returns the manner of a context's calls.
 func within(ctx context.Context) manner { return mannerOf(ctx) }
 
 // Calls counts the calls to ARM.

@@ -145,7 +145,7 @@ func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
 		Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
-// notUnderstood is for a document that cannot be decoded.
+// notUnderstood returns what to say of a document that cannot be decoded.
 func notUnderstood(id arm.ID, err error) *inventory.Unread {
 	return &inventory.Unread{ID: id, Status: http.StatusOK,
 		Message: "the document cannot be decoded: " + err.Error()}

@@ -120,7 +120,7 @@ func newReader(c *Client) *reader {
 	return &reader{c: c, docs: map[docKey]*doc{}, batches: map[batchKey]*batch{}}
 }
 
-// read is Client.Read for shared reads.
+// read works like Client.Read for shared reads.
 func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
 	o ReadOptions) error {
 	if o.Life == nil {

@@ -262,7 +262,7 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID,
 	return rights
 }
 
-// Assignments are the role assignments of a principal, by its object ID, in a subscription.
+// Assignments returns the role assignments of a principal, by its object ID, in a subscription.
 func (c *Client) Assignments(
 	ctx context.Context, subscription, principal string,
 ) ([]arm.ID, error) {
@@ -281,7 +281,7 @@ func (c *Client) Assignments(
 	return found, err
 }
 
-// caller is the caller's object ID, "" if the token does not have it.
+// caller returns the caller's object ID, "" if the token does not have it.
 func (c *Client) caller(ctx context.Context) (string, error) {
 	object, _, err := c.loggedIn(ctx)
 	return object, err

@@ -23,8 +23,8 @@ const authorizationVersion = "2022-04-01"
 // above and below it (deny-assignments-rest, role-assignments-list-rest).
 var areas = []func(arm.ID) arm.ID{wholeOf, groupOf, func(scope arm.ID) arm.ID { return scope }}
 
-// wholeOf is the subscription of a scope. groupOf is its resource group, or the subscription if it
-// is in none.
+// wholeOf returns the subscription of a scope. groupOf is its resource group, or the subscription
+// if it is in none.
 func wholeOf(scope arm.ID) arm.ID {
 	return arm.ID("/subscriptions/" + scope.Subscription())
 }
@@ -78,7 +78,7 @@ func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID,
 	return found, nil
 }
 
-// mayList is the action that allows reading a list.
+// mayList returns the action that allows reading a list.
 func mayList(list string) string { return "Microsoft.Authorization/" + list + "/read" }
 
 // assignedTo filters role assignments by principal, including groups that the principal is in,

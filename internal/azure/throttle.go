@@ -171,7 +171,7 @@ func (b *bucket) free(now time.Time, yields bool) time.Time {
 	return b.until
 }
 
-// err is the error of a call that stopped waiting.
+// err returns the error of a call that stopped waiting.
 func (b *bucket) err(now time.Time) *Error {
 	left := b.until.Sub(now)
 	return &Error{

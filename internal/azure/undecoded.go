@@ -36,7 +36,7 @@ func add(s *inventory.Snapshot, id arm.ID, raw []byte) {
 	}
 }
 
-// addListed is add for a document of a list.
+// addListed works like add for a document of a list.
 func addListed(s *inventory.Snapshot, list arm.ID, raw []byte) {
 	id := idIn(raw)
 	if n := strings.LastIndexByte(id.Type(), '/'); n > 0 && // it is of the listed type

@@ -275,7 +275,7 @@ func (w *writing) follow(ctx context.Context, attempt int, operation string,
 	}
 }
 
-// waitLevel is the log level of a wait: a wait that people notice needs an explanation.
+// waitLevel returns the log level of a wait: a wait that people notice needs an explanation.
 func waitLevel(wait time.Duration) slog.Level {
 	if wait >= 2*time.Second {
 		return slog.LevelWarn

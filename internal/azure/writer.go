@@ -59,7 +59,7 @@ func (w LastWrite) String() string {
 // inParts are types whose parts can be written separately: a route, a security rule.
 var inParts = []string{arm.TypeRouteTable, arm.TypeSecurityGroup}
 
-// names are what the record calls the writer, as in Cluster.Principals.
+// names returns what the record calls the writer, as in Cluster.Principals.
 func (w LastWrite) names() (names []string) {
 	for _, name := range []string{w.Caller, w.Application, string(w.Identity), w.object} {
 		if name != "" {
@@ -84,9 +84,9 @@ func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool,
 	return last, last.Operation != "" && err == nil, err
 }
 
-// OthersWrite is LastWrite in a span of time, unless the caller itself made the last change: what
-// others wrote before that was changed since. Nothing waits for it, so it goes behind all other
-// calls.
+// OthersWrite works like LastWrite in a span of time, unless the caller itself made the last
+// change: what others wrote before that was changed since. Nothing waits for it, so it goes behind
+// all other calls.
 func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite,
 	bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
@@ -102,7 +102,7 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 	return last, last.Operation != "" && !own && err == nil, err
 }
 
-// lastWrite is the newest write of any of the resources in a span of time.
+// lastWrite returns the newest write of any of the resources in a span of time.
 func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite,
 	error) {
 	var last LastWrite

@@ -24,7 +24,7 @@ const (
 	gatewayTableTag = "routekeeper-gateway-table"
 )
 
-// anchor are the tags of the identity.
+// anchor returns the tags of the identity.
 func (c Cluster) anchor() object {
 	tags := c.tags()
 	e := c.Existing
@@ -52,7 +52,7 @@ func shortened(id arm.ID) string {
 	return id.Subscription() + "/" + id.ResourceGroup() + "/" + id.Name()
 }
 
-// Placed is the cluster in the network that its identity's tags name; nil means no identity.
+// Placed returns the cluster in the network that its identity's tags name; nil means no identity.
 func (c Cluster) Placed(identity *arm.Document) Cluster {
 	if identity == nil {
 		return c
@@ -88,7 +88,7 @@ func (c Cluster) Placed(identity *arm.Document) Cluster {
 	return c
 }
 
-// Subnets are all subnets that the cluster can use, whatever its options were.
+// Subnets returns all subnets that the cluster can use, whatever its options were.
 func (c Cluster) Subnets() []arm.ID {
 	return []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()}
 }

@@ -65,7 +65,7 @@ type Pool struct {
 	Zones   []string `json:"zones,omitempty"`
 }
 
-// most is the largest number of nodes of a pool.
+// most returns the largest number of nodes of a pool.
 func (p Pool) most() int { return max(p.Count, p.Most) }
 
 // Gateway is an Application Gateway v2 with AKS's add-on for it. Least and Most are its autoscale
@@ -226,10 +226,10 @@ func (c Cluster) id(resourceType, suffix string) arm.ID {
 	return arm.ResourceID(c.Subscription, c.Group, resourceType, c.Name+suffix)
 }
 
-// ClusterID is the managed cluster.
+// ClusterID returns the managed cluster.
 func (c Cluster) ClusterID() arm.ID { return c.id(arm.TypeCluster, "") }
 
-// GroupID is the resource group of everything except what AKS makes itself.
+// GroupID returns the resource group of everything except what AKS makes itself.
 func (c Cluster) GroupID() arm.ID { return arm.GroupID(c.Subscription, c.Group) }
 
 // NodeTableID and GatewayTableID are the route tables.
@@ -251,7 +251,7 @@ func (c Cluster) GatewayTableID() arm.ID {
 func (c Cluster) ownNodeTable() arm.ID    { return c.id(arm.TypeRouteTable, "-nodes-rt") }
 func (c Cluster) ownGatewayTable() arm.ID { return c.id(arm.TypeRouteTable, "-gateway-rt") }
 
-// VNetID is the virtual network.
+// VNetID returns the virtual network.
 func (c Cluster) VNetID() arm.ID {
 	if c.Existing != nil {
 		return c.Existing.Nodes.Parent()
@@ -281,7 +281,7 @@ func (c Cluster) GatewaySubnetID() arm.ID {
 	return c.madeSubnet("gateway")
 }
 
-// madeSubnet is a new subnet. Subnets have no tags: in an existing network the name shows the
+// madeSubnet returns a new subnet. Subnets have no tags: in an existing network the name shows the
 // owner, and no other program gives such names.
 func (c Cluster) madeSubnet(name string) arm.ID {
 	if c.Existing != nil {
@@ -290,9 +290,9 @@ func (c Cluster) madeSubnet(name string) arm.ID {
 	return c.VNetID().Child("subnets", name)
 }
 
-// IdentityID is the cluster's user-assigned identity.
+// IdentityID returns the cluster's user-assigned identity.
 func (c Cluster) IdentityID() arm.ID { return c.id(arm.TypeIdentity, "-cluster") }
 
-// GatewayID is the Application Gateway, AddressID its public address.
+// GatewayID returns the Application Gateway, AddressID its public address.
 func (c Cluster) GatewayID() arm.ID { return c.id(arm.TypeGateway, "-gateway") }
 func (c Cluster) AddressID() arm.ID { return c.id(arm.TypePublicIP, "-gateway-ip") }

@@ -142,7 +142,7 @@ func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
 	return d
 }
 
-// differences are the fields of a body that a document does not have.
+// differences returns the fields of a body that a document does not have.
 func differences(have []byte, want object, fixed []string) []Difference {
 	var found []Difference
 	walk(gjson.ParseBytes(have), want, "", "", "", func(d Difference, plain string) {

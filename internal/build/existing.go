@@ -97,7 +97,7 @@ type Network struct {
 	Identity *arm.Document
 }
 
-// Moved are the same subnets and tables, with another ID of one resource group. Nil stays nil.
+// Moved returns the same subnets and tables, with another ID of one resource group. Nil stays nil.
 func (e *Existing) Moved(from, to arm.ID) *Existing {
 	if e == nil {
 		return nil
@@ -112,8 +112,8 @@ func (e *Existing) Moved(from, to arm.ID) *Existing {
 	return &moved
 }
 
-// LinkedGroups are the resource groups, other than the cluster's own, of an existing network and of
-// what its used subnets link to.
+// LinkedGroups returns the resource groups, other than the cluster's own, of an existing network
+// and of what its used subnets link to.
 func (e *Existing) LinkedGroups(own arm.ID) (groups []arm.ID) {
 	if e == nil {
 		return nil
@@ -127,7 +127,7 @@ func (e *Existing) LinkedGroups(own arm.ID) (groups []arm.ID) {
 	return groups
 }
 
-// TablesOn are the route tables of the subnets that a cluster uses in an existing network.
+// TablesOn returns the route tables of the subnets that a cluster uses in an existing network.
 func (c Cluster) TablesOn(vnet arm.Document) []arm.ID {
 	var tables []arm.ID
 	for _, id := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.GatewaySubnetID()} {
@@ -153,7 +153,7 @@ func tableOf(subnet gjson.Result) arm.ID {
 	return arm.ID(subnet.Get("properties.routeTable.id").String())
 }
 
-// prefixesOf are the IPv4 prefixes of a subnet.
+// prefixesOf returns the IPv4 prefixes of a subnet.
 func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
 	texts := subnet.Get("properties.addressPrefixes").Array()
 	texts = append(texts, subnet.Get("properties.addressPrefix"))
@@ -210,7 +210,7 @@ type place struct {
 	allowed string // what it may be delegated to
 }
 
-// places are the subnets in an existing network.
+// places returns the subnets in an existing network.
 func (c *Cluster) places() []place {
 	e := c.Existing
 	all := []place{{fieldVNetSubnet, e.Nodes, true, &c.Nodes, &e.nodesUsed, ""}}
@@ -288,13 +288,14 @@ func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
 	return nil
 }
 
-// nodeGroup is the resource group that AKS makes for the cluster's machines, by AKS's own rule.
+// nodeGroup returns the resource group that AKS makes for the cluster's machines, by AKS's own
+// rule.
 func (c Cluster) nodeGroup() string {
 	name := "MC_" + c.Group + "_" + c.Name + "_" + c.Location
 	return name[:min(len(name), 80)]
 }
 
-// othersIn are the subnets of a network that do not belong to the cluster.
+// othersIn returns the subnets of a network that do not belong to the cluster.
 func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
 	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
 		name := s.Get("name").String()
@@ -307,7 +308,7 @@ func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
 	return others
 }
 
-// peersOf are the address spaces of the peered networks.
+// peersOf returns the address spaces of the peered networks.
 func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 	for _, peering := range gjson.GetBytes(vnet.Raw, "properties.virtualNetworkPeerings").Array() {
 		for _, name := range []string{"remoteAddressSpace", "remoteVirtualNetworkAddressSpace"} {
@@ -392,7 +393,7 @@ func (c *Cluster) checkBuiltTable(n Network, on arm.ID) error {
 
 var everywhere = netip.MustParsePrefix("0.0.0.0/0")
 
-// routeFor is the route of a table for a prefix.
+// routeFor returns the route of a table for a prefix.
 func routeFor(table arm.Document, prefix netip.Prefix) (found gjson.Result) {
 	for _, r := range gjson.GetBytes(table.Raw, "properties.routes").Array() {
 		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())

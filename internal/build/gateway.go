@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// dnsOf is the tenth address of the service range, as AKS has it.
+// dnsOf returns the tenth address of the service range, as AKS has it.
 func dnsOf(services netip.Prefix) string {
 	a := services.Addr()
 	for range 10 {
@@ -43,7 +43,7 @@ func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 // mostTableName is the maximum length of a route table's name (resource-name-rules).
 const mostTableName = 80
 
-// builtIn is a built-in role, as the subscription of a scope shows it.
+// builtIn returns a built-in role, as the subscription of a scope shows it.
 func builtIn(guid string, scope arm.ID) arm.ID {
 	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" +
 		arm.TypeRoleDefinition +
@@ -73,7 +73,7 @@ func (c Cluster) addonSteps() []Step {
 	return steps
 }
 
-// addonAssignments are the role assignments of the add-on.
+// addonAssignments returns the role assignments of the add-on.
 func (c Cluster) addonAssignments() []arm.ID {
 	return []arm.ID{
 		c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(
@@ -85,8 +85,8 @@ func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on", scope))
 }
 
-// gatewaySteps are an Application Gateway v2 with one listener without a backend: the add-on writes
-// the rest of it.
+// gatewaySteps returns an Application Gateway v2 with one listener without a backend: the add-on
+// writes the rest of it.
 func (c Cluster) gatewaySteps() []Step {
 	if c.ApplicationGateway == nil {
 		return nil

@@ -229,7 +229,7 @@ func (c *Cluster) fits() error {
 	return nil
 }
 
-// fieldOf is the field that a subnet's prefix comes from.
+// fieldOf returns the field that a subnet's prefix comes from.
 func (c *Cluster) fieldOf(prefix Field) Field {
 	e := c.Existing
 	switch {
@@ -252,7 +252,7 @@ func ofOthers(used int) string {
 	return fmt.Sprintf(", %d of them used by others", used)
 }
 
-// mostNodes is the field that says how many nodes there can be.
+// mostNodes returns the field that says how many nodes there can be.
 func (c *Cluster) mostNodes() Field {
 	switch {
 	case len(c.Pools) > 1:
@@ -266,7 +266,7 @@ func (c *Cluster) mostNodes() Field {
 // routeLimit is how many routes a route table holds (azure-subscription-service-limits).
 const routeLimit = 400
 
-// ownRoutes are the routes of the node table that do not lead to nodes.
+// ownRoutes returns the routes of the node table that do not lead to nodes.
 func (c *Cluster) ownRoutes() int {
 	if c.Existing != nil && c.Existing.NodeTable != "" {
 		return c.Existing.routes

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// first is the first free prefix of a length.
+// first returns the first free prefix of a length.
 func first(free []netip.Prefix, bits int) (netip.Prefix, bool) {
 	for _, p := range free {
 		if p.Bits() <= bits {
@@ -35,7 +35,7 @@ func without(from []netip.Prefix, taken netip.Prefix) []netip.Prefix {
 	return left
 }
 
-// halves are the two prefixes that an IPv4 prefix consists of.
+// halves returns the two prefixes that an IPv4 prefix consists of.
 func halves(p netip.Prefix) (low, high netip.Prefix) {
 	a := p.Addr().As4()
 	a[p.Bits()/8] |= 0x80 >> (p.Bits() % 8)

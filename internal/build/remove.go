@@ -43,7 +43,7 @@ func Word(id arm.ID) string {
 	return id.Type()
 }
 
-// Leftovers are all resources that Steps can have made for a cluster with this name and group,
+// Leftovers returns all resources that Steps can have made for a cluster with this name and group,
 // whatever its options were, in the order of deletion.
 func (c Cluster) Leftovers() []arm.ID {
 	ids := []arm.ID{
@@ -72,7 +72,7 @@ func RemovalOrder(a, b arm.ID) int {
 	return rank(a) - rank(b)
 }
 
-// guests are the subnets that create made in an existing network.
+// guests returns the subnets that create made in an existing network.
 func (c Cluster) guests() []arm.ID {
 	return []arm.ID{c.madeSubnet("pods"), c.madeSubnet("gateway")}
 }
@@ -106,5 +106,5 @@ func (c Cluster) Owns(have arm.Document) bool {
 	return strings.EqualFold(gjson.GetBytes(have.Raw, "tags."+OwnerTag).String(), c.Owner())
 }
 
-// LocationOf is the region of a resource.
+// LocationOf returns the region of a resource.
 func LocationOf(doc arm.Document) string { return gjson.GetBytes(doc.Raw, "location").String() }

@@ -28,7 +28,7 @@ var linkActions = map[string]string{
 	"Microsoft.Network/serviceEndpointPolicies": "Microsoft.Network/serviceEndpointPolicies/join/action",
 }
 
-// Needs are the actions that are needed to write a step; have are the present resources of all
+// Needs returns the actions that are needed to write a step; have are the present resources of all
 // steps, by ID.Key(). The rights on a resource that does not exist yet come from its parent.
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
@@ -78,7 +78,7 @@ func link(id, from arm.ID, add func(arm.ID, string)) {
 	}
 }
 
-// linksIn are the resource IDs in a body: as values, and as the keys that name identities.
+// linksIn returns the resource IDs in a body: as values, and as the keys that name identities.
 func linksIn(v any) (ids []arm.ID) {
 	text := func(s string) {
 		if id, err := arm.ParseID(s); err == nil && strings.Contains(s, "/providers/") {
@@ -101,8 +101,8 @@ func linksIn(v any) (ids []arm.ID) {
 	return inventory.SortIDs(ids)
 }
 
-// above is the scope of the rights on a resource: the resource if it exists or belongs to others,
-// otherwise its future parent.
+// above returns the scope of the rights on a resource: the resource if it exists or belongs to
+// others, otherwise its future parent.
 func (c Cluster) above(id arm.ID, have Made) arm.ID {
 	if id.Is(arm.TypeRoleAssignment) { // its right is needed at the scope that it is for
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)

@@ -54,30 +54,30 @@ type object = map[string]any
 // Made are the resources built or found so far, by ID.Key().
 type Made map[string]arm.Document
 
-// text is a field of a resource, "" if it is not known yet.
+// text returns a field of a resource, "" if it is not known yet.
 func (m Made) text(id arm.ID, path string) string {
 	return gjson.GetBytes(m[id.Key()].Raw, path).String()
 }
 
-// Body is the expected body. Values from earlier steps are "" until those are made.
+// Body returns the expected body. Values from earlier steps are "" until those are made.
 func (s Step) Body(made Made) map[string]any { return s.body(made) }
 
 // OwnerTag is the tag of everything that is built for a cluster, and Owner its value.
 const OwnerTag = "routekeeper-cluster"
 
-// Owner is the value of the owner's tag: the cluster's resource group and name.
+// Owner returns the value of the owner's tag: the cluster's resource group and name.
 func (c Cluster) Owner() string { return strings.ToLower(c.Group + "/" + c.Name) }
 
 func (c Cluster) tags() object { return object{OwnerTag: c.Owner()} }
 
-// at is the body of a tagged resource in the cluster's location.
+// at returns the body of a tagged resource in the cluster's location.
 func (c Cluster) at(body object) object {
 	out := object{"location": c.Location, "tags": c.tags()}
 	maps.Copy(out, body)
 	return out
 }
 
-// Steps are the steps of a complete cluster, in order.
+// Steps returns the steps of a complete cluster, in order.
 func (c Cluster) Steps() []Step {
 	tags := object{"tags": c.anchor()}
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
@@ -91,7 +91,7 @@ func (c Cluster) Steps() []Step {
 	return append(append(steps, c.clusterStep()), c.addonSteps()...)
 }
 
-// step is a tagged resource with a fixed body.
+// step returns a tagged resource with a fixed body.
 func (c Cluster) step(id arm.ID, what, why string, body object, fixed ...string) Step {
 	return Step{ID: id, What: what, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object {
 		return c.at(body)
@@ -128,7 +128,7 @@ func (c Cluster) networkSteps() []Step {
 	return append(append(steps, c.vnetStep()), c.subnetSteps()...)
 }
 
-// tableStep is a route table: a new one or an existing one.
+// tableStep returns a route table: a new one or an existing one.
 func (c Cluster) tableStep(id, own arm.ID, why string) Step {
 	if !id.Equal(own) {
 		return found(id, "route table", "existing, "+why, nil)
@@ -136,7 +136,7 @@ func (c Cluster) tableStep(id, own arm.ID, why string) Step {
 	return c.step(id, "route table", why, nil, "location")
 }
 
-// found is a resource of others, with its expected body.
+// found returns a resource of others, with its expected body.
 func found(id arm.ID, what, why string, body object) Step {
 	return Step{ID: id, What: what, Why: why, Found: true, body: func(Made) object { return body }}
 }
@@ -153,7 +153,7 @@ func (c Cluster) vnetStep() Step {
 	return c.step(c.VNetID(), "virtual network", list(c.Space), network, "location")
 }
 
-// subnetSteps are the subnets with their tables. For an existing subnet only the table counts.
+// subnetSteps returns the subnets with their tables. For an existing subnet only the table counts.
 func (c Cluster) subnetSteps() (steps []Step) {
 	e := Existing{}
 	if c.Existing != nil {
@@ -204,9 +204,9 @@ func (c Cluster) subnetSteps() (steps []Step) {
 	return steps
 }
 
-// ClusterActions are what a cluster's identity needs on existing subnets and route tables (AKS: use
-// kubenet with your own subnet; configure Azure CNI). Network Contributor includes them, and much
-// more.
+// ClusterActions returns what a cluster's identity needs on existing subnets and route tables (AKS:
+// use kubenet with your own subnet; configure Azure CNI). Network Contributor includes them, and
+// much more.
 func (c Cluster) ClusterActions() []string {
 	actions := []string{
 		"Microsoft.Network/virtualNetworks/subnets/read",
@@ -222,7 +222,7 @@ func (c Cluster) ClusterActions() []string {
 	return actions
 }
 
-// RoleID is the definition of the cluster's role.
+// RoleID returns the definition of the cluster's role.
 func (c Cluster) RoleID() arm.ID {
 	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition +
 		"/" + c.guid("role"))
@@ -231,11 +231,11 @@ func (c Cluster) RoleID() arm.ID {
 // guidNamespace is that of the template function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// GUID is the name of an assignment that is made for a purpose at a scope.
+// GUID returns the name of an assignment that is made for a purpose at a scope.
 func (c Cluster) GUID(purpose string, scope arm.ID) string { return c.guid(purpose, scope) }
 
-// guid is a name that is unique to this cluster and purpose. It equals guid(clusterId, purpose,
-// scope) in a template, so that generated code and create give the same names.
+// guid returns a name that is unique to this cluster and purpose. It equals guid(clusterId,
+// purpose, scope) in a template, so that generated code and create give the same names.
 func (c Cluster) guid(purpose string, scope ...arm.ID) string {
 	parts := []string{c.ClusterID().Key(), purpose}
 	for _, id := range scope {
@@ -244,12 +244,12 @@ func (c Cluster) guid(purpose string, scope ...arm.ID) string {
 	return uuid.NewHash(sha1.New(), guidNamespace, []byte(strings.Join(parts, "-")), 5).String()
 }
 
-// AssignmentID is the assignment of the cluster's role at a scope.
+// AssignmentID returns the assignment of the cluster's role at a scope.
 func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment", scope))
 }
 
-// roleID is the role that the cluster's identity gets.
+// roleID returns the role that the cluster's identity gets.
 func (c Cluster) roleID(scope arm.ID) arm.ID {
 	if c.BuiltInRoles {
 		return builtIn(networkContributor, scope)
@@ -257,7 +257,7 @@ func (c Cluster) roleID(scope arm.ID) arm.ID {
 	return c.RoleID()
 }
 
-// scopes are where the cluster's identity needs its role.
+// scopes returns where the cluster's identity needs its role.
 func (c Cluster) scopes() []arm.ID {
 	scopes := []arm.ID{c.NodeSubnetID()}
 	if c.HasPodSubnet() {
@@ -269,7 +269,7 @@ func (c Cluster) scopes() []arm.ID {
 	return scopes
 }
 
-// groups are the resource groups in which the cluster's role is assigned.
+// groups returns the resource groups in which the cluster's role is assigned.
 func (c Cluster) groups() []any {
 	groups := []any{string(c.GroupID())}
 	scopes := c.scopes()
@@ -350,7 +350,7 @@ func (c Cluster) clusterStep() Step {
 	}
 }
 
-// clusterBody is the cluster's body; with first, it contains the number of nodes of all pools.
+// clusterBody returns the cluster's body; with first, it contains the number of nodes of all pools.
 func (c Cluster) clusterBody(first bool) object {
 	properties := object{
 		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(

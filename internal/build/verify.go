@@ -226,7 +226,7 @@ func (v *verifier) kubernetes(pods bool) string {
 	return ""
 }
 
-// notHere are findings that verify leaves to doctor: blockers of a migration off kubenet are no
+// notHere reports findings that verify leaves to doctor: blockers of a migration off kubenet are no
 // fault of the present cluster, and routes of deleted clusters do not belong to it.
 func notHere(code finding.Code) bool {
 	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||

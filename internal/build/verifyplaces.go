@@ -65,7 +65,7 @@ func (v *verifier) places() {
 	}
 }
 
-// againstPlace are the findings about a place. Findings about nodes and pods that are elsewhere
+// againstPlace returns the findings about a place. Findings about nodes and pods that are elsewhere
 // name the place as their subject.
 func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) {
 	for _, f := range v.against("", finding.NodeOutside, finding.PodOutside) {
@@ -80,7 +80,7 @@ func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) 
 		finding.SubnetUsedTwice)...)
 }
 
-// called is how findings call a place.
+// called returns how findings call a place.
 func called(p diagnose.Place) string {
 	if p.Subnet == "" {
 		return p.Kind
@@ -88,7 +88,7 @@ func called(p diagnose.Place) string {
 	return p.Kind + " " + p.Subnet.Short() + " ("
 }
 
-// name is a place in a claim: node subnet 10.243.0.0/16 (shop-vnet/nodes).
+// name returns a place in a claim: node subnet 10.243.0.0/16 (shop-vnet/nodes).
 func name(p diagnose.Place) string {
 	name := p.Kind
 	if len(p.Prefixes) > 0 {

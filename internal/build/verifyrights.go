@@ -48,7 +48,7 @@ func (v *verifier) role(c draft, scope arm.ID, principals []string) {
 	}
 }
 
-// rightsAt are the rights of a principal at a scope, or why they are not known.
+// rightsAt returns the rights of a principal at a scope, or why they are not known.
 func (v *verifier) rightsAt(scope arm.ID, principals []string) (inventory.Rights, string) {
 	for _, id := range principals {
 		r, read := v.s.Rights[id][scope.Key()]
@@ -192,7 +192,7 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 	}
 }
 
-// againstGateway are the findings about a gateway, its subnet and its table.
+// againstGateway returns the findings about a gateway, its subnet and its table.
 func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.Finding) {
 	if place.Drives {
 		wrong = v.against("", finding.GatewayMissing, finding.GatewayDiffers,

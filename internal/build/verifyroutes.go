@@ -139,7 +139,7 @@ func (v *verifier) targets() {
 	}
 }
 
-// againstTarget are all findings about a target, except for rights.
+// againstTarget returns all findings about a target, except for rights.
 func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	for _, f := range v.found {
 		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)

@@ -154,8 +154,8 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 	return file(name, append(data, '\n'))
 }
 
-// documents are all documents of a snapshot, sorted by ID. A network includes its subnets if both
-// were read.
+// documents returns all documents of a snapshot, sorted by ID. A network includes its subnets if
+// both were read.
 func documents(s *inventory.Snapshot) []arm.Document {
 	all := slices.Concat(of(s.Clusters), of(s.VNets), of(s.Tables), of(s.SecurityGroups),
 		of(s.Gateways), of(s.Interfaces), of(s.Locks), of(s.Firewalls))
@@ -173,7 +173,7 @@ func documents(s *inventory.Snapshot) []arm.Document {
 	return all
 }
 
-// of are the documents of some resources.
+// of returns the documents of some resources.
 func of[T interface{ Received() arm.Document }](resources map[string]T) []arm.Document {
 	var all []arm.Document
 	for _, r := range resources {

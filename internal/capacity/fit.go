@@ -64,10 +64,11 @@ const (
 	widestPodSubnet = 16
 )
 
-// addresses is the number of addresses of a prefix, at most 2^30, which is above every limit here.
+// addresses returns the number of addresses of a prefix, at most 2^30, which is above every limit
+// here.
 func addresses(p netip.Prefix) int { return 1 << min(p.Addr().BitLen()-p.Bits(), 30) }
 
-// Usable is the number of addresses of a subnet that Azure gives out.
+// Usable returns the number of addresses of a subnet that Azure gives out.
 func Usable(p netip.Prefix) int { return max(0, addresses(p)-reserved) }
 
 // name shows a prefix. If it starts at 0.0.0.0, only its length is known.
@@ -85,7 +86,7 @@ func (s Setup) maxPods() int {
 	return s.MaxPods
 }
 
-// PerNode is the number of addresses in the node subnet per node.
+// PerNode returns the number of addresses in the node subnet per node.
 func (s Setup) PerNode() int {
 	if s.Plugin == NodeSubnet {
 		return 1 + s.maxPods() // its own, and those of its pods up front
@@ -93,7 +94,7 @@ func (s Setup) PerNode() int {
 	return 1
 }
 
-// PodsPerNode is the number of addresses in the pod subnet that a node full of pods takes.
+// PodsPerNode returns the number of addresses in the pod subnet that a node full of pods takes.
 func (s Setup) PodsPerNode() int {
 	if s.Plugin == PodSubnetStatic {
 		return podBatch * ceil(s.maxPods()+1, podBatch)
@@ -101,8 +102,8 @@ func (s Setup) PodsPerNode() int {
 	return podBatch * ceil(s.maxPods()+podSpare, podBatch)
 }
 
-// podSubnetNodes is how many nodes a pod subnet serves. No source says whether Azure gives out the
-// first and the last static block, which hold reserved addresses, so they do not count.
+// podSubnetNodes returns how many nodes a pod subnet serves. No source says whether Azure gives out
+// the first and the last static block, which hold reserved addresses, so they do not count.
 func (s Setup) podSubnetNodes() Limit {
 	size := addresses(s.PodSubnet)
 	if s.Plugin == PodSubnetStatic {
@@ -147,7 +148,7 @@ func (s Setup) Fits() Fit {
 	return f
 }
 
-// fixed are the limits that do not depend on prefixes.
+// fixed returns the limits that do not depend on prefixes.
 func (s Setup) fixed() []Limit {
 	limits := []Limit{{"AKS", mostNodes, "the largest number of nodes of a cluster"}}
 	switch s.Plugin {
@@ -165,8 +166,8 @@ func (s Setup) fixed() []Limit {
 	return limits
 }
 
-// PodCIDRNodes is how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16 bits
-// longer than the pod CIDR.
+// PodCIDRNodes returns how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16
+// bits longer than the pod CIDR.
 func PodCIDRNodes(p netip.Prefix) int {
 	if p.Addr().Is6() {
 		return 1 << 16

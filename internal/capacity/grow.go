@@ -75,7 +75,8 @@ func Grow(pools []Pool) []Growth {
 	return out
 }
 
-// GrowAtMaximum is Grow for each pool after all others have grown to their autoscalers' maximum.
+// GrowAtMaximum works like Grow for each pool after all others have grown to their autoscalers'
+// maximum.
 func GrowAtMaximum(pools []Pool) []Growth {
 	out := make([]Growth, len(pools))
 	for i := range pools {

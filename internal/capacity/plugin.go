@@ -35,7 +35,7 @@ const (
 	Overlay Plugin = "overlay"
 )
 
-// Plugins are all of them.
+// Plugins returns all of them.
 func Plugins() []Plugin {
 	return []Plugin{Kubenet, NodeSubnet, PodSubnet, PodSubnetStatic, Overlay}
 }
@@ -58,7 +58,7 @@ const (
 	MostMaxPods  = 250
 )
 
-// DefaultMaxPods is the number of pods per node that AKS sets by default (AKS,
+// DefaultMaxPods returns the number of pods per node that AKS sets by default (AKS,
 // concepts-network-ip-address-planning). For pod subnets, pages before 2026 said 250.
 func (p Plugin) DefaultMaxPods() int {
 	switch p {
@@ -103,7 +103,7 @@ func ParseSurge(text string) (Surge, error) {
 // usualSurge is AKS's default for a pool without maxSurge (AgentPoolUpgradeSettings.maxSurge).
 var usualSurge = Surge{Percent: 10}
 
-// SurgeOf is the surge of a pool: its maxSurge, or AKS's default.
+// SurgeOf returns the surge of a pool: its maxSurge, or AKS's default.
 func SurgeOf(maxSurge string) Surge {
 	if maxSurge == "" {
 		return usualSurge

@@ -62,10 +62,10 @@ func (s Setup) For(need Need) Sizes {
 // Meets reports whether what fits meets the need.
 func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
 
-// SubnetFor is the length of the smallest subnet that gives out this many addresses.
+// SubnetFor returns the length of the smallest subnet that gives out this many addresses.
 func SubnetFor(addresses int) int { return subnetFor(addresses + reserved) }
 
-// subnetFor is the length of the smallest subnet with this many addresses.
+// subnetFor returns the length of the smallest subnet with this many addresses.
 func subnetFor(n int) int {
 	bits := smallestSubnet
 	for bits > 0 && 1<<(32-bits) < n {

@@ -80,7 +80,7 @@ func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, err
 	return a.connectTelling(ctx, log, nil)
 }
 
-// connectTelling is connect with a function that receives each call.
+// connectTelling works like connect with a function that receives each call.
 func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 	called func(azure.Call)) (*azure.Client, error) {
 	if a.emulatorDir != "" {

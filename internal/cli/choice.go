@@ -109,7 +109,7 @@ func (c choice) inConfig(a *app, paths []string) ([]string, error) {
 	return namesOf(picked), err
 }
 
-// namesOf are the names of documents.
+// namesOf returns the names of documents.
 func namesOf(configs []v1alpha1.ClusterRoutes) (names []string) {
 	for _, config := range configs {
 		names = append(names, config.Metadata.Name)
@@ -117,7 +117,7 @@ func namesOf(configs []v1alpha1.ClusterRoutes) (names []string) {
 	return names
 }
 
-// idsOf are the clusters of documents.
+// idsOf returns the clusters of documents.
 func idsOf(configs []v1alpha1.ClusterRoutes) (ids []arm.ID) {
 	for _, config := range configs {
 		ids = append(ids, arm.ID(config.Spec.ClusterID))
@@ -157,8 +157,8 @@ func (c choice) only(configs []v1alpha1.ClusterRoutes) (names []string) {
 	return namesOf(configs)
 }
 
-// ofClusters is the part of a check that concerns some clusters, or no cluster in particular. No
-// names: all of it.
+// ofClusters returns the part of a check that concerns some clusters, or no cluster in particular.
+// No names: all of it.
 func ofClusters(r keeper.Result, names []string) keeper.Result {
 	if names == nil {
 		return r

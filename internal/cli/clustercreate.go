@@ -397,7 +397,7 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client,
 		finding.Words(verify...)).String()), nil
 }
 
-// routesOf is the config for the routes of a cluster that was built.
+// routesOf returns the config for the routes of a cluster that was built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{

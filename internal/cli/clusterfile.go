@@ -118,7 +118,7 @@ func (a *app) clusterFile(path string) (config.File, error) {
 	return f, nil
 }
 
-// pathOf is the path of a field in a file.
+// pathOf returns the path of a field in a file.
 func pathOf(f build.Field) string {
 	if f == "name" {
 		return "metadata.name"
@@ -140,7 +140,7 @@ var otherFlags = map[string]string{
 	"applicationGateway.maxCapacity": "--gateway-max-capacity",
 }
 
-// flagOf is the flag for a field: --node-subnet for nodeSubnet.
+// flagOf returns the flag for a field: --node-subnet for nodeSubnet.
 func flagOf(f build.Field) string {
 	field := string(f)
 	if name, is := otherFlags[field]; is {

@@ -346,7 +346,7 @@ func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 	return out
 }
 
-// carriedCall is a call with the path of its packets, as Azure shows it.
+// carriedCall returns a call with the path of its packets, as Azure shows it.
 func carriedCall(t *trace.Tracer, from hello.Pod, to string, address netip.Addr,
 	call hello.Call) report.HelloCall {
 	c := report.HelloCall{From: from.Name, To: to, Address: address, Arrived: call.Arrived(),

@@ -61,7 +61,7 @@ func completeFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) 
 // manyArguments is for commands that take any number of arguments.
 const manyArguments = 1 << 20
 
-// configsAt are the paths of the config of a command line, or of the only one in this folder.
+// configsAt returns the paths of the config of a command line, or of the only one in this folder.
 func configsAt(cmd *cobra.Command) []string {
 	for _, flag := range []string{"file", "config"} {
 		paths, err := cmd.Flags().GetStringArray(flag)
@@ -77,7 +77,7 @@ func configsAt(cmd *cobra.Command) []string {
 	return nil
 }
 
-// configNames are the clusters of the config, by metadata.name.
+// configNames returns the clusters of the config, by metadata.name.
 func (a *app) configNames(_ context.Context, cmd *cobra.Command) (names []string) {
 	configs, err := a.readConfig(configsAt(cmd))
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *app) configNames(_ context.Context, cmd *cobra.Command) (names []string
 	return names
 }
 
-// clusterNames are the clusters of the config and the emulator, by their names in Azure.
+// clusterNames returns the clusters of the config and the emulator, by their names in Azure.
 func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []string) {
 	if configs, err := a.readConfig(configsAt(cmd)); err == nil {
 		for _, c := range configs {
@@ -107,7 +107,7 @@ func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []str
 	return names
 }
 
-// emulated is what the emulator of the command line has, nothing without one.
+// emulated returns what the emulator of the command line has, nothing without one.
 func (a *app) emulated(ctx context.Context) *inventory.Snapshot {
 	if a.emulatorDir == "" {
 		return inventory.NewSnapshot()
@@ -122,7 +122,7 @@ func (a *app) emulated(ctx context.Context) *inventory.Snapshot {
 	return running.seen
 }
 
-// bundleOf is the bundle of the command line, nil without one.
+// bundleOf returns the bundle of the command line, nil without one.
 func (a *app) bundleOf(cmd *cobra.Command) *examination {
 	path, err := cmd.Flags().GetString("from-bundle")
 	if err != nil || path == "" {
@@ -135,7 +135,7 @@ func (a *app) bundleOf(cmd *cobra.Command) *examination {
 	return e
 }
 
-// subnetNames are the subnets of the emulator, as VNET/SUBNET.
+// subnetNames returns the subnets of the emulator, as VNET/SUBNET.
 func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string) {
 	for _, s := range a.emulated(ctx).Subnets {
 		names = append(names, s.ID.Short())
@@ -143,7 +143,7 @@ func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string
 	return names
 }
 
-// tableIDs are the route tables of the config's targets and of the emulator.
+// tableIDs returns the route tables of the config's targets and of the emulator.
 func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
 	for _, c := range a.targets(cmd) {
 		ids = append(ids, string(c))
@@ -154,7 +154,7 @@ func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
 	return ids
 }
 
-// targetNames are the names of the config's targets.
+// targetNames returns the names of the config's targets.
 func (a *app) targetNames(_ context.Context, cmd *cobra.Command) (names []string) {
 	for _, id := range a.targets(cmd) {
 		names = append(names, id.Name())
@@ -173,7 +173,7 @@ func (a *app) targets(cmd *cobra.Command) (ids []arm.ID) {
 	return ids
 }
 
-// endNames are the ends that trace can name: nodes, subnets, gateways, machines and pods.
+// endNames returns the ends that trace can name: nodes, subnets, gateways, machines and pods.
 func (a *app) endNames(ctx context.Context, cmd *cobra.Command) []string {
 	e := a.bundleOf(cmd)
 	if e == nil && len(a.emulated(ctx).Clusters) > 0 {
@@ -202,7 +202,7 @@ func historyOf(cmd *cobra.Command) (*history.Reader, error) {
 	return history.Read(path)
 }
 
-// historyNames are the clusters in the history.
+// historyNames returns the clusters in the history.
 func historyNames(_ context.Context, cmd *cobra.Command) []string {
 	r, err := historyOf(cmd)
 	if err != nil {
@@ -213,7 +213,7 @@ func historyNames(_ context.Context, cmd *cobra.Command) []string {
 	return names
 }
 
-// checkIDs are the newest checks in the history, with what happened.
+// checkIDs returns the newest checks in the history, with what happened.
 func checkIDs(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion,
 	cobra.ShellCompDirective) {
 	const keepOrder = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

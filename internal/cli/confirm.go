@@ -22,7 +22,7 @@ func (a *app) confirm(question string) (bool, error) {
 	return a.confirmOr(question, a.repeated("--yes").String())
 }
 
-// confirmOr is confirm with other words for what to type if no person can answer.
+// confirmOr works like confirm with other words for what to type if no person can answer.
 func (a *app) confirmOr(question, next string) (bool, error) {
 	switch {
 	case report.Format(a.format) == report.JSON:
@@ -33,7 +33,7 @@ func (a *app) confirmOr(question, next string) (bool, error) {
 	return a.askOr(question, next)
 }
 
-// ask is confirm for a plan that is always shown on standard error.
+// ask works like confirm for a plan that is always shown on standard error.
 func (a *app) ask(question string) (bool, error) {
 	return a.askOr(question, a.repeated("--yes").String())
 }
@@ -51,7 +51,7 @@ func (a *app) askOr(question, next string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// repeated is this command line with more flags.
+// repeated returns this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
 	words := append(strings.Fields(cmp.Or(a.program, "routekeeper")), a.args...)
 	return finding.Words(append(words, flags...)...)

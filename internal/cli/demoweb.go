@@ -108,7 +108,7 @@ func (w *watched) pausedUntil() string {
 	return ""
 }
 
-// choose is what a button on the page does: it plays a scene, or all from the first with 0. What
+// choose does what a button on the page says: it plays a scene, or all from the first with 0. What
 // was chosen before and has not begun is no longer played.
 func (w *watched) choose(scene int) {
 	w.mu.Lock()

@@ -418,7 +418,7 @@ func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
 	return table.Write(out, format, style)
 }
 
-// breakName is the name of a fault in emulator break.
+// breakName returns the name of a fault in emulator break.
 func breakName(f emulator.Fault) string {
 	for name, kind := range breaks {
 		k := kind.fault

@@ -74,7 +74,7 @@ func (p *simulatedGateways) read(ctx context.Context, probe emulator.Probe) (*tr
 	return t, nil
 }
 
-// clustersOf are the clusters of a snapshot, in an order.
+// clustersOf returns the clusters of a snapshot, in an order.
 func clustersOf(s *inventory.Snapshot) []arm.ID {
 	var out []arm.ID
 	for _, c := range s.Clusters {

@@ -90,7 +90,8 @@ type examination struct {
 	some bool
 }
 
-// argument is how a command line names a cluster: by its name, or by its ID where names repeat.
+// argument returns how a command line names a cluster: by its name, or by its ID where names
+// repeat.
 func (e *examination) argument(id arm.ID) string {
 	for _, other := range e.Snapshot.Clusters {
 		if strings.EqualFold(other.ID.Name(), id.Name()) && !other.ID.Equal(id) {
@@ -100,7 +101,7 @@ func (e *examination) argument(id arm.ID) string {
 	return id.Name()
 }
 
-// source are the flags with which another command reads the same: the bundle or the config.
+// source returns the flags with which another command reads the same: the bundle or the config.
 func (e *examination) source() finding.CommandLine {
 	if e.bundle != "" {
 		return finding.Command(" --from-bundle %s", e.bundle)
@@ -176,7 +177,7 @@ func (e *examination) check() []finding.Finding {
 	})
 }
 
-// chosen are the names of the clusters, nil if they are all of the config.
+// chosen returns the names of the clusters, nil if they are all of the config.
 func (e *examination) chosen() []string {
 	if !e.some {
 		return nil

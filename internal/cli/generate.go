@@ -32,7 +32,7 @@ type generateOptions struct {
 	folder   string
 }
 
-// newGenerate is iac generate.
+// newGenerate makes iac generate.
 func (a *app) newGenerate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate {terraform | bicep | arm}",
@@ -233,7 +233,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	return r, nil
 }
 
-// blueprint is the cluster that the flags or the file describe. An existing network is read.
+// blueprint returns the cluster that the flags or the file describe. An existing network is read.
 func (a *app) blueprint(ctx context.Context, o *generateOptions) (generate.Blueprint, error) {
 	c, err := a.readCluster(&o.cluster)
 	b := generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}

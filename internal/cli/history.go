@@ -296,7 +296,7 @@ func (o historyOptions) find() (string, error) {
 	return path, nil
 }
 
-// historyHere is the only history in the current folder.
+// historyHere returns the only history in the current folder.
 func historyHere() (string, error) {
 	here, err := filepath.Glob("*" + history.Extension)
 	switch {
@@ -311,7 +311,7 @@ func historyHere() (string, error) {
 	return here[0], nil
 }
 
-// historyNextTo is the file where run and sync keep the history of a config: next to the first
+// historyNextTo returns the file where run and sync keep the history of a config: next to the first
 // file, or in the folder. It is "" for a config from standard input.
 func historyNextTo(configs []string) string {
 	first := configs[0]

@@ -321,9 +321,9 @@ func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRo
 	return known, configs, nil
 }
 
-// guarded is a subnet that a config guards. The node subnets of a kubenet cluster must have its
-// table although the guard does not name it. Only a config of such a cluster has a route table to
-// copy from.
+// guarded returns a subnet that a config guards. The node subnets of a kubenet cluster must have
+// its table although the guard does not name it. Only a config of such a cluster has a route table
+// to copy from.
 func guarded(c v1alpha1.ClusterRoutes, s v1alpha1.GuardedSubnet) iac.Carrier {
 	out := iac.Named(s.SubnetID, c.Metadata.Name+" guards it")
 	out.Must = map[inventory.Property]arm.ID{}

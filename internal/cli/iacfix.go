@@ -130,8 +130,8 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	return a.showRepairs(told, edits)
 }
 
-// repairable is the part of a file or folder that iac fix repairs: the file, or the configuration
-// of the folder itself.
+// repairable returns the part of a file or folder that iac fix repairs: the file, or the
+// configuration of the folder itself.
 func repairable(name string, parts []iac.Part) (iac.Part, error) {
 	for _, p := range parts {
 		if p.Name == name && !p.IsYAML() {

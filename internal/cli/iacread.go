@@ -107,7 +107,7 @@ func locate(r *iac.Reading, err error, asked, dir string) error {
 	return nil
 }
 
-// shownFrom is a path below a root, relative to the current folder.
+// shownFrom returns a path below a root, relative to the current folder.
 func shownFrom(root, name string) string {
 	name = filepath.Join(root, filepath.FromSlash(name))
 	here, err := filepath.Abs(".")

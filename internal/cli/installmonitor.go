@@ -27,7 +27,7 @@ type monitorOptions struct {
 	print           string
 }
 
-// newInstallMonitor is install monitor.
+// newInstallMonitor makes install monitor.
 func (a *app) newInstallMonitor() *cobra.Command {
 	var o monitorOptions
 	cmd := &cobra.Command{

@@ -72,7 +72,7 @@ func (o *keepOptions) options() (history.Options, error) {
 	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
 }
 
-// file is the file of the history of a config, "" if there is none.
+// file returns the file of the history of a config, "" if there is none.
 func (o *keepOptions) file(configs []string) string {
 	switch o.path {
 	case "":

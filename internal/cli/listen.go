@@ -116,7 +116,7 @@ func checkCertificate(certFile, keyFile string) error {
 	return nil
 }
 
-// rights are the values of the flags that give rights.
+// rights returns the values of the flags that give rights.
 func (o listenOptions) rights() []string { return slices.Concat(o.maySend, o.mayLook, o.mayAct) }
 
 // callers sets who may do what, and reports whether some of it needs tokens of Entra ID.

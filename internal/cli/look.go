@@ -69,7 +69,7 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 	return s, nil
 }
 
-// surveyOf is survey, and an error if one of certain clusters does not exist.
+// surveyOf works like survey, and an error if one of certain clusters does not exist.
 func surveyOf(ctx context.Context, client *azure.Client, scope arm.ID, ones []arm.ID) (
 	*inventory.Snapshot, error) {
 	s, err := survey(ctx, client, scope, ones)

@@ -98,7 +98,7 @@ func runMigrateWatch(ctx context.Context, a *app, o watchOptions) error {
 	}
 }
 
-// conclusion is the exit code for the last state.
+// conclusion returns the exit code for the last state.
 func conclusion(p migrate.Progress) error {
 	missing := false
 	for _, n := range p.Nodes {

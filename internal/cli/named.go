@@ -64,7 +64,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
 }
 
-// only is the list of the one cluster, empty if there is none.
+// only returns the list of the one cluster, empty if there is none.
 func only(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil
@@ -108,7 +108,7 @@ func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one
 		"name one with --subscription, or a cluster: %s", strings.Join(names, ", "))
 }
 
-// findAll is find for any number of names and IDs.
+// findAll works like find for any number of names and IDs.
 func (o examineOptions) findAll(ctx context.Context, client *azure.Client) (scope arm.ID,
 	ones []arm.ID, err error) {
 	if len(o.names) == 0 {
@@ -157,7 +157,7 @@ func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm
 	return "", fmt.Errorf("this login sees no cluster named %s%s", name, instead(name, others))
 }
 
-// instead is the end of an error about a name that does not exist: similar names, or all
+// instead returns the end of an error about a name that does not exist: similar names, or all
 // existing names.
 func instead(name string, names []string) string {
 	if near := trace.Near(name, names); near != "" {

@@ -99,7 +99,7 @@ func (a *app) raw() (io.Writer, error) { return a.open(replace) }
 // opener opens the file of --out.
 type opener func(path string, overwrite bool) (*outFile, error)
 
-// replacePrivate is replace for a file that only its owner should read.
+// replacePrivate works like replace for a file that only its owner should read.
 func replacePrivate(path string, overwrite bool) (*outFile, error) {
 	f, err := replace(path, overwrite)
 	if err == nil && f.place != "" {
@@ -167,7 +167,7 @@ type occupied string
 
 func (e occupied) Error() string { return string(e) }
 
-// mayWrite is the rule for files that a flag names: no existing file is overwritten without
+// mayWrite returns the rule for files that a flag names: no existing file is overwritten without
 // --force, and nothing is written through a link. Links to pipes and devices, such as /dev/stdout,
 // are written to. A command that appends overwrites nothing.
 func mayWrite(path string, overwrite bool) error {
@@ -201,7 +201,7 @@ func replace(path string, overwrite bool) (*outFile, error) {
 	return f, err
 }
 
-// wholly is replace for a file that must be replaced as a whole.
+// wholly works like replace for a file that must be replaced as a whole.
 func wholly(path string, overwrite bool) (*outFile, error) {
 	if err := mayWrite(path, overwrite); err != nil {
 		return nil, err
@@ -247,7 +247,7 @@ func unread(path string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", path, reason(err))
 }
 
-// unreadAt is unread for an error of the file system, and the error itself otherwise.
+// unreadAt works like unread for an error of the file system, and the error itself otherwise.
 func unreadAt(path string, err error) error {
 	var wrong *fs.PathError
 	if errors.As(err, &wrong) {
@@ -256,8 +256,8 @@ func unreadAt(path string, err error) error {
 	return err
 }
 
-// reason is an error of the file system without the file name, which may be that of a temporary
-// file.
+// reason returns an error of the file system without the file name, which may be that of a
+// temporary file.
 func reason(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {

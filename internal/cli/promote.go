@@ -235,8 +235,7 @@ func (o promoteOptions) parts(c v1alpha1.ClusterRoutes) (config.Parts, error) {
 	return config.Parts{Guard: true, Target: func(arm.ID) bool { return true }}, nil
 }
 
-// tablesOf are the tables that --target can name: the targets, and the table of the
-// egress.
+// tablesOf returns the tables that --target can name: the targets, and the table of the egress.
 func tablesOf(c v1alpha1.ClusterRoutes) (ids []arm.ID) {
 	for _, t := range c.Spec.Targets {
 		ids = append(ids, arm.ID(t.RouteTableID))

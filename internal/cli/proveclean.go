@@ -128,7 +128,8 @@ func runs(pid int) bool {
 	return !errors.Is(p.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
 
-// proveRole is a custom role with exactly the keeper's rights and the rights that the tests need.
+// proveRole returns a custom role with exactly the keeper's rights and the rights that the tests
+// need.
 func proveRole(subscription string) map[string]any {
 	return map[string]any{
 		"Name": "routekeeper-prove",

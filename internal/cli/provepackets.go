@@ -137,7 +137,8 @@ func (t *packetsTrial) choose(ctx context.Context, s *inventory.Snapshot) error 
 	return fmt.Errorf("no node subnet of %s has a route table", id.Name())
 }
 
-// pairs are the calls that need routes: to pods on other nodes, and to machines in other subnets.
+// pairs returns the calls that need routes: to pods on other nodes, and to machines in other
+// subnets.
 func (t *packetsTrial) pairs(ctx context.Context, s *inventory.Snapshot, limit time.Duration) (
 	pairs []hello.Pair, result report.Packets, err error) {
 	pods, err := t.demo.Wait(ctx, limit)

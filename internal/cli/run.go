@@ -78,7 +78,8 @@ func (o *keepingOptions) check() error {
 	return nil
 }
 
-// daemonOptions are what a daemon needs from the flags, except its configs. paths are those of -f.
+// daemonOptions returns what a daemon needs from the flags, except its configs. paths are those of
+// -f.
 func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string,
 	nodes nodesOptions) (daemon.Options, error) {
 	past, err := o.history.options()

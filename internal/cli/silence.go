@@ -36,8 +36,8 @@ func (o *silenceOptions) flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// silenceFile is the file of silences and pauses of a keeper: next to its history, even if that is
-// off. It is "" for a keeper without config files and history.
+// silenceFile returns the file of silences and pauses of a keeper: next to its history, even if
+// that is off. It is "" for a keeper without config files and history.
 func silenceFile(past string, configs []string) string {
 	switch {
 	case past != "" && past != noHistory:
@@ -67,7 +67,7 @@ func (o silenceOptions) signed(e silence.Entry, length time.Duration) silence.En
 	return e
 }
 
-// person is who runs the command, and from where.
+// person returns who runs the command, and from where.
 func person() (by, from string) {
 	by, from = "a person", "the command line"
 	if u, err := user.Current(); err == nil {
@@ -156,7 +156,7 @@ func newSilenceEnd(a *app) *cobra.Command {
 	return cmd
 }
 
-// words are an entry on one line.
+// words returns an entry on one line.
 func words(e silence.Entry) string {
 	what := "pause of " + e.Cluster
 	if e.Kind == silence.Silence {

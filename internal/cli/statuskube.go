@@ -59,7 +59,7 @@ func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error
 	return s, nil
 }
 
-// clusterStatus is the state of one object, by its condition Ready.
+// clusterStatus returns the state of one object, by its condition Ready.
 func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 	c := report.ClusterStatus{Name: object.Metadata.Namespace + "." + object.Metadata.Name,
 		State: "unseen", Sentence: "not checked yet", Findings: []finding.Finding{}}

@@ -174,7 +174,7 @@ func (c choice) sayObserved(w io.Writer, result keeper.Result, format report.For
 	}
 }
 
-// syncCode is the exit code of a check: 2 if something is left to do.
+// syncCode returns the exit code of a check: 2 if something is left to do.
 func syncCode(result keeper.Result, err error) error {
 	left := slices.ContainsFunc(result.Changes, func(o plan.Outcome) bool {
 		return o.State == plan.Planned

@@ -102,7 +102,7 @@ func (h terminalLog) Handle(_ context.Context, r slog.Record) error {
 	return err
 }
 
-// padded is text from outside on one line, filled up with spaces.
+// padded returns text from outside on one line, filled up with spaces.
 func padded(text string, width int) string {
 	text = report.Plain(text)
 	return text + strings.Repeat(" ", max(0, width-len([]rune(text))))

@@ -183,7 +183,7 @@ func egressOf(e *examination) report.Egress {
 	return found
 }
 
-// tracing is the command that traces one packet.
+// tracing returns the command that traces one packet.
 func (e *examination) tracing(from, to netip.Addr, cluster string) finding.CommandLine {
 	command := finding.Command("routekeeper trace %s %s --cluster %s", from, to,
 		e.argument(arm.ID(cluster)))

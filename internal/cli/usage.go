@@ -145,7 +145,7 @@ func (d *duration) Set(text string) error {
 
 var daysFirst = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
 
-// parseDuration is time.ParseDuration that also takes days, at the beginning.
+// parseDuration works like time.ParseDuration that also takes days, at the beginning.
 func parseDuration(text string) (time.Duration, error) {
 	m := daysFirst.FindStringSubmatch(text)
 	if m == nil {
@@ -163,7 +163,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return all + rest, err
 }
 
-// needsCommand is the error of a command that only groups other commands.
+// needsCommand returns the error of a command that only groups other commands.
 func needsCommand(cmd *cobra.Command, _ []string) error {
 	var names []string
 	for _, sub := range cmd.Commands() {

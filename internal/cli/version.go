@@ -56,7 +56,7 @@ func versionLine() string {
 	return fmt.Sprintf("routekeeper %s (%s%s, %s)\n", b.Version, from, b.Go, b.Platform)
 }
 
-// ofBuild is what the linker set, or what the go command recorded.
+// ofBuild returns what the linker set, or what the go command recorded.
 func ofBuild() origin {
 	b := origin{releaseVersion, releaseCommit, releaseDate, runtime.Version(),
 		runtime.GOOS + "/" + runtime.GOARCH}
@@ -77,5 +77,5 @@ func ofBuild() origin {
 	return b
 }
 
-// version is the version of this program.
+// version returns the version of this program.
 func version() string { return ofBuild().Version }

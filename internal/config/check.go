@@ -368,7 +368,7 @@ func quoted(value string) string {
 	return strconv.Quote(value)
 }
 
-// kind is what a document is called.
+// kind returns what a document is called.
 func (d *document) kind() string {
 	if d.object {
 		return "object"

@@ -129,7 +129,7 @@ func (t *editedText) replace(d *routes, field, to string) {
 	t.edits = append(t.edits, e)
 }
 
-// offset is where the value of an edit begins in the text, or -1 if the text has another value
+// offset returns where the value of an edit begins in the text, or -1 if the text has another value
 // there.
 func (t *editedText) offset(e Edit) int {
 	if e.Line > len(t.lines) {

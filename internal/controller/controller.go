@@ -79,10 +79,10 @@ type Options struct {
 	Daemon daemon.Options
 }
 
-// name is the controller's name in the status of objects.
+// name returns the controller's name in the status of objects.
 func (o Options) name() string { return o.Namespace + "/" + leaseName }
 
-// cache is the cache of the objects that the controller sees; it has no others.
+// cache returns the cache of the objects that the controller sees; it has no others.
 func (o Options) cache() cache.Options {
 	c := cache.Options{DefaultLabelSelector: o.Selector}
 	for _, namespace := range o.Namespaces {
@@ -97,7 +97,7 @@ func (o Options) cache() cache.Options {
 // leaseName is the name of the Lease, and of the controller in Events.
 const leaseName = v1alpha1.LeaseName
 
-// validOf is how long a renewal of the lease allows writes: what a write takes is left over.
+// validOf returns how long a renewal of the lease allows writes: what a write takes is left over.
 func validOf(lease time.Duration) time.Duration { return lease * 2 / 3 }
 
 // controller is one replica.
@@ -361,7 +361,7 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 	return configs, removals, nil
 }
 
-// object is an object with the spec that the keeper has, or nil.
+// object returns an object with the spec that the keeper has, or nil.
 func (c *controller) object(name string) *ClusterRoutes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -433,7 +433,7 @@ func (c *controller) planned(r keeper.Result) {
 	c.wakeAll(r)
 }
 
-// generation is the generation of an object that the keeper has.
+// generation returns the generation of an object that the keeper has.
 func (c *controller) generation(name string) int64 {
 	if o := c.object(name); o != nil {
 		return o.Generation

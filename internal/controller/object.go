@@ -25,7 +25,7 @@ type ClusterRoutesList struct {
 	Items           []ClusterRoutes `json:"items"`
 }
 
-// name is the object's name as a config: namespaces and names have no dots.
+// name returns the object's name as a config: namespaces and names have no dots.
 func (o *ClusterRoutes) name() string { return o.Namespace + "." + o.Name }
 
 func (o *ClusterRoutes) copyInto(out *ClusterRoutes) {

@@ -138,7 +138,7 @@ func (s *set) tenancy(o *ClusterRoutes) (reason, why string) {
 	return "", ""
 }
 
-// file is an object as a document.
+// file returns an object as a document.
 func file(o *ClusterRoutes) config.File {
 	text, _ := json.Marshal(v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, // plain structs
 		Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{Name: o.Name}, Spec: o.Spec})
@@ -183,7 +183,7 @@ func refusedLines(refused map[string]refusal) []string {
 	return lines
 }
 
-// current is an object with the spec that is in force: its own if none is.
+// current returns an object with the spec that is in force: its own if none is.
 func (s *set) current(o *ClusterRoutes) *ClusterRoutes {
 	s.mu.Lock()
 	defer s.mu.Unlock()

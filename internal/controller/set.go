@@ -80,7 +80,7 @@ func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.
 	return configs, orders
 }
 
-// judgedConfig is a config whose guard only observes where the controller cannot guard.
+// judgedConfig returns a config whose guard only observes where the controller cannot guard.
 func (s *set) judgedConfig(c v1alpha1.ClusterRoutes) v1alpha1.ClusterRoutes {
 	if s.own == "" || c.Spec.Guard.Mode != v1alpha1.GuardEnforce {
 		return c

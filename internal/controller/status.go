@@ -104,7 +104,7 @@ func changed(r keeper.Result, name string) []string {
 	return lines
 }
 
-// Conditions are those of a cluster that was checked: Ready, Guarded and Synced.
+// Conditions returns those of a cluster that was checked: Ready, Guarded and Synced.
 func Conditions(r keeper.Result, config *v1alpha1.ClusterRoutes) []v1alpha1.Condition {
 	return showing(r, config).conditions
 }
@@ -167,8 +167,8 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes) shown {
 	return s
 }
 
-// pictureOf is the picture that the cluster's verdict was judged by, so that the conditions agree
-// with it.
+// pictureOf returns the picture that the cluster's verdict was judged by, so that the conditions
+// agree with it.
 func pictureOf(r keeper.Result, config *v1alpha1.ClusterRoutes) picture.Cluster {
 	for _, v := range r.Verdicts {
 		if v.Cluster == config.Metadata.Name && v.Seen() != nil {
@@ -220,8 +220,8 @@ func withheld(r keeper.Result, name string) func(arm.ID) string {
 	}
 }
 
-// ready is the condition Ready: the state of the cluster's verdict, as its reason. It is False if
-// packets do not arrive, or not on the declared way.
+// ready returns the condition Ready: the state of the cluster's verdict, as its reason. It is False
+// if packets do not arrive, or not on the declared way.
 func ready(r keeper.Result, name string) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "Unknown",
 		Reason: reasonOf(verdict.Unknown), Message: "the cluster was not judged"}
@@ -243,7 +243,8 @@ func ready(r keeper.Result, name string) v1alpha1.Condition {
 	return c
 }
 
-// worstError is the worst error of a cluster, or of all clusters, that no person silenced, or "".
+// worstError returns the worst error of a cluster, or of all clusters, that no person silenced, or
+// "".
 func worstError(r keeper.Result, name string) string {
 	loud, _ := finding.Loud(r.Findings)
 	for _, f := range loud { // the worst comes first
@@ -263,7 +264,7 @@ func reasonOf[S ~string](state S) string {
 	return strings.Join(words, "")
 }
 
-// quietOf are the resources of a cluster whose findings people silenced.
+// quietOf returns the resources of a cluster whose findings people silenced.
 func quietOf(r keeper.Result, name string) map[string]bool {
 	return finding.Quiet(slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
 		return f.Cluster != name
@@ -278,7 +279,7 @@ const (
 	reasonOutOfSync = "OutOfSync"
 )
 
-// guarded is the condition Guarded; quiet are the subnets whose losses people silenced.
+// guarded returns the condition Guarded; quiet are the subnets whose losses people silenced.
 func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
 	quiet map[string]bool) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
@@ -367,8 +368,8 @@ func watches(p picture.Cluster, config *v1alpha1.ClusterRoutes, subnet picture.S
 // longestMessage is the limit of Kubernetes for the message of a condition (metav1.Condition).
 const longestMessage = 32768
 
-// statusOf is the status that an object should have. ok is false if nothing new is known. Its texts
-// can be shown anywhere: kubectl and others write them to terminals.
+// statusOf returns the status that an object should have. ok is false if nothing new is known. Its
+// texts can be shown anywhere: kubectl and others write them to terminals.
 func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarded string,
 	now time.Time) (status v1alpha1.Status, ok bool) {
 	status = v1alpha1.Status{LastChange: o.Status.LastChange}

@@ -68,7 +68,7 @@ func (l *Lines) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// Failed is the last error of a write that was not returned yet.
+// Failed returns the last error of a write that was not returned yet.
 func (l *Lines) Failed() error {
 	if err := l.failed.Swap(nil); err != nil {
 		return *err
@@ -76,7 +76,7 @@ func (l *Lines) Failed() error {
 	return nil
 }
 
-// Dropped is how many lines were dropped.
+// Dropped returns how many lines were dropped.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
 
 // Flush waits until all lines so far are written, but not longer than longest.

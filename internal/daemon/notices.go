@@ -86,7 +86,7 @@ func (n *notices) check(r keeper.Result) {
 	}
 }
 
-// counts are for the metrics.
+// counts passes the counts to the metrics.
 func (n *notices) counts(count func(place, outcome string, n int64)) {
 	all := n.to.Counts()
 	for _, name := range slices.Sorted(maps.Keys(all)) {

@@ -19,7 +19,7 @@ import (
 // pauseExtension is the extension of a pause file, which holds the time when the pause ends.
 const pauseExtension = ".paused"
 
-// PauseFile is the pause file of a config: next to a file, or in the folder.
+// PauseFile returns the pause file of a config: next to a file, or in the folder.
 func PauseFile(config string) string {
 	if info, err := os.Stat(config); err == nil && info.IsDir() {
 		return filepath.Join(config, "routekeeper"+pauseExtension)

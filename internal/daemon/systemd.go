@@ -86,7 +86,7 @@ func (s *systemd) end() {
 	}
 }
 
-// watchdogInterval is how often systemd expects a sign of life, 0 without a watchdog:
+// watchdogInterval returns how often systemd expects a sign of life, 0 without a watchdog:
 // sd_watchdog_enabled(3).
 func watchdogInterval() time.Duration {
 	if pid := os.Getenv("WATCHDOG_PID"); pid != "" && pid != strconv.Itoa(os.Getpid()) {

@@ -78,7 +78,7 @@ type Scene struct {
 	Findings             []finding.Finding
 }
 
-// Config is the config for the cluster with pod routes.
+// Config returns the config for the cluster with pod routes.
 func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: d.Cluster.Name()}}
@@ -186,7 +186,7 @@ func (s *stage) chosen(ctx context.Context) (bool, error) {
 	}
 }
 
-// Titles are the titles of the scenes.
+// Titles returns the titles of the scenes.
 func Titles() (titles []string) {
 	for _, sc := range scenes {
 		titles = append(titles, sc.title)

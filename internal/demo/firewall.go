@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// guarded is the config for a cluster that has no pod routes, and whose node subnet must keep its
-// table and its security group.
+// guarded returns the config for a cluster that has no pod routes, and whose node subnet must keep
+// its table and its security group.
 func guarded(f emulator.Firewalled) v1alpha1.ClusterRoutes {
 	c := v1alpha1.ClusterRoutes{APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind,
 		Metadata: v1alpha1.Metadata{Name: f.Cluster.Name()}}

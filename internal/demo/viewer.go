@@ -80,7 +80,7 @@ func (v *viewer) do(ctx context.Context, method, address string, body io.Reader,
 	return response.StatusCode, d.Decode(into)
 }
 
-// version is the api-version that the viewer uses for a resource.
+// version returns the api-version that the viewer uses for a resource.
 func version(id arm.ID) string {
 	if strings.Contains(id.Key(), "/microsoft.containerservice/") {
 		return "2025-10-01"

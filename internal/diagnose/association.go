@@ -54,8 +54,8 @@ func (p *clusterCase) wanted() []association {
 	return seats
 }
 
-// expected is the table that the node subnets should have: the cluster's route table. If that is
-// uncertain, it is the one table that all node subnets with a table share.
+// expected returns the table that the node subnets should have: the cluster's route table. If that
+// is uncertain, it is the one table that all node subnets with a table share.
 func (p *clusterCase) expected() arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table

@@ -255,8 +255,8 @@ func (p *clusterCase) offNode(pod inventory.Pod, node inventory.Node) bool {
 	return addr.IsValid()
 }
 
-// workload is the name of what created a pod on its node's network: a daemon set, which appends
-// five characters, or the kubelet, which appends the node's name.
+// workload returns the name of what created a pod on its node's network: a daemon set, which
+// appends five characters, or the kubelet, which appends the node's name.
 func workload(pod inventory.Pod) string {
 	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {
 		return name

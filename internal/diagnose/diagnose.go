@@ -193,7 +193,7 @@ func (c *Case) planFindings() []finding.Finding {
 	return found
 }
 
-// clusterOf is the cluster's ID in the config with a name.
+// clusterOf returns the cluster's ID in the config with a name.
 func (c *Case) clusterOf(name string) string {
 	for _, config := range c.Configs {
 		if config.Metadata.Name == name {
@@ -248,10 +248,10 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// interfaces are the NICs of the cluster's nodes, in the order of their IDs.
+// interfaces returns the NICs of the cluster's nodes, in the order of their IDs.
 func (p *clusterCase) interfaces() []*inventory.Interface { return p.nics }
 
-// interfacesByGroup are all NICs by the key of their resource group, each in the order of their
+// interfacesByGroup returns all NICs by the key of their resource group, each in the order of their
 // IDs.
 func interfacesByGroup(s *inventory.Snapshot) map[string][]*inventory.Interface {
 	groups := map[string][]*inventory.Interface{}
@@ -263,7 +263,7 @@ func interfacesByGroup(s *inventory.Snapshot) map[string][]*inventory.Interface 
 	return groups
 }
 
-// tablesOnNodes are the tables on node subnets of any cluster, by their keys.
+// tablesOnNodes returns the tables on node subnets of any cluster, by their keys.
 func tablesOnNodes(s *inventory.Snapshot) map[string]bool {
 	on := map[string]bool{}
 	for _, cluster := range s.Clusters {

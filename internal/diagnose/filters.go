@@ -75,7 +75,7 @@ const podToPod = "pod to pod"
 // rules come after them.
 const firstPriority, lastOwnPriority = 100, 4096
 
-// rule is the rule behind a ruling, or nil.
+// rule returns the rule behind a ruling, or nil.
 func (p *clusterCase) rule(r trace.Ruling) *inventory.SecurityRule {
 	g := p.s.SecurityGroups[r.Group.Key()]
 	if g == nil {
@@ -178,7 +178,7 @@ func (p *clusterCase) reportBlocked(b *blocked,
 		b.to.words(), ports)
 }
 
-// words are the prefixes or the tag, as a command has them.
+// words returns the prefixes or the tag, as a command has them.
 func (s scope) words() (out []string) {
 	if s.tag != "" {
 		return []string{s.tag}

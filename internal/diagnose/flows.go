@@ -125,7 +125,7 @@ func across(from, to []end) [][2]end {
 	return pairs
 }
 
-// nodeEnds are the nodes' network interfaces, in the order of their IDs.
+// nodeEnds returns the nodes' network interfaces, in the order of their IDs.
 func (p *clusterCase) nodeEnds() []end {
 	var ends []end
 	for _, nic := range p.interfaces() {

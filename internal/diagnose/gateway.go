@@ -71,7 +71,7 @@ func useTable(subnet, table arm.ID) finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, table)
 }
 
-// inGroup are the flags for the subscription and resource group of a resource.
+// inGroup returns the flags for the subscription and resource group of a resource.
 func inGroup(id arm.ID) finding.CommandLine {
 	return finding.Command("--subscription %s --resource-group %s", id.Subscription(),
 		id.ResourceGroup())
@@ -96,7 +96,7 @@ func (p *clusterCase) associateNew(subnet *inventory.Subnet, table arm.ID) findi
 		p.fillCommand())
 }
 
-// fillCommand is the command that fills the targets.
+// fillCommand returns the command that fills the targets.
 func (p *clusterCase) fillCommand() finding.CommandLine {
 	if p.Proposed {
 		return adopt(p.cluster.ID, p.File)
@@ -139,8 +139,9 @@ func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 	return out
 }
 
-// unassociated is the one unassociated table that holds copies of the cluster's pod routes and fits
-// a subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or several.
+// unassociated returns the one unassociated table that holds copies of the cluster's pod routes and
+// fits a subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or
+// several.
 func (p *clusterCase) unassociated(subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil ||
@@ -308,7 +309,7 @@ func (p *clusterCase) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		p.fillCommand())}
 }
 
-// clusterRoutes are the pod routes of the cluster in its route table, which was read.
+// clusterRoutes returns the pod routes of the cluster in its route table, which was read.
 func (p *clusterCase) clusterRoutes() map[netip.Prefix]inventory.Route {
 	return plan.PodRoutes(p.s, p.config, p.table)
 }
@@ -351,8 +352,8 @@ func join(prefixes []netip.Prefix) string {
 	return strings.Join(texts, " and ")
 }
 
-// adopt is the command that puts the pod routes of a cluster without a config under management.
-// promote shows the changes and asks.
+// adopt returns the command that puts the pod routes of a cluster without a config under
+// management. promote shows the changes and asks.
 func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
 	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
 		" && routekeeper sync -f %s", cluster, file, cluster, file, file)

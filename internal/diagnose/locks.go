@@ -29,7 +29,7 @@ func (p *clusterCase) lockdown(wanted needs) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// azAKS is a command about the cluster; az aks does not take resource IDs.
+// azAKS returns a command about the cluster; az aks does not take resource IDs.
 func (p *clusterCase) azAKS(verb, options string, values ...any) finding.CommandLine {
 	id := p.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +

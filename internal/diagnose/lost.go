@@ -128,7 +128,7 @@ func withProperty(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 		})
 }
 
-// withRoute is withProperty for a route table without a default route.
+// withRoute works like withProperty for a route table without a default route.
 func withRoute(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 	table *inventory.RouteTable) finding.Finding {
 	var all []candidate

@@ -162,8 +162,8 @@ func checkForwarding(p *clusterCase) []finding.Finding {
 		count(len(off), "node", "nodes"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
 }
 
-// forwardingFix is the command that enables IP forwarding on a NIC, or for a NIC of a scale set, in
-// the scale set's model.
+// forwardingFix returns the command that enables IP forwarding on a NIC, or for a NIC of a scale
+// set, in the scale set's model.
 func forwardingFix(nic arm.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(arm.TypeScaleSet) {

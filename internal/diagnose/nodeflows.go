@@ -18,7 +18,7 @@ var prober = end{addr: netip.AddrFrom4([4]byte{168, 63, 129, 16})}
 
 const proberTag = "AzureLoadBalancer"
 
-// nodeFlows are the flows that nodes need. Between nodes, all ports and protocols
+// nodeFlows returns the flows that nodes need. Between nodes, all ports and protocols
 // (concepts-network-azure-cni-overlay; "blocking internal subnet traffic using network security
 // groups isn't supported", outbound-rules-control-egress). If the nodes' addresses are the pods',
 // that is the flow of pods.
@@ -63,8 +63,8 @@ func pairsOf(from, to []end) (pairs [][2]end) {
 	return pairs
 }
 
-// serverFlows are what the API server needs: with API server VNet integration its subnet with TCP
-// to 443 and 4443, and the load balancer's packets to port 9988, TCP on one page
+// serverFlows returns what the API server needs: with API server VNet integration its subnet with
+// TCP to 443 and 4443, and the load balancer's packets to port 9988, TCP on one page
 // (api-server-vnet-integration) and UDP on another (outbound-rules-control-egress); for a private
 // cluster its private endpoint; for others its public name.
 func serverFlows(p *clusterCase, nodes []end) (flows []flow) {
@@ -121,7 +121,7 @@ func firstOf(s *inventory.Subnet) netip.Addr {
 	return inventory.FirstUsable(s.Prefixes[0])
 }
 
-// outFlows are the destinations outside that AKS requires, a flow for each.
+// outFlows returns the destinations outside that AKS requires, a flow for each.
 func outFlows(p *clusterCase, nodes []end) (flows []flow) {
 	for _, n := range egress.Needs(p.s.Snapshot, p.cluster) {
 		flows = append(flows, out(p, flow{code: finding.FilterBlocksEgress,

@@ -18,7 +18,7 @@ type node struct {
 	kube  *inventory.Node
 }
 
-// String is the node's name and address, for people.
+// String returns the node's name and address, for people.
 func (n *node) String() string {
 	name := n.name
 	if name == "" {
@@ -124,7 +124,7 @@ func (p *clusterCase) machines(set *nodeSet) []*node {
 	return machines
 }
 
-// poolOf is the name of a machine's pool, or "".
+// poolOf returns the name of a machine's pool, or "".
 func (p *clusterCase) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
 // join combines the nodes in Kubernetes with the machines that have their addresses. It skips

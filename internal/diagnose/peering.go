@@ -31,7 +31,7 @@ func (p *clusterCase) routed(g *gatewaySubnet) bool {
 	return found && route.Source != trace.System
 }
 
-// peeringTo is a network's side of its peering with another one, or nil.
+// peeringTo returns a network's side of its peering with another one, or nil.
 func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 	if vnet == nil {
 		return nil

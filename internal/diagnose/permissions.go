@@ -54,9 +54,9 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	return inventory.SortIDs(scopes), slices.Compact(principals)
 }
 
-// identityNeeds are the rights of the cluster's identity on existing resources. On resources that
-// AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or above
-// it, so actions on routes are checked at their table.
+// identityNeeds returns the rights of the cluster's identity on existing resources. On resources
+// that AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or
+// above it, so actions on routes are checked at their table.
 func (p *clusterCase) identityNeeds() (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.existing(table) {
 		n.add(table, "to manage the pod routes in it", arm.TypeRouteTable+"/read",
@@ -84,7 +84,7 @@ func (p *clusterCase) identityNeeds() (n needs) {
 	return n
 }
 
-// addonNeeds are the rights of the ingress add-on on a gateway that AKS did not make
+// addonNeeds returns the rights of the ingress add-on on a gateway that AKS did not make
 // (application-gateway-kubernetes-ingress#997, #1463).
 func (p *clusterCase) addonNeeds() (n needs) {
 	id := p.cluster.Ingress
@@ -107,7 +107,7 @@ func (p *clusterCase) existing(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
-// callerNeeds are the rights that the config requires of the current identity.
+// callerNeeds returns the rights that the config requires of the current identity.
 func (p *clusterCase) callerNeeds() (n needs) {
 	n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
@@ -161,7 +161,7 @@ func (p *clusterCase) callerNeeds() (n needs) {
 	return n
 }
 
-// guardNeeds are the rights to associate a table with a subnet. The write contains the whole
+// guardNeeds adds the rights to associate a table with a subnet. The write contains the whole
 // subnet, so it joins every linked resource again (LinkedAuthorizationFailed names what is
 // missing). A subnet that was not read may have more links.
 func (p *clusterCase) guardNeeds(n *needs, id, table arm.ID) {

@@ -48,8 +48,8 @@ func (p *clusterCase) subnetPlace(kind string, id arm.ID) (place, bool) {
 		subnet.Prefixes}, true
 }
 
-// nodePlace is the range of a pool's nodes, podPlace that of its pods. Both are false if the subnet
-// was not read.
+// nodePlace returns the range of a pool's nodes, podPlace that of its pods. Both are false if the
+// subnet was not read.
 func (p *clusterCase) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }

@@ -45,7 +45,7 @@ func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Sur
 	return pools, unseen, nil
 }
 
-// nodeSubnet is the subnet of a pool's nodes, or "" if AKS made it and it was not read.
+// nodeSubnet returns the subnet of a pool's nodes, or "" if AKS made it and it was not read.
 func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventory.Pool) arm.ID {
 	if own := s.Known(cluster.ID).AKSSubnets; pool.Subnet == "" && len(own) > 0 {
 		return own[0]
@@ -53,7 +53,7 @@ func nodeSubnet(s *inventory.Snapshot, cluster *inventory.Cluster, pool inventor
 	return pool.Subnet
 }
 
-// firstIPv4 is the first IPv4 prefix, or the zero value: only IPv4 addresses are counted.
+// firstIPv4 returns the first IPv4 prefix, or the zero value: only IPv4 addresses are counted.
 func firstIPv4(prefixes []netip.Prefix) netip.Prefix {
 	for _, p := range prefixes {
 		if p.Addr().Is4() {

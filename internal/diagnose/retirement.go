@@ -52,7 +52,7 @@ func ForOverlay(c Case, id arm.ID) []finding.Finding {
 	return found
 }
 
-// retirement is the finding that every kubenet cluster gets.
+// retirement returns the finding that every kubenet cluster gets.
 func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
@@ -337,7 +337,7 @@ const (
 	uninstalls = 30
 )
 
-// minor is the minor version of the cluster's Kubernetes 1.
+// minor returns the minor version of the cluster's Kubernetes 1.
 func (p *clusterCase) minor() (minor int, known bool) {
 	parts := strings.Split(p.cluster.Version, ".")
 	if len(parts) < 2 || parts[0] != "1" {

@@ -118,7 +118,7 @@ func (b *tableCheck) checkRoute(r inventory.Route) {
 	}
 }
 
-// last is the last address of a prefix.
+// last returns the last address of a prefix.
 func last(p netip.Prefix) netip.Addr {
 	bytes := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
@@ -255,7 +255,7 @@ func (b *tableCheck) holder(a netip.Addr) string {
 	return b.held[a]
 }
 
-// holders are all machines in the node subnets, also other clusters', by their addresses.
+// holders returns all machines in the node subnets, also other clusters', by their addresses.
 func (p *clusterCase) holders() map[netip.Addr]string {
 	node := map[string]bool{}
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {

@@ -103,7 +103,7 @@ func (p *clusterCase) usedBy(other *inventory.Cluster, table *inventory.RouteTab
 	return false
 }
 
-// configFor is a config with only the cluster's ID.
+// configFor returns a config with only the cluster's ID.
 func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 	config := &v1alpha1.ClusterRoutes{}
 	config.Spec.ClusterID = string(c.ID)

@@ -59,7 +59,7 @@ type Name struct {
 	addresses []netip.Addr
 }
 
-// Endpoint is the destination with its port, such as mcr.microsoft.com:443 or 10.0.0.4:53/udp.
+// Endpoint returns the destination with its port, such as mcr.microsoft.com:443 or 10.0.0.4:53/udp.
 func (n Name) Endpoint() string {
 	if n.Protocol == "" {
 		return n.Name + ":" + n.Port
@@ -82,7 +82,7 @@ type Exit struct {
 	AsOf   string              `json:"asOf"`
 }
 
-// Lacking are the destinations that do not pass.
+// Lacking returns the destinations that do not pass.
 func (e Exit) Lacking() (names []Name) {
 	for _, n := range e.Names {
 		if n.Verdict != Allowed && n.Verdict != Check {

@@ -18,7 +18,7 @@ var tags = map[string]string{
 	"login.microsoftonline.us":     "AzureActiveDirectory",
 }
 
-// Tags are the service tags that hold the destination, as far as Microsoft's pages say so.
+// Tags returns the service tags that hold the destination, as far as Microsoft's pages say so.
 func (n Name) Tags() (all []string) {
 	if tag := tags[n.Name]; tag != "" {
 		all = append(all, tag)
@@ -29,7 +29,7 @@ func (n Name) Tags() (all []string) {
 	return all
 }
 
-// Needs are the destinations outside the virtual network that a cluster's nodes certainly must
+// Needs returns the destinations outside the virtual network that a cluster's nodes certainly must
 // reach, whatever is between: the DNS servers of their networks and the names of the table, apart
 // from the API server. Clusters with outboundType none or block need no names
 // (concepts-network-isolated).
@@ -57,8 +57,8 @@ func Needs(s *inventory.Snapshot, c *inventory.Cluster) (needs []Name) {
 	return needs
 }
 
-// APIServer is the public API server of a cluster as a destination of its nodes. ok is false if
-// they reach it inside their network.
+// APIServer returns the public API server of a cluster as a destination of its nodes. ok is false
+// if they reach it inside their network.
 func APIServer(s *inventory.Snapshot, c *inventory.Cluster) (n Name, addresses []netip.Addr,
 	ok bool) {
 	if c.PrivateZone != "" || c.APISubnet != "" || len(c.Hosts) == 0 {

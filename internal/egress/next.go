@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// addRule is the command that adds a rule for what lacks. A rule has names, tags, or addresses with
-// a protocol: the check shows the others next time. A rule that denies is processed first unless
-// the new one has a lower priority number.
+// addRule returns the command that adds a rule for what lacks. A rule has names, tags, or addresses
+// with a protocol: the check shows the others next time. A rule that denies is processed first
+// unless the new one has a lower priority number.
 func addRule(firewall *inventory.Firewall, lacking []Name, nodes []netip.Prefix,
 	where cloud) finding.CommandLine {
 	var names, sources []string
@@ -49,7 +49,7 @@ func addRule(firewall *inventory.Firewall, lacking []Name, nodes []netip.Prefix,
 		firewall.ID.Subscription(), firewall.ID.ResourceGroup(), firewall.ID.Name(), sources, what)
 }
 
-// networkRule is what a network rule for the first destination, and for others like it, says.
+// networkRule returns what a network rule for the first destination, and for others like it, says.
 func networkRule(lacking []Name, policy bool) finding.CommandLine {
 	first := lacking[0]
 	var to, ports []string

@@ -41,12 +41,12 @@ type address struct {
 	needed  func(*subject) need
 }
 
-// everywhere is a name that all clouds have.
+// everywhere returns a name that all clouds have.
 func everywhere(name string) map[cloud]string {
 	return map[cloud]string{public: name, government: name, china: name}
 }
 
-// in are the names of the clouds, in the order public, Government, China; "" for none.
+// in returns the names of the clouds, in the order public, Government, China; "" for none.
 func in(names ...string) map[cloud]string {
 	out := map[cloud]string{}
 	for i, name := range names {

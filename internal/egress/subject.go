@@ -81,7 +81,7 @@ func viaDefault(vnet *inventory.VNet, table *inventory.RouteTable, to netip.Addr
 	return !slices.ContainsFunc(near, func(p netip.Prefix) bool { return p.Contains(to) })
 }
 
-// names are the destinations that the cluster needs, or may need.
+// names returns the destinations that the cluster needs, or may need.
 func (c *subject) names() []Name {
 	all := []Name{}
 	add := func(n Name, names map[cloud]string, needed func(*subject) need) {
@@ -137,7 +137,7 @@ func (c *subject) notes() []string {
 		"container sources, which are not compared"}
 }
 
-// host is the name of the API server.
+// host returns the name of the API server.
 func (c *subject) host() string {
 	if len(c.Hosts) == 0 {
 		return "the API server"
@@ -158,7 +158,7 @@ func cloudOf(c *inventory.Cluster) cloud {
 	return public
 }
 
-// region is a location as names of endpoints have it.
+// region returns a location as names of endpoints have it.
 func region(location string) string {
 	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
 }

@@ -65,7 +65,7 @@ func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 // before the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.APIServers.ServeKubernetes(k) }
 
-// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
+// KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
 // nodes take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	return e.aks.APIServers.KubernetesClusters(nodesOf)

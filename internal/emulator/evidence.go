@@ -205,7 +205,7 @@ var Evidences = []Evidence{
 	},
 }
 
-// EvidenceTable is the table of docs/emulator.md.
+// EvidenceTable returns the table of docs/emulator.md.
 func EvidenceTable() string {
 	var b strings.Builder
 	b.WriteString("| what | recorded | real client | documented | guess |\n| --- | --- | --- | " +
@@ -217,7 +217,7 @@ func EvidenceTable() string {
 	return b.String()
 }
 
-// recorded is the smallest share of all rows.
+// recorded returns the smallest share of all rows.
 func (e Evidence) recorded() string {
 	if len(e.Recorded) == 0 {
 		return "–"

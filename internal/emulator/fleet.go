@@ -192,7 +192,7 @@ func (m fleetMember) copyRoutes(e *Emulator, c *Client) error {
 	return m.setRoutes(c, m.gatewayTable, routes)
 }
 
-// routes are a table's routes, as they can be sent again.
+// routes returns a table's routes, as they can be sent again.
 func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 	doc, err := c.Get(table, demoNetwork)
 	if err != nil {

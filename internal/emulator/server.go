@@ -159,7 +159,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 
 func loopback(l net.Listener) bool { return l.Addr().(*net.TCPAddr).IP.IsLoopback() }
 
-// reachable is the address at which this machine reaches a listener, also if it listens on all
+// reachable returns the address at which this machine reaches a listener, also if it listens on all
 // addresses.
 func reachable(l net.Listener) string {
 	address := *l.Addr().(*net.TCPAddr)

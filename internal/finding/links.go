@@ -94,6 +94,6 @@ var pages = map[Code]string{
 	IaCMayRoutes: pageRouteTable,
 }
 
-// Page is the address of Microsoft's page about what a code reports, "" where there is none: then
-// the finding is about routekeeper itself or about infrastructure code.
+// Page returns the address of Microsoft's page about what a code reports, "" where there is none:
+// then the finding is about routekeeper itself or about infrastructure code.
 func (d Description) Page() string { return pages[d.Code] }

@@ -53,7 +53,7 @@ func (d *Demo) namespace() kube.Object {
 	return kube.Object{APIVersion: "v1", Plural: "namespaces", Name: d.Namespace}
 }
 
-// Leftover is the command that removes the demo by hand.
+// Leftover returns the command that removes the demo by hand.
 func (d *Demo) Leftover() string {
 	return finding.Command("kubectl delete namespace %s --context %s", d.Namespace,
 		d.Client.Context()).String()
@@ -185,7 +185,7 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 	}
 }
 
-// wanted is the expected number of pods, once the controllers have seen the manifests.
+// wanted returns the expected number of pods, once the controllers have seen the manifests.
 func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	settled = true
 	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"},
@@ -220,7 +220,7 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 	return pods, settled, nil
 }
 
-// Pods are the demo's pods without terminating ones, sorted by node and name.
+// Pods returns the demo's pods without terminating ones, sorted by node and name.
 func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
 	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods",
 		Namespace: d.Namespace})

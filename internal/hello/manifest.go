@@ -30,7 +30,7 @@ type document struct {
 	raw []byte // as JSON
 }
 
-// documents are the objects of the manifest in the order in which they are applied.
+// documents returns the objects of the manifest in the order in which they are applied.
 func documents(namespace, image string) ([]document, error) {
 	text := strings.NewReplacer("NAMESPACE", namespace, "IMAGE", image).Replace(manifest)
 	var all []document

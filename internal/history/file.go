@@ -23,10 +23,10 @@ const patience = time.Second
 
 var errOtherProgram = errors.New("it is another program's database")
 
-// address is the file's data source name. WAL lets people read while a keeper writes, and makes a
-// commit one write to one file. synchronous FULL syncs that write: an intent must be on disk before
-// Azure gets the change, even if the machine loses power. That costs a repair a few milliseconds,
-// compared to seconds for Azure.
+// address returns the file's data source name. WAL lets people read while a keeper writes, and
+// makes a commit one write to one file. synchronous FULL syncs that write: an intent must be on
+// disk before Azure gets the change, even if the machine loses power. That costs a repair a few
+// milliseconds, compared to seconds for Azure.
 func address(path string, parameters string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -175,7 +175,7 @@ func damaged(err error) bool {
 	return code == sqlite3.SQLITE_NOTADB || code == sqlite3.SQLITE_CORRUPT
 }
 
-// resultCode is SQLite's primary result code of an error, or 0.
+// resultCode returns SQLite's primary result code of an error, or 0.
 func resultCode(err error) int {
 	var e *sqlite.Error
 	if errors.As(err, &e) {

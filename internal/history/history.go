@@ -312,7 +312,7 @@ type unmade struct {
 	change  plan.Change
 }
 
-// trueAt is when the resource of a change was last seen correct, or zero if unknown.
+// trueAt returns when the resource of a change was last seen correct, or zero if unknown.
 func (l *Log) trueAt(c plan.Change) time.Time {
 	if waiting, known := l.unmade[keyOf(c)]; known {
 		return waiting.trueAt

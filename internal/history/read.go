@@ -274,7 +274,7 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 	return rows.Err()
 }
 
-// moment is a time of the file; nil for none.
+// moment returns a time of the file; nil for none.
 func moment(ms *int64) *time.Time {
 	if ms == nil {
 		return nil
@@ -303,7 +303,7 @@ func (e *Entry) readFindings(tx *sql.Tx) error {
 	return rows.Err()
 }
 
-// Clusters are the names of all clusters in the history.
+// Clusters returns the names of all clusters in the history.
 func (r *Reader) Clusters() ([]string, error) {
 	rows, err := r.db.Query("SELECT cluster FROM changes UNION SELECT cluster FROM findings " +
 		"ORDER BY cluster")

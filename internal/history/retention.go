@@ -54,7 +54,7 @@ func (l *Log) removeOld(now time.Time) error {
 	return rows.Close()
 }
 
-// usedBytes is the size of the file without its free pages.
+// usedBytes returns the size of the file without its free pages.
 func usedBytes(db rower) (int64, error) {
 	var pages, free, size int64
 	for pragma, into := range map[string]*int64{"page_count": &pages, "freelist_count": &free,

@@ -27,7 +27,7 @@ func (r *check) change(o plan.Outcome, trueAt time.Time) *change {
 	return c
 }
 
-// now is the step that writes the row in its current state.
+// now returns the step that writes the row in its current state.
 func (r *check) now() step { c := *r; return &c }
 
 func (r *check) write(b *batch) error {

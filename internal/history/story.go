@@ -25,10 +25,11 @@ type Story struct {
 	Seen, Restored time.Time
 }
 
-// Took is the time to repair: since it happened or, where that is not known, since it was seen.
+// Took returns the time to repair: since it happened or, where that is not known, since it was
+// seen.
 func (s Story) Took() time.Duration { return max(0, s.Restored.Sub(s.began())) }
 
-// began is when it happened, as far as known.
+// began returns when it happened, as far as known.
 func (s Story) began() time.Time {
 	if s.At.IsZero() || s.At.After(s.Seen) {
 		return s.Seen
@@ -36,7 +37,7 @@ func (s Story) began() time.Time {
 	return s.At
 }
 
-// String is the story on one line.
+// String returns the story on one line.
 func (s Story) String() string {
 	line := s.began().Local().Format(time.TimeOnly) + " " + s.What
 	if s.By != "" {
@@ -172,7 +173,7 @@ func (r *Reader) Repairs(cluster string, now time.Time) (Repairs, error) {
 	return sum, rows.Err()
 }
 
-// String is the sum on one line, "" if there was no repair.
+// String returns the sum on one line, "" if there was no repair.
 func (r Repairs) String() string {
 	if r.Count == 0 {
 		return ""
@@ -182,7 +183,7 @@ func (r Repairs) String() string {
 		of(r.P50Ms), of(r.P95Ms), of(r.MaxMs), r.Count)
 }
 
-// Kind is the kind of a check that says most about it.
+// Kind returns the kind of a check that says most about it.
 func (e Entry) Kind() string {
 	is := map[string]bool{KindFinding: len(e.Findings) > 0}
 	for _, c := range e.Changes {

@@ -69,7 +69,7 @@ func isAnsible(doc *yamltree.Value) bool {
 	return known
 }
 
-// shortModule is a module's name without its collection.
+// shortModule returns a module's name without its collection.
 func shortModule(key string) string {
 	for _, collection := range []string{"azure.azcollection.", "ansible.builtin.",
 		"ansible.legacy."} {
@@ -191,7 +191,7 @@ func (s scope) within(v *yamltree.Value) scope {
 	return s
 }
 
-// listOf is a list, or a single value as one.
+// listOf returns a list, or a single value as one.
 func listOf(v *yamltree.Value) []*yamltree.Value {
 	if v == nil || v.Is(yamltree.List) {
 		return v.List()
@@ -213,7 +213,7 @@ func (s scope) provided(that string) []string {
 	return append(slices.Clip(s.maybe), that)
 }
 
-// truth is 1 for what YAML 1.1 takes for true, -1 for false, and 0 for anything else.
+// truth returns 1 for what YAML 1.1 takes for true, -1 for false, and 0 for anything else.
 func truth(v *yamltree.Value) int {
 	switch strings.ToLower(v.String()) {
 	case "true", "yes", "on":
@@ -294,7 +294,7 @@ func isExpression(v *yamltree.Value) bool {
 		(strings.Contains(v.Text, "{{") || strings.Contains(v.Text, "{%"))
 }
 
-// shown is the text of a scalar; an expression is in braces.
+// shown returns the text of a scalar; an expression is in braces.
 func shown(v *yamltree.Value) string {
 	if isExpression(v) {
 		return unknownName(v.Text)

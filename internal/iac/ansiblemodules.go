@@ -82,7 +82,7 @@ func (t *ansibleTask) network() {
 	}
 }
 
-// place is the place of the task's resource.
+// place returns the place of the task's resource.
 func (t *ansibleTask) place() Place {
 	return Place{Name: t.text("name"), Address: t.by.Address, File: t.by.File, Line: t.by.Line}
 }

@@ -54,7 +54,7 @@ func (m *manifests) aso(o *kubeObject) {
 	}
 }
 
-// azureName is an object's name in Azure.
+// azureName returns an object's name in Azure.
 func azureName(o *kubeObject) string {
 	return cmp.Or(manifestText(o.spec.Get("azureName")), o.name)
 }
@@ -76,8 +76,8 @@ func (m *manifests) asoSubnet(o *kubeObject) {
 var asoKinds = map[inventory.Property]string{inventory.PropertyTable: "RouteTable",
 	inventory.PropertyNAT: "NatGateway", inventory.PropertyGroup: "NetworkSecurityGroup"}
 
-// asoWrite is what a subnet's object does to a property. Where it writes a NAT gateway or security
-// group that is not known, it gives one.
+// asoWrite returns what a subnet's object does to a property. Where it writes a NAT gateway or
+// security group that is not known, it gives one.
 func (m *manifests) asoWrite(o *kubeObject, policy string, id arm.ID,
 	p inventory.Property) codeWrite {
 	w := codeWrite{by: o.by, outcome: asoOutcome(o, p)}
@@ -111,7 +111,7 @@ func (m *manifests) asoWrite(o *kubeObject, policy string, id arm.ID,
 	return w
 }
 
-// asoOutcome is what a subnet's object does to a property of the subnet.
+// asoOutcome returns what a subnet's object does to a property of the subnet.
 func asoOutcome(o *kubeObject, p inventory.Property) outcome {
 	link := o.spec.Get(string(p))
 	ref := link.Get("reference")
@@ -125,8 +125,8 @@ func asoOutcome(o *kubeObject, p inventory.Property) outcome {
 	return strips
 }
 
-// policy is an object's reconcile-policy: its own, or that of its namespace. One that holds for the
-// whole operator is in no manifest.
+// policy returns an object's reconcile-policy: its own, or that of its namespace. One that holds
+// for the whole operator is in no manifest.
 func (m *manifests) policy(o *kubeObject) string {
 	own := manifestText(o.annotations.Get(policyAnnotation))
 	if namespace := m.find("v1", "Namespace", "", o.namespace); own == "" && namespace != nil {
@@ -144,7 +144,7 @@ func firstText(values ...*yamltree.Value) string {
 	return ""
 }
 
-// asoSubnetID is the ID of a subnet's object; known is false if it has no owner.
+// asoSubnetID returns the ID of a subnet's object; known is false if it has no owner.
 func (m *manifests) asoSubnetID(o *kubeObject) (id arm.ID, known bool) {
 	owner := o.spec.Get("owner")
 	vnet, name := m.fromReference(owner)

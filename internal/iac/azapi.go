@@ -54,7 +54,7 @@ func (v *tfValues) body() (armBody, error) {
 	return b, json.Unmarshal(raw, &b.armSubnet)
 }
 
-// bodyText is the body's JSON, from an object or from text.
+// bodyText returns the body's JSON, from an object or from text.
 func (v *tfValues) bodyText() []byte {
 	var text string
 	if json.Unmarshal(v.Body, &text) == nil {

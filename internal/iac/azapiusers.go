@@ -29,8 +29,8 @@ type armUser struct {
 	} `json:"properties"`
 }
 
-// ofAzapi is an azapi_resource as the azurerm resource of the same kind; nil for kinds without a
-// subnet.
+// ofAzapi returns an azapi_resource as the azurerm resource of the same kind; nil for kinds without
+// a subnet.
 func (r *tfResource) ofAzapi() *tfResource {
 	kind, _, _ := strings.Cut(r.Values.AzapiType, "@")
 	var body armUser

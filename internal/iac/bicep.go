@@ -126,7 +126,7 @@ func bicepString(text string) int {
 	return len(text)
 }
 
-// depth is the number of open braces at an offset.
+// depth returns the number of open braces at an offset.
 func (f *bicepFile) depth(at int) int {
 	return strings.Count(f.mask[:at], "{") - strings.Count(f.mask[:at], "}")
 }
@@ -215,12 +215,12 @@ func (f *bicepFile) member(object bicepSpan, name string) *bicepMember {
 	return nil
 }
 
-// starts is the bracket that a value starts with.
+// starts reports whether a value starts with a bracket.
 func (f *bicepFile) starts(s bicepSpan, bracket byte) bool {
 	return s.from < s.to && f.mask[s.from] == bracket
 }
 
-// raw is a value as written.
+// raw returns a value as written.
 func (f *bicepFile) raw(m *bicepMember) string {
 	if m == nil {
 		return ""

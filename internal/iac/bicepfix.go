@@ -83,12 +83,12 @@ func (b *bicepFix) vnet(r *bicepResource) {
 	}
 }
 
-// inVNet is the written name of a subnet in its network's list, with the network's name.
+// inVNet returns the written name of a subnet in its network's list, with the network's name.
 func (b *bicepFix) inVNet(r *bicepResource, item bicepSpan) string {
 	return joinNames(b.raw(b.member(r.body, "name")), b.raw(b.member(item, "name")))
 }
 
-// ownName is the written name of a separate subnet, with its network's name.
+// ownName returns the written name of a separate subnet, with its network's name.
 func (b *bicepFix) ownName(r *bicepResource) string {
 	name := b.raw(b.member(r.body, "name"))
 	if parent := b.raw(b.member(r.body, "parent")); parent != "" && name != "" {
@@ -194,8 +194,8 @@ func (b *bicepFix) aboveDecorators(at int) int {
 	return start
 }
 
-// constant is the text of a subnet's name: a literal, a variable, or the default of a parameter. ""
-// for an expression.
+// constant returns the text of a subnet's name: a literal, a variable, or the default of a
+// parameter. "" for an expression.
 func (b *bicepFix) constant(written, label string) string {
 	switch {
 	case strings.Contains(label, "${"):

@@ -69,7 +69,7 @@ type codeWrite struct {
 	fix   string
 }
 
-// subnetID is the ID of a subnet. Unknown parts are words in braces.
+// subnetID returns the ID of a subnet. Unknown parts are words in braces.
 func subnetID(subscription, group, vnet, name string) arm.ID {
 	return arm.ID("/subscriptions/" + part(subscription, "{subscription}") +
 		"/resourceGroups/" + part(group, "{resource-group}") +
@@ -77,7 +77,7 @@ func subnetID(subscription, group, vnet, name string) arm.ID {
 		part(name, "{subnet}"))
 }
 
-// part is a name in an ID. A name that no ID can have is shown as unknown.
+// part returns a name in an ID. A name that no ID can have is shown as unknown.
 func part(name, missing string) string {
 	if name == "" {
 		return missing

@@ -22,8 +22,8 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs are the findings at or above a severity, each with its repair; nil if only a person can
-// decide on one. Notes with a repair are included at any severity: without the repair the apply
+// Repairs returns the findings at or above a severity, each with its repair; nil if only a person
+// can decide on one. Notes with a repair are included at any severity: without the repair the apply
 // fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding,
 	repairs []*Repair) {
@@ -232,7 +232,7 @@ func (x *fixer) claim(file string, r Repair) string {
 	return ""
 }
 
-// writtenBlock is the literal block of a subnet in its network, nil if there is none.
+// writtenBlock returns the literal block of a subnet in its network, nil if there is none.
 func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
 		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")),
@@ -254,7 +254,7 @@ func inlineTable(b *hclwrite.Block, r Repair) string {
 	return ""
 }
 
-// unquoted is the text of a constant attribute, "" for any other.
+// unquoted returns the text of a constant attribute, "" for any other.
 func unquoted(a *hclwrite.Attribute) string {
 	if a == nil {
 		return ""
@@ -272,7 +272,7 @@ func setAttribute(body *hclwrite.Body, s Setting) {
 	body.SetAttributeRaw(s.Attribute, tokens(s.Expression))
 }
 
-// tokens are the tokens of an expression, with its spaces.
+// tokens returns the tokens of an expression, with its spaces.
 func tokens(expression string) hclwrite.Tokens {
 	const attribute = "x = "
 	f, diagnostics := hclwrite.ParseConfig([]byte(attribute+expression+"\n"), "", hcl.InitialPos)

@@ -53,8 +53,8 @@ func setBody(body *hclwrite.Body, expression string) {
 	setAttribute(body, Setting{"body", strings.TrimSpace(expression)})
 }
 
-// propertiesOf is the properties object in a literal body: an object, or jsonencode of one. Nil for
-// any other body.
+// propertiesOf returns the properties object in a literal body: an object, or jsonencode of one.
+// Nil for any other body.
 func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
 	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" &&
 		len(call.Args) == 1 {
@@ -68,7 +68,7 @@ func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
 	return properties
 }
 
-// listed is the properties object of a subnet in the list of a network.
+// listed returns the properties object of a subnet in the list of a network.
 func listed(properties *hclsyntax.ObjectConsExpr, name string) *hclsyntax.ObjectConsExpr {
 	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
 	if diagnostics.HasErrors() {

@@ -97,8 +97,8 @@ func unignore(body *hclwrite.Body, attribute string) {
 	}
 }
 
-// ignoredItems are the items of ignore_changes as written; all is set for the word all, known for a
-// literal list.
+// ignoredItems returns the items of ignore_changes as written; all is set for the word all, known
+// for a literal list.
 func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
 	source := a.Expr().BuildTokens(nil).Bytes()
 	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
@@ -119,7 +119,7 @@ func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
 	return items, false, true
 }
 
-// rootOf is the first attribute of an item of ignore_changes.
+// rootOf returns the first attribute of an item of ignore_changes.
 func rootOf(item string) string {
 	item = strings.Trim(item, `"`)
 	if end := strings.IndexAny(item, ".["); end >= 0 {

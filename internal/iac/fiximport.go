@@ -26,8 +26,8 @@ func (x *fixer) imports(r Repair) string {
 	return ""
 }
 
-// rootFile is the file of the root module that has the resource or the call of its module; "" if
-// neither was found.
+// rootFile returns the file of the root module that has the resource or the call of its module; ""
+// if neither was found.
 func (x *fixer) rootFile(address string) string {
 	if len(x.source.modules) == 0 {
 		return ""

@@ -28,7 +28,8 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 	return m.whole.reading(), nil
 }
 
-// reading is what a configuration could do to tables and routes, whatever the present network is.
+// reading returns what a configuration could do to tables and routes, whatever the present network
+// is.
 func (s *Source) reading() *Reading {
 	r := &Reading{Format: TerraformConfig}
 	old := s.oldProvider()
@@ -135,7 +136,7 @@ func blocks(body *hclsyntax.Body, kind string) []*hclsyntax.Block {
 	return out
 }
 
-// subnet is the place of an azurerm_subnet, as far as the code shows it.
+// subnet returns the place of an azurerm_subnet, as far as the code shows it.
 func (r *sourceResource) subnet() Place {
 	p := r.place
 	p.Name, p.VNet = literal(r.Body, "name"), literal(r.Body, "virtual_network_name")
@@ -203,7 +204,7 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}}
 }
 
-// inlineSubnets are the subnet blocks of a network without a table, or another property.
+// inlineSubnets returns the subnet blocks of a network without a table, or another property.
 func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 	var out []Effect
 	attribute := inlineAttributes[p]

@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// poolSubnets are the subnets of a kubenet cluster's pools that are resources of the same module.
+// poolSubnets returns the subnets of a kubenet cluster's pools that are resources of the same
+// module.
 func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	cluster := res
 	if res.kind == tfPool {
@@ -45,8 +46,8 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	return out
 }
 
-// carrier is the subnet that an attribute refers to: a separate resource, or an inline block of a
-// network, which the expression may name.
+// carrier returns the subnet that an attribute refers to: a separate resource, or an inline block
+// of a network, which the expression may name.
 func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carrier {
 	a := b.Body.Attributes[attribute]
 	if a == nil {

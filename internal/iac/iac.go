@@ -149,7 +149,7 @@ func (r *Reading) put(effects ...Effect) {
 	}
 }
 
-// other is a property as an Effect has it: "" for the route table.
+// other returns a property as an Effect has it: "" for the route table.
 func other(p inventory.Property) inventory.Property {
 	if p == inventory.PropertyTable {
 		return ""
@@ -157,7 +157,7 @@ func other(p inventory.Property) inventory.Property {
 	return p
 }
 
-// property is what the subnet loses.
+// property returns what the subnet loses.
 func (e Effect) property() inventory.Property { return cmp.Or(e.Property, inventory.PropertyTable) }
 
 // Repair is a change of Terraform code that keeps what an effect would remove.

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Named is a carrier that the user names: by ID, by name, or by network and name.
+// Named returns a carrier that the user names: by ID, by name, or by network and name.
 func Named(name, why string) Carrier {
 	if id, err := arm.ParseID(name); err == nil {
 		return Carrier{Place: Place{ID: id, Name: id.Name(), VNet: id.Parent().Name()}, Why: why,
@@ -60,7 +60,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 	}
 }
 
-// Subscriptions are the subscriptions of the resources in the files, sorted.
+// Subscriptions returns the subscriptions of the resources in the files, sorted.
 func (r *Reading) Subscriptions() []arm.ID {
 	var ids []arm.ID
 	add := func(p Place) {

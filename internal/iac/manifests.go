@@ -78,7 +78,7 @@ func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) 
 // placeholder is an expression of envsubst, Flux or Helm.
 var placeholder = regexp.MustCompile(`\$\{[^}]*\}|(?s:\{\{.*?\}\})`)
 
-// manifestText is a text in a manifest, with what is unknown in braces.
+// manifestText returns a text in a manifest, with what is unknown in braces.
 func manifestText(v *yamltree.Value) string {
 	if v.Is(yamltree.Unknown) {
 		return unknownName(v.Text)
@@ -91,7 +91,7 @@ func (m *manifests) find(group, kind, namespace, name string) *kubeObject {
 	return m.byName[objectKey(group, kind, namespace, name)]
 }
 
-// objectKey is what tells objects apart.
+// objectKey returns what tells objects apart.
 func objectKey(group, kind, namespace, name string) string {
 	return strings.Join([]string{group, kind, namespace, name}, "/")
 }
@@ -119,7 +119,7 @@ func (m *manifests) collect() *Reading {
 	return m.reading
 }
 
-// fromReference is the ARM ID of a reference, or "" with the name of an object of the kind.
+// fromReference returns the ARM ID of a reference, or "" with the name of an object of the kind.
 func (m *manifests) fromReference(ref *yamltree.Value) (id arm.ID, name string) {
 	id = arm.ID(manifestText(ref.Get("armId")))
 	return id, manifestText(ref.Get("name"))

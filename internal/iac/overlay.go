@@ -39,7 +39,7 @@ type overlay struct {
 	real, before, after, out *inventory.Snapshot
 }
 
-// touched is the part of the real network that the file writes.
+// touched returns the part of the real network that the file writes.
 func (o *overlay) touched() *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	for key, subnet := range o.real.Subnets {

@@ -26,7 +26,7 @@ func Read(name string, r io.Reader) (*Reading, error) {
 	return ReadWith(name, r, TemplateOptions{})
 }
 
-// ReadWith is Read with the options of a template's deployment.
+// ReadWith works like Read with the options of a template's deployment.
 func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	s := newStream(r)
 	start, err := s.start()

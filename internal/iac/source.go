@@ -111,8 +111,8 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s:%d: it is not valid HCL: %s", e.File, e.Line, e.Summary)
 }
 
-// codeIn are the files of a module: .tf files, and OpenTofu's .tofu files, which replace a .tf file
-// with the same name.
+// codeIn returns the files of a module: .tf files, and OpenTofu's .tofu files, which replace a .tf
+// file with the same name.
 func codeIn(files fs.FS, dir string) ([]string, error) {
 	tofu, err := fs.Glob(files, path.Join(dir, "*.tofu"))
 	if err != nil {
@@ -282,7 +282,7 @@ func (r *Reading) Warn(s *Source) {
 // Empty reports whether there is no configuration at all.
 func (s *Source) Empty() bool { return s.files == 0 }
 
-// Reading is what a configuration could do, without a plan.
+// Reading returns what a configuration could do, without a plan.
 func (s *Source) Reading() *Reading { return s.reading() }
 
 // refers returns the first resource of a kind that an expression refers to, also through locals,
@@ -342,7 +342,8 @@ func (m *sourceModule) follow(expr hclsyntax.Expression, kind string,
 	return nil
 }
 
-// called is the module at the end of a chain of calls from the root, nil if its code was not found.
+// called returns the module at the end of a chain of calls from the root, nil if its code was not
+// found.
 func (s *Source) called(way string) *sourceModule {
 	for _, m := range s.modules {
 		if m.way == way {
@@ -352,7 +353,7 @@ func (s *Source) called(way string) *sourceModule {
 	return nil
 }
 
-// caller is the module that calls this one, and the call; nil for the root.
+// caller returns the module that calls this one, and the call; nil for the root.
 func (m *sourceModule) caller() (*sourceModule, *hclsyntax.Block) {
 	at := strings.LastIndex("."+m.way, ".module.")
 	if m.way == "" || at < 0 {

@@ -131,7 +131,7 @@ type armReading struct {
 	doubts []string
 }
 
-// place is the place of a resource in the template.
+// place returns the place of a resource in the template.
 func (t *armReading) place(r *armtemplate.Resource) Place {
 	p := subnetPlace(r.ID)
 	if !strings.EqualFold(r.Type, arm.TypeSubnet) {
@@ -141,7 +141,7 @@ func (t *armReading) place(r *armtemplate.Resource) Place {
 	return p
 }
 
-// subnetPlace is the place of an ID.
+// subnetPlace returns the place of an ID.
 func subnetPlace(id string) Place {
 	p := Place{Name: lastName(id)}
 	parsed, err := arm.ParseID(id)

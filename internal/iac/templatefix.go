@@ -267,8 +267,8 @@ func halves(raw string) (vnet, name string) {
 	return quote(vnet), quote(name)
 }
 
-// deploymentName is the name of the deployment that reads a subnet; it is also a valid symbol if
-// the template needs one.
+// deploymentName returns the name of the deployment that reads a subnet; it is also a valid symbol
+// if the template needs one.
 func deploymentName(subnet string, symbolic bool) string {
 	name := "keep-route-table-" + plainName(subnet)
 	if symbolic {

@@ -372,7 +372,7 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 		s.place.Name, s.property, ask(s.place, s.property))
 }
 
-// ask is the command that shows what a subnet has.
+// ask returns the command that shows what a subnet has.
 func ask(p Place, property inventory.Property) string {
 	query := string(property) + ".id"
 	if !partly(p.ID) {

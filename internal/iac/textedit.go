@@ -65,7 +65,7 @@ func (e *textEdit) before(at int, item string) {
 	e.replace(at, at, name+doc+",\n"+indent)
 }
 
-// indent is the white space at the start of the line of an offset.
+// indent returns the white space at the start of the line of an offset.
 func (e *textEdit) indent(at int) string {
 	line := e.text[bytes.LastIndexByte(e.text[:at], '\n')+1 : at]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])

@@ -106,7 +106,8 @@ func pool(name string, subnet arm.ID, count int) object {
 	return object{"name": name, "vnetSubnetID": string(subnet), "count": count}
 }
 
-// snapshots are the network before and after; nil if the plan shows none, or more than maxPicture.
+// snapshots returns the network before and after; nil if the plan shows none, or more than
+// maxPicture.
 func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 	for _, pic := range j.pictures {
 		if len(pic.docs) == 0 || pic.over {

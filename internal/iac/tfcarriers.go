@@ -15,7 +15,7 @@ type use struct {
 	leaves bool // the resource that uses the subnet is destroyed
 }
 
-// uses are all uses: of resources that stay, that are made, and that are destroyed.
+// uses returns all uses: of resources that stay, that are made, and that are destroyed.
 func (p *tfPlan) uses() []use {
 	stays := slices.DeleteFunc(slices.Clone(p.users), func(r *tfResource) bool {
 		return p.byAddress[r.Address].changes
@@ -66,7 +66,7 @@ func (p *tfPlan) uses() []use {
 	return out
 }
 
-// user is a resource as a cluster, a pool or a gateway, with some of its values. Nil for all
+// user returns a resource as a cluster, a pool or a gateway, with some of its values. Nil for all
 // others.
 func (r *tfResource) user(v *tfValues) *tfResource {
 	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name,
@@ -115,7 +115,7 @@ func needs(cluster *tfResource) string {
 	return ""
 }
 
-// carriers are the subnets whose users stay and need their table.
+// carriers returns the subnets whose users stay and need their table.
 func (p *tfPlan) carriers(uses []use) []Carrier {
 	var out []Carrier
 	seen := map[string]bool{}
@@ -128,7 +128,7 @@ func (p *tfPlan) carriers(uses []use) []Carrier {
 	return out
 }
 
-// abandoned are the subnets, by key, that all known users leave, with one of the users: the
+// abandoned returns the subnets, by key, that all known users leave, with one of the users: the
 // cluster, if there is one.
 func abandoned(uses []use) map[string]*tfResource {
 	out := map[string]*tfResource{}

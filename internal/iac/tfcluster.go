@@ -114,7 +114,7 @@ func attributes(paths [][]any) string {
 	return strings.Join(all, " and ")
 }
 
-// profile is a cluster's network profile, empty if there is none.
+// profile returns a cluster's network profile, empty if there is none.
 func (v *tfValues) profile() tfProfile {
 	if len(v.Profile) == 0 {
 		return tfProfile{}
@@ -161,8 +161,8 @@ func (j *judge) migrates(r *tfResource) {
 	j.add(e)
 }
 
-// migrationNeeds are the conditions of AKS for the migration (update-azure-cni) that values do not
-// fulfil or that they do not show.
+// migrationNeeds returns the conditions of AKS for the migration (update-azure-cni) that values do
+// not fulfil or that they do not show.
 func migrationNeeds(identity, version, policy string) []string {
 	var needs []string
 	if !strings.Contains(strings.ToLower(identity), "userassigned") {

@@ -183,7 +183,7 @@ func (p *tfPlan) had(subnet arm.ID, property inventory.Property) arm.ID {
 	return p.others[slot{subnet.Key(), property}]
 }
 
-// subnet is the place of a subnet: its own resource, or else the resource that contains it.
+// subnet returns the place of a subnet: its own resource, or else the resource that contains it.
 func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 	place := Place{ID: id, Name: id.Name(), VNet: id.Parent().Name(), Address: by.Address}
 	if s := p.byID[id.Key()]; s != nil {
@@ -192,7 +192,8 @@ func (p *tfPlan) subnet(id arm.ID, by Place) Place {
 	return place
 }
 
-// reference is how a module refers to a table: by its resource in the same module, otherwise by ID.
+// reference returns how a module refers to a table: by its resource in the same module, otherwise
+// by ID.
 func (p *tfPlan) reference(table arm.ID, module string) string {
 	if s := p.byID[table.Key()]; s != nil && moduleOf(s.address) == module {
 		address := strings.TrimPrefix(strings.TrimPrefix(s.address, module), ".")

@@ -117,7 +117,7 @@ func (r *tfResource) updates() bool  { return r.does("update") }
 func (r *tfResource) deletes() bool  { return r.does("delete") }
 func (r *tfResource) replaces() bool { return r.does("delete", "create") }
 
-// place is the place of a resource in the code.
+// place returns the place of a resource in the code.
 func (r *tfResource) place() Place { return Place{Address: r.Address} }
 
 // before and after are the values, empty if there are none.

@@ -60,7 +60,7 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 	}
 }
 
-// users are the subnets of a table, from the table or from their associations.
+// users returns the subnets of a table, from the table or from their associations.
 func (j *judge) users(table *tfResource) []Place {
 	id := table.before().ID
 	var out []Place
@@ -148,7 +148,7 @@ func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
 // defaultPodCIDR is AKS's default, for files without a cluster.
 var defaultPodCIDR = netip.MustParsePrefix("10.244.0.0/16")
 
-// podCIDRs are the pod CIDRs of the clusters in the file.
+// podCIDRs returns the pod CIDRs of the clusters in the file.
 func (p *tfPlan) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
 	add := func(r *tfResource) {

@@ -302,7 +302,8 @@ func versionAfter(r *tfResource) string {
 	return versionHCL(r.before().WOVersion)
 }
 
-// versionHCL is a version as code: the provider has a number, and a plan from elsewhere anything.
+// versionHCL returns a version as code: the provider has a number, and a plan from elsewhere
+// anything.
 func versionHCL(raw []byte) string {
 	var v any
 	_ = json.Unmarshal(raw, &v) // it is a part of JSON that was read
@@ -316,7 +317,7 @@ func versionHCL(raw []byte) string {
 	}
 }
 
-// substanceOf is a version, nil for none: null and 0 are equal.
+// substanceOf returns a version, nil for none: null and 0 are equal.
 func substanceOf(raw []byte) []byte {
 	if s := string(raw); s == "null" || s == "0" || s == `""` {
 		return nil

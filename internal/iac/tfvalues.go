@@ -129,7 +129,7 @@ func (v *tfValues) orEmpty() *tfValues {
 	return v
 }
 
-// table is the subnet's table; null and "" are equal.
+// table returns the subnet's table; null and "" are equal.
 func (v *tfValues) table() arm.ID {
 	if v.Table == nil {
 		return ""
@@ -148,7 +148,7 @@ var given = map[inventory.Property]struct{ kind, attribute string }{
 	inventory.PropertyGroup: {tfGroup, "network_security_group_id"},
 }
 
-// gives is what an association gives.
+// gives returns what an association gives.
 func (v *tfValues) gives(p inventory.Property) arm.ID {
 	return map[inventory.Property]arm.ID{inventory.PropertyTable: v.table(),
 		inventory.PropertyNAT: v.NATGateway, inventory.PropertyGroup: v.SecurityGroup}[p]
@@ -197,7 +197,7 @@ func rewrites(before, after []map[string]any) bool {
 	return false
 }
 
-// substance is a value without empty parts and without the IDs that Azure gives.
+// substance returns a value without empty parts and without the IDs that Azure gives.
 func substance(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -205,7 +205,7 @@ func (c Carrier) same(p Place) bool {
 // words in braces there.
 func partly(id arm.ID) bool { return strings.Contains(string(id), "{") }
 
-// resource is the ID, "" if parts of it are unknown.
+// resource returns the ID, "" if parts of it are unknown.
 func (p Place) resource() string {
 	if partly(p.ID) {
 		return ""
@@ -353,10 +353,10 @@ func (p Place) subnetName() string {
 	return p.Address
 }
 
-// shortName is the name of a table, given as a name or an ID.
+// shortName returns the name of a table, given as a name or an ID.
 func shortName(table string) string { return arm.ID(table).Name() }
 
-// podCIDRs are the pod CIDRs of the real clusters, and AKS's default.
+// podCIDRs returns the pod CIDRs of the real clusters, and AKS's default.
 func (k Known) podCIDRs() []netip.Prefix {
 	cidrs := []netip.Prefix{defaultPodCIDR}
 	for _, c := range k.Live.Clusters {

@@ -159,7 +159,7 @@ func (u *until) Read(p []byte) (int, error) {
 	return u.r.Read(p)
 }
 
-// Folder is a folder whose files are read as Open does, for code that expects a file system.
+// Folder returns a folder whose files are read as Open does, for code that expects a file system.
 func Folder(root string, most int64) fs.FS { return folder{os.DirFS(root), most} }
 
 type folder struct {

@@ -68,7 +68,7 @@ type Cluster struct {
 	Identity string
 }
 
-// PodSubnets are the subnets that its pools' pods have for themselves.
+// PodSubnets returns the subnets that its pools' pods have for themselves.
 func (c *Cluster) PodSubnets() []arm.ID {
 	var ids []arm.ID
 	for _, pool := range c.Pools {
@@ -179,7 +179,7 @@ func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	return false, told
 }
 
-// Nodes is the number of nodes in the pools.
+// Nodes returns the number of nodes in the pools.
 func (c *Cluster) Nodes() int {
 	n := 0
 	for _, p := range c.Pools {

@@ -128,10 +128,10 @@ func (e *Egress) RulesOf(f *Firewall) (rules []FirewallRule, unread string) {
 	return rules, unread
 }
 
-// RuleGroupsOf is the list of a policy's rule collection groups.
+// RuleGroupsOf returns the list of a policy's rule collection groups.
 func RuleGroupsOf(policy arm.ID) arm.ID { return policy + "/ruleCollectionGroups" }
 
-// ExtensionsIn is the list of a cluster's extensions.
+// ExtensionsIn returns the list of a cluster's extensions.
 func ExtensionsIn(cluster arm.ID) arm.ID { return cluster + "/providers/" + arm.TypeExtension }
 
 // ExtensionsFor returns the extensions of a cluster; known is false if they were not read.

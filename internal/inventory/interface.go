@@ -73,14 +73,14 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	return nic, nil
 }
 
-// Holder is the name of the machine that a NIC belongs to, as far as its ID shows it: the instance
-// of a scale set, or the NIC's own name.
+// Holder returns the name of the machine that a NIC belongs to, as far as its ID shows it: the
+// instance of a scale set, or the NIC's own name.
 func (n *Interface) Holder() string { return HolderName(n.ID) }
 
 // instanceOf separates a scale set's name from an instance's number.
 const instanceOf = " instance "
 
-// HolderName is Holder for the ID of a NIC.
+// HolderName works like Holder for the ID of a NIC.
 func HolderName(id arm.ID) string {
 	segments := id.Segments()
 	const first = 6 // the resource's own type: /subscriptions/S/resourceGroups/G/providers/N/type

@@ -19,7 +19,7 @@ type sized struct {
 	Count int `json:"count"`
 }
 
-// count is the greater of both: a list of network interfaces is complete only if it shows that
+// count returns the greater of both: a list of network interfaces is complete only if it shows that
 // many.
 func (m machines) count() int {
 	wanted, running := 0, 0

@@ -18,7 +18,8 @@ func NodesTable(id arm.ID, nodes []Node) *RouteTable {
 	return (&RouteTable{Document: arm.Document{ID: id}}).WithRoutes(routes)
 }
 
-// PodRoutes are the routes that lead to a node's pods, as far as its object says where they are.
+// PodRoutes returns the routes that lead to a node's pods, as far as its object says where they
+// are.
 func (n Node) PodRoutes() []Route {
 	routes := make([]Route, 0, len(n.PodCIDRs))
 	for _, prefix := range n.PodCIDRs {
@@ -31,7 +32,7 @@ func (n Node) PodRoutes() []Route {
 	return routes
 }
 
-// addressLike is the node's first address in the family of another address.
+// addressLike returns the node's first address in the family of another address.
 func (n Node) addressLike(other netip.Addr) netip.Addr {
 	for _, a := range n.Addresses {
 		if a.Is4() == other.Is4() {

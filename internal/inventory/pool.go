@@ -44,7 +44,7 @@ func (p Pool) Holds(machine string) bool {
 	return windows && !letter
 }
 
-// cutPrefixFold is strings.CutPrefix, ignoring case.
+// cutPrefixFold works like strings.CutPrefix, ignoring case.
 func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false
@@ -52,7 +52,8 @@ func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	return s[len(prefix):], true
 }
 
-// PoolOf is the name of a machine's pool, or "". Names of Windows pools can be prefixes of others.
+// PoolOf returns the name of a machine's pool, or "". Names of Windows pools can be prefixes of
+// others.
 func (c *Cluster) PoolOf(machine string) string {
 	name := ""
 	for _, pool := range c.Pools {

@@ -40,7 +40,7 @@ func (p Property) Noun() string {
 	return p.Name()
 }
 
-// Type is the type of the resources that can be the property's value.
+// Type returns the type of the resources that can be the property's value.
 func (p Property) Type() string {
 	return map[Property]string{PropertyTable: arm.TypeRouteTable, PropertyNAT: arm.TypeNATGateway,
 		PropertyGroup: arm.TypeSecurityGroup}[p]

@@ -238,7 +238,7 @@ func (s *Snapshot) Known(cluster arm.ID) Known {
 	return Known{}
 }
 
-// Learn is Known for adding to it.
+// Learn works like Known for adding to it.
 func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {

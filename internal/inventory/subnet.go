@@ -138,8 +138,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	return s, nil
 }
 
-// UsedIPv4 is a lower bound of the IPv4 addresses in use. In a dual-stack subnet a configuration
-// can be of either family, but the first one of every interface has an IPv4 address
+// UsedIPv4 returns a lower bound of the IPv4 addresses in use. In a dual-stack subnet a
+// configuration can be of either family, but the first one of every interface has an IPv4 address
 // (virtual-network-network-interface-addresses).
 func (s *Subnet) UsedIPv4() int {
 	if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool { return p.Addr().Is6() }) {
@@ -155,7 +155,7 @@ func (s *Subnet) DelegatedTo(service string) bool {
 	})
 }
 
-// FirstUsable is the first address of a subnet that Azure assigns, after the reserved ones.
+// FirstUsable returns the first address of a subnet that Azure assigns, after the reserved ones.
 func FirstUsable(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr()
 	for range 4 {

@@ -53,7 +53,7 @@ func (w *worker) anticipated(c *check, r *Result) bool {
 	})
 }
 
-// own are the findings about this program, which every check reports.
+// own returns the findings about this program, which every check reports.
 func (k *Keeper) own(c *check, w *worker, r *Result) []finding.Finding {
 	var all []finding.Finding
 	if k.opts.Own != nil {

@@ -68,7 +68,7 @@ func newWrites() *writes {
 
 func (w *writes) busy(resource string) bool { return !w.since(resource).IsZero() }
 
-// since is when the write of a resource began, or zero.
+// since returns when the write of a resource began, or zero.
 func (w *writes) since(resource string) time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -154,7 +154,7 @@ func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 	}
 }
 
-// slot is line for tables. Tables do not wait for each other unless very many are written.
+// slot works like line for tables. Tables do not wait for each other unless very many are written.
 func (w *writes) slot() (wait, left func()) {
 	release := sync.OnceFunc(func() { <-w.slots })
 	var timer *time.Timer
@@ -254,7 +254,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 	}
 }
 
-// keyNamed is the ID.Key() of the cluster that a config names.
+// keyNamed returns the ID.Key() of the cluster that a config names.
 func (c *check) keyNamed(name string) string {
 	for _, config := range c.configs {
 		if config.Metadata.Name == name {

@@ -16,9 +16,9 @@ import (
 // evidenceBelieved is how long evidence that withholds changes is reused.
 const evidenceBelieved = time.Minute
 
-// lookEvery is the longest time between two reads of the network interfaces of a cluster whose pod
-// routes come from its table: ten minutes, and more for many clusters. So there is at most about
-// one such read a minute, and one more for every 250 clusters. After a failure it is a tenth.
+// lookEvery returns the longest time between two reads of the network interfaces of a cluster whose
+// pod routes come from its table: ten minutes, and more for many clusters. So there is at most
+// about one such read a minute, and one more for every 250 clusters. After a failure it is a tenth.
 func (k *Keeper) lookEvery() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -134,8 +134,8 @@ type seenWriter struct {
 	etag      string
 }
 
-// believed is how long the answer is reused. The log is minutes late; later, its answer changes
-// only when the table does.
+// believed returns how long the answer is reused. The log is minutes late; later, its answer
+// changes only when the table does.
 func (w seenWriter) believed() time.Duration {
 	if w.at.Sub(w.since) < 2*askAgain {
 		return evidenceBelieved
@@ -183,7 +183,7 @@ func (m *groupMemory) noteFirewalls(s *inventory.Snapshot, ids []arm.ID) {
 	}
 }
 
-// placeOf is the key under which the time of a network's last read is stored for this group.
+// placeOf returns the key under which the time of a network's last read is stored for this group.
 func (o *observation) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(o.configs[0]) }
 
 // placeTargets adds the subnets of targets to the snapshot. It reuses subnets for as long as a

@@ -62,7 +62,7 @@ const (
 	governedWait                = 15 * time.Minute
 )
 
-// until is when the change is made again, or when the conflict ends.
+// until returns when the change is made again, or when the conflict ends.
 func (f *conflict) until() time.Time {
 	if wait := f.seen.Add(f.wait); !f.seen.IsZero() && wait.After(time.Now()) {
 		return wait

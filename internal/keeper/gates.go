@@ -130,7 +130,7 @@ func stopped(c *check, gates []gate, changes []plan.Change) func(plan.Change) (b
 	}
 }
 
-// resource is a resource to write, with the gates of its write.
+// resource returns a resource to write, with the gates of its write.
 func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
 	last := c.lastTables() // now: the worker goes on during the write
 	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,

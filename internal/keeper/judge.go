@@ -57,7 +57,7 @@ func (j *judged) note(v verdict.Verdict) {
 	}
 }
 
-// recallJudged is what was stored before a restart.
+// recallJudged returns what was stored before a restart.
 func recallJudged(l Lasting) judged {
 	var j judged
 	if l.Verdict != nil {
@@ -131,7 +131,7 @@ func (b basis) same(o basis) bool {
 		slices.Equal(b.last, o.last)
 }
 
-// lastTables are the route tables of the check's clusters, as remembered.
+// lastTables returns the route tables of the check's clusters, as remembered.
 func (c *check) lastTables() (ids []arm.ID) {
 	for _, config := range c.configs {
 		ids = append(ids, c.mem.clusters[keyOf(config)].LastTable)

@@ -81,7 +81,8 @@ func (m *memory) subnetsMissed() bool {
 	return m.incomplete && len(m.aksSubnets) == 0
 }
 
-// forgetNetwork is for a cluster that was replaced by another one with the same name.
+// forgetNetwork forgets the network of a cluster that was replaced by another one with the same
+// name.
 func (m *memory) forgetNetwork() {
 	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
 	// nodes.
@@ -173,7 +174,7 @@ func (m *groupMemory) checkAgain(at time.Time) {
 
 func (m *groupMemory) due(now time.Time) bool { return !m.again.IsZero() && !now.Before(m.again) }
 
-// checked is when the group's last complete check read, or zero.
+// checked returns when the group's last complete check read, or zero.
 func (m *groupMemory) checked() time.Time {
 	if m.last == nil {
 		return time.Time{}

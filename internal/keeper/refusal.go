@@ -79,8 +79,8 @@ func (r *refusal) heard() {
 	}
 }
 
-// next is the refusal after one more attempt, or nil if Azure did not refuse. now is the resource
-// as last read.
+// next returns the refusal after one more attempt, or nil if Azure did not refuse. now is the
+// resource as last read.
 func (r *refusal) next(
 	err error, outcomes []plan.Outcome, findings []finding.Finding, now arm.Document,
 ) *refusal {
@@ -104,7 +104,7 @@ func (r *refusal) next(
 	return next
 }
 
-// etagOf is the ETag of a resource as read, or "".
+// etagOf returns the ETag of a resource as read, or "".
 func etagOf(seen *inventory.Snapshot, id arm.ID) string {
 	if subnet := seen.Subnet(id); subnet != nil {
 		return subnet.ETag

@@ -39,8 +39,8 @@ type Removal struct {
 	Ended func(error)
 }
 
-// Replace is Reload where a config that is gone means nothing by itself: only the removals that are
-// ordered are carried out. It may be called while Run runs.
+// Replace works like Reload where a config that is gone means nothing by itself: only the removals
+// that are ordered are carried out. It may be called while Run runs.
 func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) {
 	k.reload(configs, func(_ []v1alpha1.ClusterRoutes, old map[string]*worker) {
 		for _, r := range removals {

@@ -85,7 +85,7 @@ func (r Result) Checked() []v1alpha1.ClusterRoutes {
 	return checked
 }
 
-// result is the part of the result that is known from the beginning.
+// result returns the part of the result that is known from the beginning.
 func (c *check) result() Result {
 	r := Result{Serial: c.serial, Started: c.began, Elapsed: time.Since(c.began), Woke: c.cause,
 		Asked: c.asked}

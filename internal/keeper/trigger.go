@@ -61,7 +61,7 @@ func (t *trigger) add(o trigger) {
 	t.posted = append(t.posted, o.posted...)
 }
 
-// events is the part of a trigger that comes from events and ended writes.
+// events returns the part of a trigger that comes from events and ended writes.
 func (t *trigger) events() trigger {
 	return trigger{at: t.at, callers: t.callers, first: t.first, again: t.again}
 }

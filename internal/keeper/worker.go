@@ -116,7 +116,7 @@ func (w *worker) run() {
 	}
 }
 
-// tick is the time of the first check after now: the same for all groups, so that they read
+// tick returns the time of the first check after now: the same for all groups, so that they read
 // together. After a check that took longer than the interval, the next one begins at once.
 func (k *Keeper) tick(now time.Time) time.Time {
 	return k.began.Add((now.Sub(k.began)/k.interval + 1) * k.interval)
@@ -416,7 +416,7 @@ func (w *worker) findings() []finding.Finding {
 	return finding.Sort(slices.Concat(all, w.conflicts(), w.refusedDeletes()))
 }
 
-// nameOf is the name of a cluster in its config.
+// nameOf returns the name of a cluster in its config.
 func (w *worker) nameOf(cluster string) string {
 	for _, c := range w.configs {
 		if keyOf(c) == cluster {

@@ -91,7 +91,7 @@ func (c *Client) countNodes(ctx context.Context) (int, error) {
 	return int(gjson.GetBytes(body, "items.#").Int() + rest.Int()), nil
 }
 
-// causeOf is why a call has failed: the cause of its context, if that has ended.
+// causeOf returns why a call has failed: the cause of its context, if that has ended.
 func causeOf(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return cause

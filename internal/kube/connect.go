@@ -92,7 +92,7 @@ func namesFile(o Options, file string) error {
 		"is allowed", o.Cluster.ID.Short(), file)
 }
 
-// loginMethod is how kubelogin logs in as the identity of this process.
+// loginMethod returns how kubelogin logs in as the identity of this process.
 func loginMethod() string {
 	switch {
 	case os.Getenv("AAD_LOGIN_METHOD") != "":

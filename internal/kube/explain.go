@@ -156,7 +156,7 @@ func (c *Client) grant(resource, message string) string {
 		"routekeeper --clusterrole=routekeeper --user=%s", user).String()
 }
 
-// oneLine is an error on one line, and not too long.
+// oneLine returns an error on one line, and not too long.
 func oneLine(err error) string {
 	const most = 600
 	line := strings.Join(strings.Fields(err.Error()), " ")

@@ -105,26 +105,26 @@ func (f *forwarded) Close() error {
 	return errors.Join(f.Stream.Reset(), f.streams.Close())
 }
 
-// LocalAddr is a placeholder: the connection runs inside another one.
+// LocalAddr returns a placeholder: the connection runs inside another one.
 func (f *forwarded) LocalAddr() net.Addr { return podAddr(f.pod) }
 
-// RemoteAddr is the pod.
+// RemoteAddr returns the pod.
 func (f *forwarded) RemoteAddr() net.Addr { return podAddr(f.pod) }
 
-// SetDeadline is not supported: callers end a slow connection with Close.
+// SetDeadline refuses: callers end a slow connection with Close.
 func (f *forwarded) SetDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// SetReadDeadline is not supported.
+// SetReadDeadline refuses.
 func (f *forwarded) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// SetWriteDeadline is not supported.
+// SetWriteDeadline refuses.
 func (f *forwarded) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
 // podAddr is a pod's name as an address.
 type podAddr string
 
-// Network is that of port-forward.
+// Network returns that of port-forward.
 func (podAddr) Network() string { return "port-forward" }
 
-// String is the pod's name.
+// String returns the pod's name.
 func (a podAddr) String() string { return string(a) }

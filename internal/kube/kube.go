@@ -226,7 +226,7 @@ func choose(known *api.Config, o Options) (string, error) {
 	return known.CurrentContext, nil
 }
 
-// hosts are the possible names of a context's API server: the address, and the name that its
+// hosts returns the possible names of a context's API server: the address, and the name that its
 // certificate must have.
 func hosts(known *api.Config, context string) []string {
 	cluster := known.Clusters[known.Contexts[context].Cluster]
@@ -253,7 +253,7 @@ func among(names []string) string {
 	return " (it has " + strings.Join(names, ", ") + ")"
 }
 
-// getCredentials is the command that gets a kubeconfig.
+// getCredentials returns the command that gets a kubeconfig.
 func getCredentials(c *inventory.Cluster) string {
 	if c == nil {
 		return "az aks get-credentials -g GROUP -n NAME --overwrite-existing"

@@ -107,8 +107,8 @@ type lease struct {
 // serviceAccount is where a pod finds its namespace.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// PodNamespace is the namespace of the pod that this program runs in, if its service account is the
-// login; otherwise "".
+// PodNamespace returns the namespace of the pod that this program runs in, if its service account
+// is the login; otherwise "".
 func (c *Client) PodNamespace() string {
 	if c.context != inCluster {
 		return ""

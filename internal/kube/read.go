@@ -199,7 +199,7 @@ func (c *Client) do(request *http.Request) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// failed is the failure of an answer.
+// failed returns the failure of an answer.
 func failed(response *http.Response, body []byte) *failure {
 	f := &failure{status: response.StatusCode, location: response.Header.Get("Location")}
 	var status struct {

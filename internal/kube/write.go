@@ -18,10 +18,10 @@ type Object struct {
 	APIVersion, Plural, Namespace, Name string
 }
 
-// String is kubectl's name for it, as in daemonsets/hello.
+// String returns kubectl's name for it, as in daemonsets/hello.
 func (o Object) String() string { return o.Plural + "/" + o.Name }
 
-// path is the object's path or, without a name, the path of the list.
+// path returns the object's path or, without a name, the path of the list.
 func (o Object) path() string {
 	path := "/apis/" + o.APIVersion
 	if !strings.Contains(o.APIVersion, "/") {

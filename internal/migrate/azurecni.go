@@ -33,7 +33,7 @@ const (
 // dataplane requires network policy cilium" (azure-aks-docs#264).
 const toCilium = "--network-dataplane cilium --network-policy cilium"
 
-// optional are the plans of a cluster with Azure CNI.
+// optional returns the plans of a cluster with Azure CNI.
 func (c *clusterCase) optional() (plans []Cluster) {
 	plugin := c.cluster.PluginName()
 	if plugin == "node-subnet" { // of all pools
@@ -47,7 +47,7 @@ func (c *clusterCase) optional() (plans []Cluster) {
 	return plans
 }
 
-// moved is the plan for a goal. blockers are what this goal needs in addition.
+// moved returns the plan for a goal. blockers are what this goal needs in addition.
 func (c *clusterCase) moved(goal string, blockers []finding.Finding,
 	fill func(*Cluster)) Cluster {
 	to := *c

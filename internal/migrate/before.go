@@ -47,7 +47,7 @@ var references = map[finding.Code]string{
 	finding.MigrationPodCIDR: "https://github.com/MicrosoftDocs/azure-aks-docs/issues/172",
 }
 
-// SourceOf is the public page that says why a finding blocks the migration.
+// SourceOf returns the public page that says why a finding blocks the migration.
 func SourceOf(code finding.Code) string {
 	if at, known := references[code]; known {
 		return at
@@ -55,7 +55,7 @@ func SourceOf(code finding.Code) string {
 	return finding.Describe(code).Page()
 }
 
-// before are the steps that remove the blockers. Broken pod traffic is repaired first.
+// before returns the steps that remove the blockers. Broken pod traffic is repaired first.
 func (c *clusterCase) before() []Step {
 	var steps []Step
 	planned := func(code finding.Code) bool {
@@ -83,7 +83,7 @@ func (c *clusterCase) before() []Step {
 	return steps
 }
 
-// asFound is a step that the finding itself describes.
+// asFound returns a step that the finding itself describes.
 func asFound(title string, f finding.Finding) Step {
 	s := Step{Title: title, Why: sentence(f.Message), Blocker: f.Code, Source: SourceOf(f.Code),
 		Commands: []string{}}
@@ -98,7 +98,7 @@ func asFound(title string, f finding.Finding) Step {
 	return s
 }
 
-// sentence is a message with a capital letter and a full stop.
+// sentence returns a message with a capital letter and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -107,7 +107,7 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:n]) + strings.TrimSuffix(text[n:], ".") + "."
 }
 
-// az is a command of az aks about the cluster; it takes no resource IDs.
+// az returns a command of az aks about the cluster; it takes no resource IDs.
 func (c *clusterCase) az(verb, options string, values ...any) string {
 	id := c.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +

@@ -110,7 +110,7 @@ func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 	return p
 }
 
-// tablesOf are the tables with any route to a node of the cluster, in the order of their IDs.
+// tablesOf returns the tables with any route to a node of the cluster, in the order of their IDs.
 func tablesOf(s *inventory.Snapshot,
 	nodes []inventory.Node) []*inventory.RouteTable {
 	var out []*inventory.RouteTable
@@ -148,7 +148,7 @@ func routed(t *inventory.RouteTable, n inventory.Node) bool {
 // Ended reports whether nothing more will happen by itself.
 func (p Progress) Ended() bool { return p.State == Done || p.State == Stalled }
 
-// Waiting are the nodes that still need their routes.
+// Waiting returns the nodes that still need their routes.
 func (p Progress) Waiting() (names []string) {
 	for _, n := range p.Nodes {
 		if !n.Moved {

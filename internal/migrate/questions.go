@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// questions are about what Azure Resource Manager does not know.
+// questions asks about what Azure Resource Manager does not know.
 func (c *clusterCase) questions() []Question {
 	qs := []Question{
 		{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? After the " +

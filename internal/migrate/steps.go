@@ -17,7 +17,7 @@ const (
 	pageDocs    = "docs/migration.md"
 )
 
-// steps are all steps of a cluster, in their order.
+// steps returns all steps of a cluster, in their order.
 func (c *clusterCase) steps() []Step {
 	const options = "--network-plugin azure --network-plugin-mode overlay"
 	start := c.az("update", options)
@@ -67,7 +67,7 @@ func checkCode(sets, source string) Step {
 		Source: source}
 }
 
-// engineAgain is the step after a migration that needed the removal of the engine.
+// engineAgain returns the step after a migration that needed the removal of the engine.
 func (c *clusterCase) engineAgain(source string) Step {
 	return Step{Phase: After, Title: "Install a network policy engine again",
 		Why: "Nothing has enforced network policies since the old engine was removed. Cilium " +
@@ -156,7 +156,7 @@ func (c *clusterCase) argument() string {
 	return c.cluster.ID.Name()
 }
 
-// kubectl is a command for the cluster's API server.
+// kubectl returns a command for the cluster's API server.
 func (c *clusterCase) kubectl(command string) string {
 	return finding.Command("kubectl --context %s "+command, c.cluster.ID.Name()).String()
 }

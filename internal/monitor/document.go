@@ -46,7 +46,7 @@ type condition struct {
 	AnyOf []leaf `json:"anyOf,omitempty"`
 }
 
-// meaning is a normal form, so that equivalent conditions are equal: the alternatives, sorted.
+// meaning returns a normal form, so that equivalent conditions are equal: the alternatives, sorted.
 func (c condition) meaning() string {
 	var all []string
 	for _, l := range append(slices.Clone(c.AnyOf), c.leaf) {
@@ -121,7 +121,7 @@ type edit struct {
 	value any
 }
 
-// document is the document of a new resource.
+// document returns the document of a new resource.
 func (w wanted) document() ([]byte, error) {
 	// Both kinds are global services. (Activity log alerts may be processed in Europe as well.)
 	doc := map[string]any{"location": "Global", "properties": map[string]any{}}

@@ -17,7 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Operations are the relevant operations, as the activity log names them. A scale-out shows as
+// Operations returns the relevant operations, as the activity log names them. A scale-out shows as
 // writes to the cluster's table, where the cloud provider adds the new routes. A scale set is
 // written before there are routes, and join actions change nothing.
 func Operations() []string {
@@ -87,10 +87,10 @@ func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	return i, nil
 }
 
-// Name is the name of its resources.
+// Name returns the name of its resources.
 func (i Installation) Name() string { return i.name }
 
-// Group is the resource group for a subscription.
+// Group returns the resource group for a subscription.
 func (i Installation) Group(subscription string) (arm.ID, error) {
 	group, known := i.groups[strings.ToLower(subscription)]
 	if !known {
@@ -100,7 +100,7 @@ func (i Installation) Group(subscription string) (arm.ID, error) {
 	return group, nil
 }
 
-// Tags are the tags of its resources.
+// Tags returns the tags of its resources.
 func (i Installation) Tags() map[string]string {
 	return map[string]string{tagBy: prefix, tagInstallation: i.name}
 }
@@ -179,10 +179,10 @@ func afterLast(s, sep string) (after string, found bool) {
 // Secure reports whether the webhook logs in to Entra ID.
 func (w Webhook) Secure() bool { return w.ObjectID != "" }
 
-// String is the webhook without secret parts of its address.
+// String returns the webhook without secret parts of its address.
 func (w Webhook) String() string { return shown(w.URL) }
 
-// shown is an address without anything that may be secret.
+// shown returns an address without anything that may be secret.
 func shown(address string) string {
 	u, err := url.Parse(address)
 	switch {

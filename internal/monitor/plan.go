@@ -76,7 +76,7 @@ func (i Installation) in(group arm.ID, resourceType string) arm.ID {
 	return arm.ResourceID(group.Subscription(), group.ResourceGroup(), resourceType, i.name)
 }
 
-// change is the change to reach the desired state, or nil.
+// change returns the change to reach the desired state, or nil.
 func (w wanted) change(have []arm.Document) (*Change, error) {
 	at := slices.IndexFunc(have, func(d arm.Document) bool { return d.ID.Equal(w.id) })
 	c := &Change{Verb: Create, Resource: w.id, Left: w.left}

@@ -178,7 +178,7 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 
 func stateKey(cluster string) string { return "state " + cluster }
 
-// stateLocked is the event about the state of a cluster, if it is news. What is not known, or
+// stateLocked returns the event about the state of a cluster, if it is news. What is not known, or
 // silenced, is none.
 func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
@@ -212,7 +212,7 @@ func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	return e, true
 }
 
-// repairs are events about what was restored: one for each subnet, and one for all routes of a
+// repairs returns events about what was restored: one for each subnet, and one for all routes of a
 // cluster in a table. A new node's routes restore nothing.
 func repairs(at time.Time, changes []plan.Outcome) (events []Event) {
 	type routes struct{ cluster, table string }

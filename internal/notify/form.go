@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// body is the body of the request for a message.
+// body returns the body of the request for a message.
 func body(t v1alpha1.PlaceType, m Message) ([]byte, error) {
 	switch t {
 	case v1alpha1.PlaceSlack:
@@ -33,8 +33,8 @@ var slackEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 type object = map[string]any
 
-// slack is a message for an incoming webhook of Slack. Its texts are plain text, in which Slack
-// sees no markup; text is for notifications on phones.
+// slack returns a message for an incoming webhook of Slack. Its texts are plain text, in which
+// Slack sees no markup; text is for notifications on phones.
 func slack(m Message) object {
 	plain := func(text string) object {
 		return object{"type": "plain_text", "text": text, "emoji": false}
@@ -51,8 +51,8 @@ func slack(m Message) object {
 		"link_names": false, "unfurl_links": false, "unfurl_media": false, "blocks": blocks}
 }
 
-// teams is an adaptive card for a workflow of Teams ("When a Teams webhook request is received").
-// Its text is in text runs, which have no Markdown.
+// teams returns an adaptive card for a workflow of Teams ("When a Teams webhook request is
+// received"). Its text is in text runs, which have no Markdown.
 func teams(m Message) object {
 	text := func(text string, more object) object {
 		run := object{"type": "TextRun", "text": inert(text)}

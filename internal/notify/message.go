@@ -86,7 +86,7 @@ func compose(events []Event, dropped int, page string) Message {
 	return m
 }
 
-// line is the line of events of one kind and code.
+// line returns the line of events of one kind and code.
 func line(events []Event) string {
 	first := events[0]
 	label := strings.ToUpper(string(first.Kind))

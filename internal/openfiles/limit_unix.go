@@ -4,7 +4,7 @@ package openfiles
 
 import "syscall"
 
-// Limit is how many files this process may have open.
+// Limit returns how many files this process may have open.
 func Limit() uint64 {
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {

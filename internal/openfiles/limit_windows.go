@@ -2,5 +2,5 @@ package openfiles
 
 import "math"
 
-// Limit is how many files this process may have open: Windows has no such limit.
+// Limit returns how many files this process may have open: Windows has no such limit.
 func Limit() uint64 { return math.MaxUint64 }

@@ -77,7 +77,7 @@ func probe() error {
 	return err
 }
 
-// count is how many files the process has open, 0 if that is unknown.
+// count returns how many files the process has open, 0 if that is unknown.
 func (w *Watch) count(why error) int {
 	if errors.Is(why, syscall.EMFILE) {
 		return int(Limit()) // that is what the error says, and the list could not be opened

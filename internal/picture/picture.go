@@ -282,8 +282,8 @@ func (c *Cluster) on(table arm.ID) bool {
 	})
 }
 
-// carried is the state of a correct route. It depends on whether the table is on all subnets that
-// need it.
+// carried returns the state of a correct route. It depends on whether the table is on all subnets
+// that need it.
 func (c *Cluster) carried(table arm.ID) string {
 	state := Works
 	for _, s := range c.Subnets {
@@ -341,7 +341,7 @@ type Counted struct {
 	Unknown int `json:"unknown"`
 }
 
-// Wrong is how many do not work.
+// Wrong returns how many do not work.
 func (c Counted) Wrong() int { return c.All - c.Correct - c.Unknown }
 
 // Routes counts the cluster's pod routes.
@@ -378,7 +378,7 @@ func (c Cluster) Broken() int {
 	return n
 }
 
-// RouteTable is the cluster's route table, or nil.
+// RouteTable returns the cluster's route table, or nil.
 func (c Cluster) RouteTable() *Table {
 	if len(c.Tables) > 0 && c.Tables[0].Role == RoleCluster {
 		return &c.Tables[0]

@@ -45,7 +45,7 @@ const (
 	// may or may not work.
 )
 
-// Required is all that the subnet must have, as far as that is known: its table first.
+// Required returns all that the subnet must have, as far as that is known: its table first.
 func (s Subnet) Required() (all []Property) {
 	if s.Wanted != "" || s.State != Unknown {
 		all = append(all, Property{inventory.PropertyTable, s.Table, s.Wanted, s.State})
@@ -82,7 +82,7 @@ func (s *Subnet) addProperties(snapshot *inventory.Snapshot, g v1alpha1.GuardedS
 	}
 }
 
-// stateOf is the state of a property that must have a value.
+// stateOf returns the state of a property that must have a value.
 func stateOf(has, wanted arm.ID) string {
 	switch {
 	case wanted == "":

@@ -147,7 +147,7 @@ func (c Change) SeenInTable(table *inventory.RouteTable) bool {
 	return c.seenAs(nil)
 }
 
-// SeenIn is SeenInTable for many changes of one table.
+// SeenIn works like SeenInTable for many changes of one table.
 func SeenIn(table *inventory.RouteTable) func(Change) bool {
 	routes := make(map[string]*inventory.Route, len(table.Routes()))
 	for i := range table.Routes() {
@@ -210,7 +210,7 @@ func sortChanges(changes []Change) {
 	}
 }
 
-// destination is the address prefix of a changed route, or "" for an association.
+// destination returns the address prefix of a changed route, or "" for an association.
 func (c Change) destination() string {
 	switch {
 	case c.New != nil && c.New.AddressPrefix != "":

@@ -203,8 +203,8 @@ func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
 		inventory.IsManagedTable(table)
 }
 
-// Remake is the command that restores a missing table. AKS restores the tables that it made; for
-// any other table it is the given command.
+// Remake returns the command that restores a missing table. AKS restores the tables that it made;
+// for any other table it is the given command.
 func Remake(cluster *inventory.Cluster, table arm.ID,
 	other finding.CommandLine) finding.CommandLine {
 	if !madeByAKS(cluster, table) {
@@ -283,7 +283,7 @@ type next struct {
 
 func advise(words string) next { return next{words: words} }
 
-// orRemake is the command that makes AKS create its table again; words for any other table.
+// orRemake returns the command that makes AKS create its table again; words for any other table.
 func orRemake(cluster *inventory.Cluster, table arm.ID, words string) next {
 	if !madeByAKS(cluster, table) {
 		return advise(words)

@@ -38,7 +38,7 @@ type egressConfig struct {
 	routes []inventory.Route
 }
 
-// DeclaredEgress are the routes that a config declares. The config is checked.
+// DeclaredEgress returns the routes that a config declares. The config is checked.
 func DeclaredEgress(c *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	for _, r := range c.Spec.Egress.Routes {
 		prefix, err := netip.ParsePrefix(r.AddressPrefix)

@@ -95,14 +95,14 @@ func guards(c *v1alpha1.ClusterRoutes, subnet arm.ID) bool {
 	})
 }
 
-// GuardedValue is what a guarded subnet must have, or "".
+// GuardedValue returns what a guarded subnet must have, or "".
 func GuardedValue(g v1alpha1.GuardedSubnet, property inventory.Property) arm.ID {
 	return arm.ID(map[inventory.Property]string{inventory.PropertyTable: g.RouteTableID,
 		inventory.PropertyNAT:   g.NATGatewayID,
 		inventory.PropertyGroup: g.NetworkSecurityGroupID}[property])
 }
 
-// modeOf is what a guard does about a property.
+// modeOf returns what a guard does about a property.
 func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
 	if property == inventory.PropertyGroup {
 		return g.OfGroups()
@@ -252,7 +252,7 @@ func (w *planning) tableKnown(wish request, subnet *inventory.Subnet) bool {
 	return false
 }
 
-// Attach is the command that gives a subnet a property.
+// Attach returns the command that gives a subnet a property.
 func Attach(subnet arm.ID, property inventory.Property, value arm.ID) finding.CommandLine {
 	switch property {
 	case inventory.PropertyNAT:

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Harm is a clause that says what is wrong until the changes are made: node subnet shop-vnet/nodes
-// has lost its route table. All changes are of one resource.
+// Harm returns a clause that says what is wrong until the changes are made: node subnet
+// shop-vnet/nodes has lost its route table. All changes are of one resource.
 func Harm(changes []Change) string {
 	id := changes[0].Resource
 	if changes[0].Verb == Associate {

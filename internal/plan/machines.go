@@ -35,7 +35,7 @@ func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	return n
 }
 
-// families are the address families of pod CIDRs: true is IPv4.
+// families returns the address families of pod CIDRs: true is IPv4.
 func families(cidrs []netip.Prefix) []bool {
 	var out []bool
 	for _, v4 := range []bool{true, false} {
@@ -85,7 +85,7 @@ func tableRoom(table *inventory.RouteTable, families int) (full bool, limit int)
 	return families > 0 && limit-len(table.Routes()) < families, limit
 }
 
-// TableFull is the finding for a cluster's route table without room for another node.
+// TableFull returns the finding for a cluster's route table without room for another node.
 func TableFull(name string, cluster arm.ID, table *inventory.RouteTable,
 	limit int) finding.Finding {
 	id := table.ID

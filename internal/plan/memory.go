@@ -41,7 +41,7 @@ func (f Facts) NodePrefixesEver(c *inventory.Cluster) []netip.Prefix {
 	return f.prefixesEver(c, f.NodeSubnetIDs(c))
 }
 
-// prefixesEver is NodePrefixesEver if the caller knows the present node subnets.
+// prefixesEver works like NodePrefixesEver if the caller knows the present node subnets.
 func (f Facts) prefixesEver(c *inventory.Cluster, present []arm.ID) []netip.Prefix {
 	prefixes := slices.Clone(f.Memory.Of(c.ID).Subnets)
 	for _, id := range present {

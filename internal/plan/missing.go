@@ -157,8 +157,8 @@ func (w *planning) nodes(v *clusterState) {
 	}
 }
 
-// hops are the nodes that the routes name, by next hop. An unchanged table is not decoded again, so
-// its routes are the same slice as at the previous check, and so is the result.
+// hops returns the nodes that the routes name, by next hop. An unchanged table is not decoded
+// again, so its routes are the same slice as at the previous check, and so is the result.
 func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
@@ -193,8 +193,8 @@ func moved(now, before map[netip.Addr]string) bool {
 	return false
 }
 
-// ledTo is the next hop of the route that is named after a node without a route, of the family of
-// its address if that is known.
+// ledTo returns the next hop of the route that is named after a node without a route, of the family
+// of its address if that is known.
 func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 	node := inventory.NodeName(l.machine)
 	for hop, of := range hops {
@@ -231,8 +231,8 @@ func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *Node
 	return lack.Reported
 }
 
-// uncertain is judge without network interfaces: only the counts of the pools show that nodes lack
-// a route.
+// uncertain works like judge without network interfaces: only the counts of the pools show that
+// nodes lack a route.
 func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []unrouted {
 	if v.cluster.Nodes() <= routed { // what interfaces showed once stays until they show more

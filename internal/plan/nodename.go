@@ -35,7 +35,7 @@ func windowsNode(name string) bool {
 	return aks && all(rest, 7, 12, base36)
 }
 
-// bareWindows is windowsNode for a name without a suffix: the six digits begin with zeros.
+// bareWindows works like windowsNode for a name without a suffix: the six digits begin with zeros.
 func bareWindows(name string) bool {
 	return windowsNode(name) && name[len(name)-6:len(name)-4] == "00"
 }
@@ -83,7 +83,7 @@ func sameDigits(suffix string, r inventory.Route) bool {
 	return suffix == ""
 }
 
-// cutFold is strings.CutPrefix for a lower-case prefix, ignoring case.
+// cutFold works like strings.CutPrefix for a lower-case prefix, ignoring case.
 func cutFold(s, prefix string) (rest string, found bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false

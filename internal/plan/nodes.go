@@ -125,7 +125,7 @@ func (v *clusterState) whence() string {
 	return "the route table of cluster " + v.cluster.ID.Short()
 }
 
-// showSource is the command that shows it.
+// showSource returns the command that shows it.
 func (v *clusterState) showSource() finding.CommandLine {
 	if fromNodes(v.config) {
 		return finding.Command("kubectl get nodes -o wide")

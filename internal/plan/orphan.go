@@ -41,7 +41,7 @@ type orphan struct {
 // route to a node's pods.
 func NodeRoute(r inventory.Route) bool { return podRouteStyle(r) }
 
-// podRouteStyle is NodeRoute for a decoded route with a next hop address.
+// podRouteStyle works like NodeRoute for a decoded route with a next hop address.
 func podRouteStyle(r inventory.Route) bool {
 	if !r.Hop.IsValid() || !nodeSized(r.Prefix) {
 		return false

@@ -58,7 +58,7 @@ func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Owners
 	return Ownership{v, s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had}
 }
 
-// PodCIDRs are the cluster's pod CIDRs, narrowed by the config.
+// PodCIDRs returns the cluster's pod CIDRs, narrowed by the config.
 func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 
 // Owns reports whether a route outside the cluster's route table is the cluster's: by its

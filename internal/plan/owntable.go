@@ -329,7 +329,7 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	return there, want
 }
 
-// existing is present for tables that a config names as targets, too.
+// existing works like present for tables that a config names as targets, too.
 func (c candidates) existing(ids []arm.ID) (there, want []arm.ID) {
 	c.taken.targets = nil
 	return c.present(ids)

@@ -97,7 +97,7 @@ func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	return p
 }
 
-// Make is New and Plan in one step.
+// Make works like New and Plan in one step.
 func Make(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	return New(s, configs).Plan()
 }

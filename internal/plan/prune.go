@@ -75,7 +75,7 @@ func (p *Planner) Prune(tables []arm.ID) *Pruner {
 	return pr
 }
 
-// Seen is the snapshot behind the proofs.
+// Seen returns the snapshot behind the proofs.
 func (pr *Pruner) Seen() Facts { return pr.p.s }
 
 // Plan plans for all tables.
@@ -106,7 +106,7 @@ func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	return w.plan(State{Tables: []Table{t}}, changes)
 }
 
-// without is the desired state of a table: without the routes that are proven orphaned.
+// without returns the desired state of a table: without the routes that are proven orphaned.
 func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 	t, gone := Table{ID: table.ID}, map[string]bool{}
 	for _, o := range orphans {

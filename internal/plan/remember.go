@@ -104,9 +104,9 @@ func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	return r
 }
 
-// inSync is Remembered.InSync of a cluster for the next check: the routes that are in sync in its
-// targets, and the routes that a plan restores. Routes that are missing for lack of room are not
-// included: no other writer removed them.
+// inSync returns Remembered.InSync of a cluster for the next check: the routes that are in sync in
+// its targets, and the routes that a plan restores. Routes that are missing for lack of room are
+// not included: no other writer removed them.
 func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Memory.Of(cluster).InSync
 	type place struct{ target, prefix string }
@@ -169,7 +169,7 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 	return now
 }
 
-// had is Remembered.Had of a cluster for the next check: the pod routes of its table, and the
+// had returns Remembered.Had of a cluster for the next check: the pod routes of its table, and the
 // earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
 func (p *Planner) had(cluster arm.ID) map[Pair]bool {
 	had := map[Pair]bool{}

@@ -97,13 +97,13 @@ func (p places) room(subnet *inventory.Subnet, nodes bool, c *v1alpha1.ClusterRo
 	return r
 }
 
-// surge is the number of nodes that the next upgrade of a pool adds, less the surge nodes that
+// surge returns the number of nodes that the next upgrade of a pool adds, less the surge nodes that
 // exist already: machines beyond the pool's count.
 func (p places) surge(pool inventory.Pool) int {
 	return max(0, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)-p.surging(pool))
 }
 
-// surging is the number of surge nodes of a pool that exist.
+// surging returns the number of surge nodes of a pool that exist.
 func (p places) surging(pool inventory.Pool) (n int) {
 	for _, id := range p.nodes {
 		subnet := p.s.Subnet(id)

@@ -194,7 +194,7 @@ func (t *target) decide() {
 	}
 }
 
-// unsettled is the finding for a resource whose last operation failed.
+// unsettled returns the finding for a resource whose last operation failed.
 func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
 	return finding.New(finding.Unsettled, cluster, string(id),
 		"the last operation on %s failed: its settings may not be in effect", id.Short()).

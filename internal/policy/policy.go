@@ -318,7 +318,7 @@ func (e evaluation) field(name string) (values []any, ok bool) {
 	return values, true
 }
 
-// property is a property of a document. Its alias leaves out the envelope of a resource.
+// property returns a property of a document. Its alias leaves out the envelope of a resource.
 func property(v any, name string) any {
 	o, _ := v.(Object)
 	inside, _ := o["properties"].(Object)

@@ -150,7 +150,7 @@ func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, 
 	w.Tables = append(w.Tables, id)
 }
 
-// Sides are what rules block whatever the clusters: they judge the write, not who makes it.
+// Sides returns what rules block whatever the clusters: they judge the write, not who makes it.
 func Sides(rules []Rule) (blocks []string) {
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
 		blocks = append(blocks,
@@ -170,7 +170,7 @@ func Sides(rules []Rule) (blocks []string) {
 	return blocks
 }
 
-// Networks are the networks of the needs.
+// Networks returns the networks of the needs.
 func (w Wanted) Networks() (ids []arm.ID) {
 	for _, n := range w.Needs {
 		ids = append(ids, n.Subnet.Parent())
@@ -178,7 +178,7 @@ func (w Wanted) Networks() (ids []arm.ID) {
 	return inventory.SortIDs(ids)
 }
 
-// In is what is in one subscription.
+// In returns what is in one subscription.
 func (w Wanted) In(subscription string) Wanted {
 	w.Needs = slices.DeleteFunc(slices.Clone(w.Needs), func(n Need) bool {
 		return !strings.EqualFold(n.Subnet.Subscription(), subscription)

@@ -19,7 +19,7 @@ type written struct {
 	Properties map[string]json.RawMessage
 }
 
-// property is the raw value of a property: ARM's names have no case.
+// property returns the raw value of a property: ARM's names have no case.
 func (w written) property(name string) json.RawMessage {
 	for key, raw := range w.Properties {
 		if strings.EqualFold(key, name) {

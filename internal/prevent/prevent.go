@@ -46,7 +46,7 @@ const (
 	routes  = arm.TypeRouteTable + "/routes[*]"
 )
 
-// aliases are what a rule needs.
+// aliases returns what a rule needs.
 func (r Rule) aliases() []string {
 	switch r.Effect + string(r.Property) {
 	case "deny":
@@ -82,8 +82,8 @@ func Make(needs []Need, tables []arm.ID, aliases []string) (rules []Rule, left [
 	return rules, left
 }
 
-// agreed are the needs, each once, without subnets that must have two different ones: every write
-// of them would be refused.
+// agreed returns the needs, each once, without subnets that must have two different ones: every
+// write of them would be refused.
 func agreed(needs []Need) (out []Need, left []string) {
 	needs = slices.Clone(needs)
 	slices.SortStableFunc(needs, func(a, b Need) int {
@@ -136,7 +136,7 @@ func candidates(needs []Need, tables []arm.ID) (all []Rule) {
 
 type object = map[string]any
 
-// Condition is the if of the policy rule.
+// Condition returns the if of the policy rule.
 func (r Rule) Condition() map[string]any {
 	switch {
 	case r.Effect == "denyAction":
@@ -185,7 +185,7 @@ func differs(field string) object {
 		object{"field": field, "notEquals": "[current('guarded').has]"}}}
 }
 
-// Parameter is the name of the definition's only parameter, and what it is about.
+// Parameter returns the name of the definition's only parameter, and what it is about.
 func (r Rule) Parameter() (name, about string) {
 	if r.Property == "" {
 		return "tables", "Route tables with the pattern of their routes' IDs: table, routes."
@@ -206,7 +206,7 @@ type Assignment struct {
 	about []arm.ID
 }
 
-// Assignments are a rule's assignments: more than one if a parameter would be too long.
+// Assignments returns a rule's assignments: more than one if a parameter would be too long.
 func (r Rule) Assignments() (all []Assignment) {
 	var elements []any
 	var about []arm.ID
@@ -230,7 +230,7 @@ func (r Rule) Assignments() (all []Assignment) {
 	return all
 }
 
-// Concerning are the assignments of rules that have a subnet of a network.
+// Concerning returns the assignments of rules that have a subnet of a network.
 func Concerning(rules []Rule, network arm.ID) (all []Assignment) {
 	for _, r := range rules {
 		for _, a := range r.Assignments() {

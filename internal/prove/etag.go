@@ -116,7 +116,7 @@ func etagFacts() []Fact {
 	}
 }
 
-// staleFact is the fact that If-Match works.
+// staleFact returns the fact that If-Match works.
 func staleFact(
 	name, what, trial string, of func(Observed) *Write, source, follows string,
 ) Fact {

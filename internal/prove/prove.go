@@ -141,5 +141,5 @@ type Answer struct {
 // OK reports whether the call was accepted.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// notMade is the verdict if a trial left nothing.
+// notMade returns the verdict if a trial left nothing.
 func notMade() (Verdict, string) { return Untested, "it was not tested" }

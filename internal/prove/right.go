@@ -41,7 +41,7 @@ func (r Rights) refused(action string) (Refusal, bool) {
 	return Refusal{}, false
 }
 
-// LabActions are the actions that the throwaway group needs in addition to the keeper's.
+// LabActions returns the actions that the throwaway group needs in addition to the keeper's.
 func LabActions() []generate.KeeperAction {
 	return []generate.KeeperAction{
 		{Action: "Microsoft.Resources/subscriptions/resourceGroups/read",

@@ -124,7 +124,7 @@ func Trials(facts []Fact) []Trial {
 	return slices.DeleteFunc(slices.Clone(trials), func(t Trial) bool { return !wanted[t.Name] })
 }
 
-// Takes is the total time of trials, without the wait for the activity log.
+// Takes returns the total time of trials, without the wait for the activity log.
 func Takes(all []Trial) time.Duration {
 	var sum time.Duration
 	for _, t := range all {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// String is an answer in one line, such as 412 PreconditionFailedEtagMismatch: message.
+// String returns an answer in one line, such as 412 PreconditionFailedEtagMismatch: message.
 func (a Answer) String() string {
 	text := fmt.Sprint(a.Status)
 	if a.Code != "" {
@@ -18,10 +18,10 @@ func (a Answer) String() string {
 	return text
 }
 
-// brief is an answer without its message.
+// brief returns an answer without its message.
 func (a Answer) brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }
 
-// seconds is a duration as the report shows it.
+// seconds returns a duration as the report shows it.
 func seconds(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%.1f s", d.Seconds())

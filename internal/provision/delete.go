@@ -99,7 +99,7 @@ func disassociated(ctx context.Context, client *azure.Client, c build.Cluster,
 	return all, nil
 }
 
-// tableOf is the route table of a subnet, "" for none.
+// tableOf returns the route table of a subnet, "" for none.
 func tableOf(subnet *arm.Document) arm.ID {
 	return arm.ID(gjson.GetBytes(subnet.Raw, "properties.routeTable.id").String())
 }

@@ -97,7 +97,7 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt b
 	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
 }
 
-// PreviewSteps is Preview of some steps.
+// PreviewSteps works like Preview of some steps.
 func PreviewSteps(
 	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
 ) ([]Outcome, error) {
@@ -124,7 +124,7 @@ func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bo
 	return Take(ctx, client, c, c.Steps(), adopt, tell)
 }
 
-// Take is Create of some steps.
+// Take works like Create of some steps.
 func Take(
 	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
 	tell Observer,

@@ -156,7 +156,7 @@ func (a Alerts) text(style Style) string {
 	return b.String()
 }
 
-// words are the reason and the error.
+// words returns the reason and the error.
 func (c AlertChange) words() string {
 	words := strings.Join(c.Why, "; ")
 	if c.Error != "" {

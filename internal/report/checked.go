@@ -78,7 +78,7 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// placeOf is the place of a finding in the code, as compilers write it: main.tf:18: .
+// placeOf returns the place of a finding in the code, as compilers write it: main.tf:18: .
 func placeOf(f finding.Finding) string {
 	if f.File == "" {
 		return ""

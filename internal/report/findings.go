@@ -48,7 +48,7 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	return b.String()
 }
 
-// severityText is a severity in its colour.
+// severityText returns a severity in its colour.
 func severityText(s finding.Severity, style Style) string {
 	switch s {
 	case finding.Error:

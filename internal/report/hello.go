@@ -114,7 +114,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// grid is the matrix: a row for each calling pod, a column for each called pod, in milliseconds.
+// grid returns the matrix: a row for each calling pod, a column for each called pod, in
+// milliseconds.
 func (h Hello) grid(style Style) string {
 	if len(h.Pods) > maxGrid || len(h.Pods) == 0 {
 		return ""

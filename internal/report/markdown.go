@@ -16,10 +16,10 @@ import (
 // addresses, formulas and emoji.
 var active = regexp.MustCompile(`(?i)@\w|[#!]\d|\bGH-\d|://|\bwww\.|\bmailto:|\$|:[a-z0-9_+-]+:`)
 
-// prose is text from outside in a paragraph or a list.
+// prose shows text from outside in a paragraph or a list.
 func prose(s string) string { return notFirst.ReplaceAllString(inline(s, "|"), `$1\$2`) }
 
-// inline is text from outside within a line. bar is how a vertical bar is written.
+// inline shows text from outside within a line. bar is how a vertical bar is written.
 func inline(s, bar string) string {
 	words := strings.Split(plain(s), " ")
 	for i, word := range words {

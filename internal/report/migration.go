@@ -222,7 +222,7 @@ func (m Migration) label(c migrate.Cluster) string {
 	return c.Name
 }
 
-// migrationState is unknown if nothing blocks a cluster but that not all of it could be read.
+// migrationState returns unknown if nothing blocks a cluster but that not all of it could be read.
 func migrationState(c migrate.Cluster) string {
 	read := slices.ContainsFunc(c.Blockers, func(f finding.Finding) bool {
 		return f.Code != finding.ReadFailed && f.Code != finding.AzureUnreachable
@@ -236,10 +236,10 @@ func migrationState(c migrate.Cluster) string {
 	return "unknown"
 }
 
-// blockedBy are the codes of a cluster's blockers.
+// blockedBy returns the codes of a cluster's blockers.
 func blockedBy(c migrate.Cluster) string { return strings.Join(codesOf(c), ", ") }
 
-// codesOf are the codes of a cluster's blockers, each once.
+// codesOf returns the codes of a cluster's blockers, each once.
 func codesOf(c migrate.Cluster) (codes []string) {
 	counts := map[finding.Code]int{}
 	for _, f := range c.Blockers {

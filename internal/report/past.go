@@ -176,7 +176,7 @@ func (p Past) news() (parts []string) {
 	return parts
 }
 
-// stories are how its repairs went.
+// stories returns how its repairs went.
 func (p Past) stories() (lines []string) {
 	for _, c := range p.Changes {
 		if c.Story != "" {
@@ -186,7 +186,7 @@ func (p Past) stories() (lines []string) {
 	return lines
 }
 
-// eventRows are what is kept of the event that triggered the check.
+// eventRows returns what is kept of the event that triggered the check.
 func (p Past) eventRows() (rows [][]string) {
 	e := p.Event
 	if e == nil {
@@ -228,7 +228,7 @@ func (p Past) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// head is the first line: what the check was, and how long it took.
+// head returns the first line: what the check was, and how long it took.
 func (p Past) head() (what, took string) {
 	took = "did not end"
 	if p.Elapsed != nil {
@@ -253,7 +253,7 @@ func (p Past) changeRows() (rows [][]string) {
 	return rows
 }
 
-// findingRows are the findings that appeared and disappeared, or only the latter.
+// findingRows returns the findings that appeared and disappeared, or only the latter.
 func (p Past) findingRows(gone bool) (rows [][]string) {
 	for _, f := range p.Findings {
 		if !gone || !f.New {

@@ -56,7 +56,7 @@ func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// writes is how many resources the plan would change: Azure takes a PUT for each.
+// writes returns how many resources the plan would change: Azure takes a PUT for each.
 func (p Promotion) writes() int {
 	resources := map[string]bool{}
 	for _, c := range p.Plan.Changes {

@@ -231,7 +231,7 @@ func wording(v string, style Style) string {
 	return style.Yellow(text)
 }
 
-// ProofTable is the table of facts in the documentation.
+// ProofTable returns the table of facts in the documentation.
 func ProofTable(facts []prove.Fact) string {
 	var b strings.Builder
 	family := ""

@@ -21,7 +21,7 @@ type Repairs struct {
 	Next string
 }
 
-// LeftFinding is the line of a finding that is left, with the reason.
+// LeftFinding returns the line of a finding that is left, with the reason.
 func LeftFinding(f finding.Finding, why string) string {
 	line := FindingLine(f) + ": " + plain(why)
 	if f.Advice != "" {

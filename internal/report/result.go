@@ -70,7 +70,7 @@ func (r Result) WriteBelow(w io.Writer, format Format, style Style) error {
 	return r.Write(w, format, style)
 }
 
-// complete is the result with empty lists where JSON would show null.
+// complete returns the result with empty lists where JSON would show null.
 func (r Result) complete() Result {
 	if r.Findings == nil {
 		r.Findings = []finding.Finding{}
@@ -178,7 +178,7 @@ func ChangeLines(changes []plan.Outcome, style Style) []string {
 	return append(Columns(subnets), Columns(routes)...)
 }
 
-// changeRow is one change for the terminal: sign, destination, next hop, name, reason, state.
+// changeRow returns one change for the terminal: sign, destination, next hop, name, reason, state.
 func changeRow(c plan.Outcome, style Style) []string {
 	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-",
 		plan.Associate: "~"}[c.Verb]

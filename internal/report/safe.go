@@ -16,7 +16,7 @@ func Plain(s string) string { return plain(s) }
 // plain makes text from outside safe for a terminal and for one line.
 func plain(s string) string { return finding.Show(s) }
 
-// cell is plain for text that may contain the colors of Style.
+// cell works like plain for text that may contain the colors of Style.
 func cell(s string) string {
 	if !strings.Contains(s, "\x1b[") {
 		return plain(s)

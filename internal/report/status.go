@@ -148,7 +148,7 @@ func (s Style) byColor(color string) func(string) string {
 	return func(line string) string { return line }
 }
 
-// word is the state of the verdict, or the color where there is none.
+// word returns the state of the verdict, or the color where there is none.
 func (c ClusterStatus) word() string {
 	if c.Verdict == nil || c.State != c.Verdict.State.Color() {
 		return c.State
@@ -211,7 +211,7 @@ func (s Status) fold() (shown []ClusterStatus, line string) {
 	return s.Clusters, ""
 }
 
-// lines are what concerns no particular cluster.
+// lines returns what concerns no particular cluster.
 func (s Status) lines() []string {
 	var lines []string
 	silenced := 0

@@ -83,7 +83,7 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// text is a summary and then the causes, worst first, with as many ends as fit a line.
+// text returns a summary and then the causes, worst first, with as many ends as fit a line.
 func (m Matrix) text(style Style) string {
 	text, paint := fmt.Sprintf("all %s are delivered", Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {

@@ -22,7 +22,7 @@ type actor struct {
 // longestName limits a caller's name, because it comes from outside.
 const longestName = 128
 
-// name is the display name, or "".
+// name returns the display name, or "".
 func (a actor) name() string {
 	claims := a.claims()
 	caller, _ := a.Caller.(string)
@@ -36,13 +36,13 @@ func (a actor) name() string {
 		claims["appid"], caller)
 }
 
-// correlation is the call that made the change.
+// correlation returns the call that made the change.
 func (a actor) correlation() string {
 	id, _ := a.Correlation.(string)
 	return printable(id)
 }
 
-// identities are the object and client ID, if known.
+// identities returns the object and client ID, if known.
 func (a actor) identities() []string {
 	claims := a.claims()
 	caller, _ := a.Caller.(string)
@@ -51,7 +51,7 @@ func (a actor) identities() []string {
 		printable(caller)}, func(id string) bool { return id == "" })
 }
 
-// claims are the claims with text values, safe to display.
+// claims returns the claims with text values, safe to display.
 func (a actor) claims() map[string]string {
 	raw := a.Claims
 	var text string

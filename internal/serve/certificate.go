@@ -36,9 +36,9 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// aeadSuites are the cipher suites of TLS 1.2 that are offered; those of TLS 1.3 are always. The
-// others of crypto/tls are in CBC mode: they pad after they authenticate, and implementations of
-// that have leaked plaintext again and again (Lucky Thirteen). All current clients know these.
+// aeadSuites returns the cipher suites of TLS 1.2 that are offered; those of TLS 1.3 are always.
+// The others of crypto/tls are in CBC mode: they pad after they authenticate, and implementations
+// of that have leaked plaintext again and again (Lucky Thirteen). All current clients know these.
 func aeadSuites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

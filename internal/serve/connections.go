@@ -24,8 +24,8 @@ const (
 	fewestConnections = 16
 )
 
-// connectionLimit is how many connections fit into a limit of open files: half, so that the other
-// half stays for checks, writes and the history.
+// connectionLimit returns how many connections fit into a limit of open files: half, so that the
+// other half stays for checks, writes and the history.
 func connectionLimit(files uint64) int {
 	return int(max(min(files/2, mostConnections), fewestConnections))
 }
@@ -72,7 +72,7 @@ func (a *connections) Accept() (net.Conn, error) {
 	}
 }
 
-// count is how many connections are open, and how many may be.
+// count returns how many connections are open, and how many may be.
 func (a *connections) count() (open, most int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,7 +196,7 @@ func (a *connections) streamed(next http.Handler) http.Handler {
 	})
 }
 
-// addressOf is the address of a caller without its port.
+// addressOf returns the address of a caller without its port.
 func addressOf(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host

@@ -90,14 +90,14 @@ func (e *event) by(a actor) {
 	}
 }
 
-// told is what the keeper records of the event.
+// told returns what the keeper records of the event.
 func (e *event) told() keeper.Event {
 	return keeper.Event{Format: e.format, Caller: e.caller, Operation: e.operation,
 		Status: e.status, At: e.at, Correlation: e.call}
 }
 
-// text is a value as one short line, "" if it is no text. The activity log has some values as an
-// object with a value and a localized value.
+// text returns a value as one short line, "" if it is no text. The activity log has some values as
+// an object with a value and a localized value.
 func text(value any) string {
 	if object, is := value.(map[string]any); is {
 		value = object["value"]

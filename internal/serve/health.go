@@ -30,7 +30,7 @@ type Health struct {
 	succeeded time.Time // zero: never
 }
 
-// NewHealth is for a keeper that was just started and checks once per interval.
+// NewHealth makes the health of a keeper that was just started and checks once per interval.
 func NewHealth(interval time.Duration) *Health {
 	limit := max(3*interval, patience)
 	return &Health{limit: limit, progress: time.Now(), allowed: max(limit, firstPatience)}

@@ -243,8 +243,8 @@ func (m *Metrics) Record(r keeper.Result) {
 	m.fill(r, end)
 }
 
-// checked are the clusters that were checked and are still configured: a check may end after its
-// cluster has left the config.
+// checked returns the clusters that were checked and are still configured: a check may end after
+// its cluster has left the config.
 func checked(r keeper.Result) []string {
 	if r.Of == nil {
 		return r.Managed

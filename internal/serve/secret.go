@@ -86,7 +86,7 @@ func ReadSecret(file string) (string, error) {
 	return secret, nil
 }
 
-// warnings are what a listener can be started with, but should not be.
+// warnings returns what a listener can be started with, but should not be.
 func warnings(o Options, loopback bool) (all []string) {
 	for _, file := range []string{o.Auth.SecretFile, o.Auth.UsersFile, o.KeyFile} {
 		if warning := input.Exposed(file); warning != "" {

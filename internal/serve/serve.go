@@ -150,10 +150,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 	return s, nil
 }
 
-// Address is the listening address.
+// Address returns the listening address.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Buttons is the address of the page with the token that its buttons need, "" if they need none.
+// Buttons returns the address of the page with the token that its buttons need, "" if they need
+// none.
 func (s *Server) Buttons() string {
 	if s.gate.Token == "" || !s.gate.none() {
 		return ""
@@ -296,7 +297,7 @@ func withoutDetails(err error) error {
 
 type callerKey struct{}
 
-// nameOf is the caller's name.
+// nameOf returns the caller's name.
 func nameOf(r *http.Request) string {
 	who, _ := r.Context().Value(callerKey{}).(caller)
 	return cmp.Or(who.name, "the page")

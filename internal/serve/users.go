@@ -68,7 +68,7 @@ func (u *users) load() error {
 	return nil
 }
 
-// cost is how slow a hash is to check. It was validated when it was read.
+// cost returns how slow a hash is to check. It was validated when it was read.
 func cost(hash []byte) int {
 	n, _ := bcrypt.Cost(hash)
 	return n
@@ -179,7 +179,7 @@ func compare(hash, slowest []byte, matches func(hash []byte) bool) bool {
 	return right
 }
 
-// atCost is a hash with another cost, which no password matches: $2y$12$ becomes $2y$10$.
+// atCost returns a hash with another cost, which no password matches: $2y$12$ becomes $2y$10$.
 func atCost(hash []byte, cost int) []byte {
 	other := slices.Clone(hash)
 	copy(other[4:6], fmt.Sprintf("%02d", cost))

@@ -70,7 +70,7 @@ type End struct {
 	At   time.Time `json:"at"`
 }
 
-// key is the key of the silenced finding.
+// key returns the key of the silenced finding.
 func (e Entry) key() string {
 	return finding.Finding{Code: e.Code, Cluster: e.Cluster, Resource: e.Resource,
 		Subject: e.Subject}.Key()
@@ -191,8 +191,8 @@ func Mark(entries []Entry, findings []finding.Finding) []finding.Finding {
 	return out
 }
 
-// Findings are what the entries say about themselves: so the history records who silenced or paused
-// what, from where, and who ended it. A pause that was forgotten is a warning.
+// Findings returns what the entries say about themselves: so the history records who silenced or
+// paused what, from where, and who ended it. A pause that was forgotten is a warning.
 func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 	for _, e := range entries {
 		until := e.Until.UTC().Format(time.RFC3339)
@@ -247,8 +247,8 @@ func (e Entry) endOf() finding.Finding {
 		With("from " + e.Ended.From)
 }
 
-// ForgottenPause is the finding of a pause that has lasted for more than a day; cluster is "" if
-// all are paused. Only then it says how the pause is ended.
+// ForgottenPause returns the finding of a pause that has lasted for more than a day; cluster is ""
+// if all are paused. Only then it says how the pause is ended.
 func ForgottenPause(cluster string, since time.Time, until string) finding.Finding {
 	what := cluster
 	if cluster == "" {

@@ -37,7 +37,7 @@ func All() []Topic {
 	return all
 }
 
-// Plain is the text for a terminal: code blocks are indented, without fences.
+// Plain returns the text for a terminal: code blocks are indented, without fences.
 func (t Topic) Plain() string {
 	var b strings.Builder
 	code := false
@@ -54,7 +54,7 @@ func (t Topic) Plain() string {
 	return b.String()
 }
 
-// Page is docs/networking.md.
+// Page returns docs/networking.md.
 func Page() string {
 	var b strings.Builder
 	b.WriteString("# Networking of AKS, explained\n\n" +

@@ -136,7 +136,7 @@ func split(text string) (at int, name string, err error) {
 	return at, name, nil
 }
 
-// podNames are the pods that Kubernetes knows.
+// podNames returns the pods that Kubernetes knows.
 func (t *Tracer) podNames() []named {
 	var out []named
 	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
@@ -166,7 +166,7 @@ func (t *Tracer) podNames() []named {
 	return out
 }
 
-// podPlace is where a pod has its address: behind a node of its cluster, or in a subnet.
+// podPlace returns where a pod has its address: behind a node of its cluster, or in a subnet.
 func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, subnet arm.ID) {
 	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() ||
 		cluster.Overlay()) {
@@ -178,12 +178,12 @@ func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, 
 	return "", ""
 }
 
-// clusterSubnets are the subnets of a cluster's nodes and pods.
+// clusterSubnets returns the subnets of a cluster's nodes and pods.
 func (t *Tracer) clusterSubnets(cluster *inventory.Cluster) []arm.ID {
 	return append(t.s.NodeSubnetIDs(cluster), cluster.PodSubnets()...)
 }
 
-// nodeNames are the nodes, each once: a dual-stack node with its first address.
+// nodeNames returns the nodes, each once: a dual-stack node with its first address.
 func (t *Tracer) nodeNames() []named {
 	var out []named
 	seen := map[string]bool{}
@@ -211,7 +211,7 @@ func (t *Tracer) nodeNames() []named {
 	return out
 }
 
-// gatewayNames are the Application Gateways, by their documents or by their subnets.
+// gatewayNames returns the Application Gateways, by their documents or by their subnets.
 func (t *Tracer) gatewayNames() []named {
 	var out []named
 	seen := map[string]bool{}
@@ -237,7 +237,7 @@ func (t *Tracer) gatewayNames() []named {
 	return out
 }
 
-// machineNames are the virtual machines, by their names and by the names of their interfaces.
+// machineNames returns the virtual machines, by their names and by the names of their interfaces.
 func (t *Tracer) machineNames() []named {
 	var out []named
 	for _, key := range slices.Sorted(maps.Keys(t.s.Interfaces)) {
@@ -304,8 +304,8 @@ func Near(name string, names []string) string {
 	return ": did you mean " + strings.Join(names[:min(3, len(names))], ", ") + "?"
 }
 
-// distance is the number of letters to insert, remove or change to get from one word to the other
-// (Levenshtein).
+// distance returns the number of letters to insert, remove or change to get from one word to the
+// other (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -118,9 +118,9 @@ func (g *grid) place() (unseen []string) {
 	return unseen
 }
 
-// unrouted is an address that stands for the pods of a node without a route: any address of the pod
-// CIDR that no route covers. If one of the routes may belong to the node after all, that is the
-// doubt.
+// unrouted returns an address that stands for the pods of a node without a route: any address of
+// the pod CIDR that no route covers. If one of the routes may belong to the node after all, that is
+// the doubt.
 func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	taken := map[netip.Prefix]bool{}
 	for _, other := range g.nodes {
@@ -156,7 +156,7 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	return pods, "no route leads to the node's pods, and only Kubernetes knows their addresses"
 }
 
-// narrow are the prefixes of routes that cover only a part of a node's pods, in the tables that
+// narrow returns the prefixes of routes that cover only a part of a node's pods, in the tables that
 // packets to the cluster's pods use.
 func (g *grid) narrow() (prefixes []netip.Prefix) {
 	tables := nodeTables(g.s, g.cluster)
@@ -197,7 +197,7 @@ func parts(pods netip.Prefix, narrow []netip.Prefix) (out []netip.Addr) {
 	return out
 }
 
-// next is the following prefix of the same length.
+// next returns the following prefix of the same length.
 func next(p netip.Prefix) netip.Prefix {
 	bytes := p.Addr().AsSlice()
 	for at := p.Bits() - 1; at >= 0; at-- {
@@ -210,7 +210,8 @@ func next(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(a, p.Bits())
 }
 
-// podsByNode is one pod of each node that has an address of the network, if Kubernetes was read.
+// podsByNode returns one pod of each node that has an address of the network, if Kubernetes was
+// read.
 func (g *grid) podsByNode() map[string]Endpoint {
 	out := map[string]Endpoint{}
 	kube := g.s.Kubernetes[g.cluster.ID.Key()]
@@ -227,8 +228,8 @@ func (g *grid) podsByNode() map[string]Endpoint {
 	return out
 }
 
-// targets are the subnets that must reach the cluster's pods: their table holds routes to pods, or
-// they hold an Application Gateway, in the same network or in a peered one.
+// targets returns the subnets that must reach the cluster's pods: their table holds routes to pods,
+// or they hold an Application Gateway, in the same network or in a peered one.
 func (g *grid) targets() []*inventory.Subnet {
 	own := g.s.NodeSubnetIDs(g.cluster)
 	prefixes := g.s.NodePrefixes(g.cluster)

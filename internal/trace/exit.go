@@ -112,8 +112,8 @@ func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	return j.end(Leaves, "it goes out to the internet by %s", j.way.Exit)
 }
 
-// nodesFrom is the cluster whose node is at an address in a subnet, or whose node subnet it is if
-// no node is known there; nil if there is none.
+// nodesFrom returns the cluster whose node is at an address in a subnet, or whose node subnet it is
+// if no node is known there; nil if there is none.
 func (j *journey) nodesFrom(at netip.Addr, subnet *inventory.Subnet) *inventory.Cluster {
 	for _, n := range j.nodesAt(at, subnet) {
 		return j.s.Cluster(n.Cluster)

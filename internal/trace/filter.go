@@ -47,8 +47,8 @@ type Ruling struct {
 	Why string `json:"why"`
 }
 
-// Judge is the decision of one network security group, of the subnet or of a network interface in
-// it, about a packet in one direction. The first matching rule decides, by priority. Azure's
+// Judge returns the decision of one network security group, of the subnet or of a network interface
+// in it, about a packet in one direction. The first matching rule decides, by priority. Azure's
 // default rules are in the group's document, after all others
 // (network-security-group-how-it-works). Groups are stateful, so they do not judge answers.
 func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruling {

@@ -221,9 +221,9 @@ func (j *journey) probe() Way {
 	return j.end(Delivered, "%s is in subnet %s", to, subnets[0].ID.Short())
 }
 
-// masquerade is what a node does to the source of a packet that it forwards to something outside:
-// the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not only
-// the pods' ones (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the
+// masquerade returns what a node does to the source of a packet that it forwards to something
+// outside: the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not
+// only the pods' ones (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the
 // connection, an answer looks like a packet of its own, unless TCP shows that it is none.
 func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
 	for _, n := range j.nodesAt(at, subnet) {
@@ -272,8 +272,8 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	return node.Addr, node.subnet, false
 }
 
-// hidden is the node's address that replaces an address outside, or none. Azure CNI in the node
-// subnet shows a pod's own address inside its virtual network, and the node's outside
+// hidden returns the node's address that replaces an address outside, or none. Azure CNI in the
+// node subnet shows a pod's own address inside its virtual network, and the node's outside
 // (configure-azure-cni, frequently asked questions). Pods in their own subnet always show their own
 // address.
 func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
@@ -289,8 +289,8 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 	return netip.Addr{}
 }
 
-// enter is the arrival at an interface, of the destination or of a next hop. It returns "" if the
-// packet gets in.
+// enter returns the arrival at an interface, of the destination or of a next hop. It returns "" if
+// the packet gets in.
 func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s "+
@@ -313,7 +313,7 @@ func (j *journey) in(subnet *inventory.Subnet) bool {
 	return j.to.Subnet == "" && j.to.Cluster == "" || j.to.Subnet.Equal(subnet.ID)
 }
 
-// arrive is the arrival at the destination.
+// arrive returns the arrival at the destination.
 func (j *journey) arrive(from, target *inventory.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
 		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s",

@@ -50,8 +50,8 @@ func Nodes(s *inventory.Snapshot) []Node {
 	return all
 }
 
-// subnetOf is the cluster's node subnet that holds an address, whichever other network has the same
-// prefix.
+// subnetOf returns the cluster's node subnet that holds an address, whichever other network has the
+// same prefix.
 func subnetOf(s *inventory.Snapshot, subnets []arm.ID, a netip.Addr) *inventory.Subnet {
 	for _, id := range subnets {
 		if subnet := s.Subnet(id); subnet != nil && contains(subnet.Prefixes, a) {
@@ -85,10 +85,10 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 	return nodes
 }
 
-// routedNodes are the nodes of a kubenet cluster as route tables show them: routes to a part of the
-// pod CIDR through an address of a node subnet, in the tables of the node subnets. If those have
-// none, for example because the association is lost, any table counts. A route to another address
-// may belong to a node as well: its name shows that.
+// routedNodes returns the nodes of a kubenet cluster as route tables show them: routes to a part of
+// the pod CIDR through an address of a node subnet, in the tables of the node subnets. If those
+// have none, for example because the association is lost, any table counts. A route to another
+// address may belong to a node as well: its name shows that.
 func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	own := nodeTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
@@ -98,7 +98,7 @@ func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	return misrouted(s, own, cluster, nodes)
 }
 
-// nodeTables are the tables of a cluster's node subnets, each once.
+// nodeTables returns the tables of a cluster's node subnets, each once.
 func nodeTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var own []*inventory.RouteTable
 	for _, id := range s.NodeSubnetIDs(cluster) {
@@ -193,7 +193,7 @@ func poolHolds(cluster *inventory.Cluster, machine string) bool {
 	})
 }
 
-// tablesFor are all tables except the ones that lead to other nodes with the same addresses.
+// tablesFor returns all tables except the ones that lead to other nodes with the same addresses.
 func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
@@ -273,7 +273,7 @@ func idle(nic *inventory.Interface) bool {
 	return nic.Machine == "" && nic.ID.Is(arm.TypeInterface)
 }
 
-// machineName is the host name that AKS gives to a machine: the name of the scale set and the
+// machineName returns the host name that AKS gives to a machine: the name of the scale set and the
 // instance number with six digits in base 36.
 func machineName(nic arm.ID) string {
 	for at := nic; at != ""; at = at.Parent() {

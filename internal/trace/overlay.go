@@ -40,8 +40,8 @@ func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 	return found && route.Source == User
 }
 
-// throughOverlay is the path to an overlay pod. Azure delivers the packet to the pod's node, past
-// every route table and without encapsulation, so that network security groups see the pods'
+// throughOverlay returns the path to an overlay pod. Azure delivers the packet to the pod's node,
+// past every route table and without encapsulation, so that network security groups see the pods'
 // addresses (azure-cni-overlay: network security groups).
 func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
 	c *inventory.Cluster) Way {

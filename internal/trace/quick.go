@@ -110,7 +110,7 @@ func (q *quick) delivers(i, j int) (bool, *gathered) {
 		entry.gate.passes(q, i, j), nil
 }
 
-// dropped is the cause that a route to None gives to every packet that takes it.
+// dropped returns the cause that a route to None gives to every packet that takes it.
 func (q *quick) dropped(d drop, from *sender, to *receiver) *gathered {
 	known := q.drops[d]
 	if known == nil {
@@ -171,7 +171,7 @@ type gate struct {
 	allowed map[[2]int]bool
 }
 
-// door is the gate at an interface, nil if there is none, and whether the interface forwards
+// door returns the gate at an interface, nil if there is none, and whether the interface forwards
 // packets of others, as far as is known.
 func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate,
 	forwards bool) {

@@ -111,7 +111,7 @@ func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route)
 	return r, nil
 }
 
-// system are the routes that Azure makes for every subnet of a network. A peering has them even
+// system returns the routes that Azure makes for every subnet of a network. A peering has them even
 // without allowVirtualNetworkAccess, which "only changes the definition of the VirtualNetwork
 // service tag" (virtual-network-manage-peering).
 func system(vnet *inventory.VNet) []Route {
@@ -232,8 +232,8 @@ func (r *Routes) Because(to netip.Addr) string {
 var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway",
 	User: "user-defined"}
 
-// tagged is a user-defined route for a service tag that may take the packet instead. The prefixes
-// of a tag are unknown here, but they are always public.
+// tagged returns a user-defined route for a service tag that may take the packet instead. The
+// prefixes of a tag are unknown here, but they are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	for _, route := range r.All {
 		if route.Tag != "" && public(to) && (route.HopType != instead.HopType ||

@@ -13,8 +13,8 @@ import (
 // and so their routes. Sampled traces one sender of each class to all receivers, and counts it for
 // the whole class. TestAllAgrees compares it with All.
 
-// Sampled is All for one cluster, by representatives: senders whose packets take the same decisions
-// are traced once. The subnets in also must reach the pods, whatever their tables hold.
+// Sampled returns All for one cluster, by representatives: senders whose packets take the same
+// decisions are traced once. The subnets in also must reach the pods, whatever their tables hold.
 func (t *Tracer) Sampled(cluster arm.ID, also ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	doc := t.s.Cluster(cluster)

@@ -5,8 +5,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Targets are the subnets that must reach a cluster's pods, by their tables and gateways. They do
-// not include the cluster's own subnets.
+// Targets returns the subnets that must reach a cluster's pods, by their tables and gateways. They
+// do not include the cluster's own subnets.
 func (t *Tracer) Targets(cluster arm.ID) []*inventory.Subnet {
 	c := t.s.Cluster(cluster)
 	if c == nil {

@@ -79,7 +79,7 @@ func New(s *inventory.Snapshot, o Options) *Tracer {
 	return t
 }
 
-// nodesOf are the nodes that have a pod: several if clusters overlap and Cluster is not set.
+// nodesOf returns the nodes that have a pod: several if clusters overlap and Cluster is not set.
 func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	var nodes []Node
 	for _, same := range t.pods.Supernets(netip.PrefixFrom(pod, pod.BitLen())) {
@@ -92,7 +92,7 @@ func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	return nodes
 }
 
-// nodesAt are the entries of the node at an address in a subnet: one for each of its pod CIDRs.
+// nodesAt returns the entries of the node at an address in a subnet: one for each of its pod CIDRs.
 func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	var nodes []Node
 	for _, n := range t.at[a] {
@@ -103,8 +103,8 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	return nodes
 }
 
-// clusterOfPod is the cluster with an address in its pod CIDRs, or nil; overlays only if asked for.
-// Clusters can have the same pod CIDR, so if the pod's cluster is known, no other counts.
+// clusterOfPod returns the cluster with an address in its pod CIDRs, or nil; overlays only if asked
+// for. Clusters can have the same pod CIDR, so if the pod's cluster is known, no other counts.
 func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		c := t.s.Clusters[key]
@@ -136,7 +136,7 @@ func (t *Tracer) concerns(cluster *inventory.Cluster, a netip.Addr) bool {
 	return contains(cluster.PodCIDRs, a) || subnetOf(t.s, t.clusterSubnets(cluster), a) != nil
 }
 
-// nicAt is the interface with an address in a subnet, or nil if it was not read.
+// nicAt returns the interface with an address in a subnet, or nil if it was not read.
 func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 	for _, nic := range t.nics[a] {
 		if nic.subnet.Equal(subnet.ID) {
@@ -173,7 +173,7 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	return seen
 }
 
-// subnetsOf are the subnets that hold an address: several if networks overlap.
+// subnetsOf returns the subnets that hold an address: several if networks overlap.
 func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
@@ -184,8 +184,8 @@ func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	return out
 }
 
-// reach is the subnet of an address as another subnet sees it: in the same network, or in a peered
-// one.
+// reach returns the subnet of an address as another subnet sees it: in the same network, or in a
+// peered one.
 func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inventory.Subnet {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	for _, subnet := range t.subnetsOf(a) {
@@ -202,7 +202,7 @@ func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inven
 	return nil
 }
 
-// nextSubnet is the subnet of a next hop. The network itself or a peering must reach it: an
+// nextSubnet returns the subnet of a next hop. The network itself or a peering must reach it: an
 // appliance behind another one does not count. Unknown if the peered network was not read.
 func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.Subnet, Verdict) {
 	vnet := t.s.VNets[from.ID.Parent().Key()]

@@ -67,8 +67,8 @@ func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	return there, back
 }
 
-// ways is Ways; with general, the reasons at the end do not name addresses, so that many pairs have
-// the same reason.
+// ways works like Ways; with general, the reasons at the end do not name addresses, so that many
+// pairs have the same reason.
 func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	from.Addr, to.Addr = from.Addr.Unmap(), to.Addr.Unmap()
 	j := t.journey(from, to, false)
@@ -112,7 +112,7 @@ type journey struct {
 	last    *Hop
 }
 
-// called is how the reason at the end of a path names an address.
+// called returns how the reason at the end of a path names an address.
 func (j *journey) called(a netip.Addr) string {
 	switch {
 	case j.general && a == j.way.To:
@@ -123,7 +123,8 @@ func (j *journey) called(a netip.Addr) string {
 	return a.String()
 }
 
-// calledHop is called for a next hop: nodes with the same dead end have different next hops.
+// calledHop works like called for a next hop: nodes with the same dead end have different next
+// hops.
 func (j *journey) calledHop(a netip.Addr) string {
 	if j.general {
 		return "the next hop"

@@ -19,7 +19,7 @@ type view struct {
 	networks map[string]bool // keys of those and of what they are connected with
 }
 
-// viewOf is what a cluster sees; nil, which means everything, if no cluster is named.
+// viewOf returns what a cluster sees; nil, which means everything, if no cluster is named.
 func (t *Tracer) viewOf(id arm.ID) *view {
 	if id == "" {
 		return nil

@@ -287,8 +287,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	return out
 }
 
-// declared are the routes that must decide about packets from a subnet: those of the table that it
-// has lost, and of spec.egress if the subnet has or must have its table, or is a node subnet
+// declared returns the routes that must decide about packets from a subnet: those of the table that
+// it has lost, and of spec.egress if the subnet has or must have its table, or is a node subnet
 // without any table although the nodes need one.
 func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	config *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
@@ -313,8 +313,8 @@ func (t *tracing) leadsTo(hop netip.Addr, config *v1alpha1.ClusterRoutes) bool {
 // nodesAre reports whether a subnet has nodes of the cluster, whose packets Exit is about.
 func nodesAre(s picture.Subnet) bool { return s.Role == picture.RoleNodes }
 
-// pastGateway is the egress of a subnet that does not have its NAT gateway, unless a route leads
-// its packets elsewhere: routes come before NAT gateways.
+// pastGateway returns the egress of a subnet that does not have its NAT gateway, unless a route
+// leads its packets elsewhere: routes come before NAT gateways.
 func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Egress {
 	i := slices.IndexFunc(s.Properties, func(p picture.Property) bool {
 		return p.Property == inventory.PropertyNAT

@@ -276,7 +276,7 @@ func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
 	return missed
 }
 
-// Seen is the evidence of the verdict, nil if it was read from a file.
+// Seen returns the evidence of the verdict, nil if it was read from a file.
 func (v Verdict) Seen() *Evidence { return v.evidence }
 
 // judgement is evidence with findings.

@@ -29,7 +29,7 @@ func (e *TooMuch) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.P
 // Check returns a *TooMuch if a YAML text is too deep or large to be parsed, or nil.
 func Check(text []byte) error { return CheckTokens(lexer.Tokenize(string(text))) }
 
-// CheckTokens is Check for the tokens of one document.
+// CheckTokens works like Check for the tokens of one document.
 func CheckTokens(tokens token.Tokens) error {
 	brackets, dashes, keys, line := 0, 0, 0, 0 // dashes in one line
 	for _, t := range tokens {

@@ -81,7 +81,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	return checkVersion(p, had, properties)
 }
 
-// defaultMaxPods is what AKS gives a pool that names no maxPods (docs/azure.md).
+// defaultMaxPods returns what AKS gives a pool that names no maxPods (docs/azure.md).
 func defaultMaxPods(p, properties kernel.Object) int {
 	switch modeOf(kernel.ObjectAt(properties, "networkProfile")) {
 	case modeKubenet:
@@ -142,7 +142,7 @@ func countOf(p kernel.Object) (int, error) {
 	return n, err
 }
 
-// mostNodes is the largest number of nodes a pool can have.
+// mostNodes returns the largest number of nodes a pool can have.
 func mostNodes(p kernel.Object) int {
 	n, _ := countOf(p) // settlePool has checked it
 	if p["enableAutoScaling"] == true {
@@ -179,7 +179,7 @@ func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 	p["currentOrchestratorVersion"] = fullVersion(kernel.Text(p, "orchestratorVersion"))
 }
 
-// poolDocument is a pool as a separate resource.
+// poolDocument returns a pool as a separate resource.
 func (s *AKS) poolDocument(r *kernel.Resource, p kernel.Object, version string) kernel.Object {
 	p = kernel.Clone(p)
 	s.showPool(r, p)

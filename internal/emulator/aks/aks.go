@@ -91,7 +91,7 @@ func (s *AKS) stop() {
 	}
 }
 
-// types are the resource types of Microsoft.ContainerService.
+// types returns the resource types of Microsoft.ContainerService.
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.APIServers.issuerOf,
@@ -108,7 +108,7 @@ func (s *AKS) types() []kernel.Kind {
 	}
 }
 
-// waits is empty: AKS sends no Retry-After.
+// waits returns nothing: AKS sends no Retry-After.
 func waits() map[string][2]int {
 	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
 }

@@ -31,12 +31,13 @@ const continueLife = 5 * time.Minute
 // toAPIServer reports whether a call is for a cluster's API server.
 func toAPIServer(c *kernel.Call) bool { return len(c.Path) > 3 && c.Path[0] == apiServerPath }
 
-// ofAPIServer is the cluster whose API server is called.
+// ofAPIServer returns the cluster whose API server is called.
 func ofAPIServer(c *kernel.Call) arm.ID {
 	return arm.ResourceID(c.Path[1], c.Path[2], arm.TypeCluster, c.Path[3])
 }
 
-// ApiServerURL is the URL of a cluster's API server for a caller that reaches the emulator at base.
+// ApiServerURL returns the URL of a cluster's API server for a caller that reaches the emulator at
+// base.
 func ApiServerURL(base string, cluster arm.ID) string {
 	return base + "/" +
 		strings.Join([]string{apiServerPath, cluster.Subscription(), cluster.ResourceGroup(),
@@ -53,15 +54,15 @@ type APIServers struct {
 	by Kubernetes
 }
 
-// ClusterToken is the token of a cluster's user. It stays the same while the cluster exists, also
-// after a restart.
+// ClusterToken returns the token of a cluster's user. It stays the same while the cluster exists,
+// also after a restart.
 func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
 	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key().D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
 
-// User is the caller of a cluster's API server.
+// User returns the caller of a cluster's API server.
 func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
@@ -78,7 +79,7 @@ func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 // Hosts reports whether a call is for a cluster's API server.
 func (s *APIServers) Hosts(c *kernel.Call) bool { return toAPIServer(c) }
 
-// Refusal is a failure as an API server answers it.
+// Refusal returns a failure as an API server answers it.
 func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 	answer := f.Reply()
 	answer.Body = kernel.Encode(kernel.Object{"kind": "Status", "apiVersion": "v1",

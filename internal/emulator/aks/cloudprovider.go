@@ -312,7 +312,7 @@ func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
 	})
 }
 
-// ends are the first and the last address of a prefix.
+// ends returns the first and the last address of a prefix.
 func ends(prefix netip.Prefix) (first, last netip.Addr) {
 	first = prefix.Masked().Addr()
 	raw := first.AsSlice()
@@ -332,7 +332,7 @@ func hasPrefix(n *Node, prefix netip.Prefix) bool {
 	return false
 }
 
-// route is the route that a node needs for a pod CIDR; nil if the node has no address of that
+// route returns the route that a node needs for a pod CIDR; nil if the node has no address of that
 // family.
 func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 	for _, a := range n.Addrs {
@@ -354,7 +354,7 @@ func (p *cloudProvider) routeKey(r kernel.Object) string {
 			"addressPrefix")
 }
 
-// spelled is a node's name as it is compared.
+// spelled returns a node's name as it is compared.
 func (p *cloudProvider) spelled(name string) string {
 	if p.bugs.CaseSensitive {
 		return name

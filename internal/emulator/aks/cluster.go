@@ -112,7 +112,7 @@ func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	return nil
 }
 
-// doingTo is a cluster's provisioning state while an update runs.
+// doingTo returns a cluster's provisioning state while an update runs.
 func doingTo(properties, before kernel.Object) string {
 	if before == nil {
 		return "Creating"
@@ -196,7 +196,7 @@ func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel
 	return f
 }
 
-// DigitsOf are the eight digits in the names of what AKS makes for a cluster.
+// DigitsOf returns the eight digits in the names of what AKS makes for a cluster.
 func DigitsOf(cluster arm.ID) string {
 	h := fnv.New32a()
 	h.Write([]byte(cluster.Key()))
@@ -320,14 +320,14 @@ func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure
 	return s.aksWrite(c, id, body)
 }
 
-// aksWrite is aksPut without the checks of locks and policies.
+// aksWrite works like aksPut without the checks of locks and policies.
 func (s *AKS) aksWrite(c *kernel.Call, id arm.ID, body kernel.Object) *kernel.Failure {
 	_, f := s.kernel.PutResource(c, id, body)
 	s.kernel.Record(c, id, "write", f)
 	return f
 }
 
-// call is an internal call by the cluster's identity.
+// call returns an internal call by the cluster's identity.
 func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Call {
 	c := &kernel.Call{
 		Method: method, Path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
@@ -405,7 +405,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	}
 }
 
-// kubeletIdentity is the identity that AKS creates for the nodes.
+// kubeletIdentity returns the identity that AKS creates for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
 		cl.id.Name()+
@@ -416,7 +416,7 @@ func (cl *cluster) kubeletIdentity() arm.ID {
 var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
 	"azurepolicy", "omsagent"}
 
-// AddonIdentity is the identity that AKS creates for an add-on
+// AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.
 func (cl *cluster) AddonIdentity(addon string) arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,

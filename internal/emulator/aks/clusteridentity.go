@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// clusterPrincipal is a cluster's identity: the user-assigned one in its document, or a
+// clusterPrincipal returns a cluster's identity: the user-assigned one in its document, or a
 // system-assigned one.
 func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 	for _, id := range entra.AssignedIdentities(r.Body) {
@@ -42,7 +42,7 @@ func (s *AKS) checkClusterIdentity(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// checkPoolSubnet is checkClusterIdentity for one pool.
+// checkPoolSubnet works like checkClusterIdentity for one pool.
 func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failure {
 	subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, "vnetSubnetID")))
 	if subnet == nil || !s.opts.CheckClusterIdentity {
@@ -97,14 +97,14 @@ func (s *AKS) lockedDown(cl *cluster) bool {
 			"restrictionLevel"), "ReadOnly")
 }
 
-// denyAssignmentOf is the deny assignment that protects a node resource group.
+// denyAssignmentOf returns the deny assignment that protects a node resource group.
 func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
 	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
 	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
 		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
 }
 
-// NodeGroupOf is the node resource group of a cluster, "" if the cluster does not exist.
+// NodeGroupOf returns the node resource group of a cluster, "" if the cluster does not exist.
 func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	if cl := s.Clusters[cluster.Key()]; cl != nil {
 		return cl.nodeGroup

@@ -21,7 +21,7 @@ import (
 
 const issuerPath = "_oidc" // followed by the tenant, and a GUID for the cluster
 
-// issuerURL is the URL of a cluster's issuer, "" without one. An emulator that does not listen
+// issuerURL returns the URL of a cluster's issuer, "" without one. An emulator that does not listen
 // returns the URL that Azure would use.
 func (s *APIServers) issuerURL(r *kernel.Resource) string {
 	if kernel.ObjectAt(r.Body, "properties", "oidcIssuerProfile")["enabled"] != true {
@@ -42,7 +42,7 @@ func (s *APIServers) showIssuer(r *kernel.Resource, properties kernel.Object) {
 	}
 }
 
-// ofIssuer is the cluster with an issuer, or nil.
+// ofIssuer returns the cluster with an issuer, or nil.
 func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
 	for _, r := range s.aks.kernel.Store.List(arm.TypeCluster, "") {
 		if issuer != "" && s.issuerURL(r) == issuer {

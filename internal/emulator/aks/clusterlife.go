@@ -14,7 +14,7 @@ import (
 // isBusy reports whether an operation runs on a resource.
 func (s *AKS) isBusy(r *kernel.Resource) bool { return r.BusyUntil.After(time.Now()) }
 
-// powerOf is Running or Stopped.
+// powerOf returns Running or Stopped.
 func powerOf(r *kernel.Resource) string {
 	if code := kernel.Text(kernel.ObjectAt(r.Body, "properties", "powerState"),
 		"code"); code != "" {
@@ -23,8 +23,8 @@ func powerOf(r *kernel.Resource) string {
 	return "Running"
 }
 
-// clusterBusy is AKS's refusal of a write while an operation runs (azure-workload-identity#417,
-// cilium#25944).
+// clusterBusy returns AKS's refusal of a write while an operation runs
+// (azure-workload-identity#417, cilium#25944).
 func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
 	what, of := "operation", kernel.State(r)
 	if cl := s.Clusters[r.ID.Key()]; cl != nil {
@@ -92,7 +92,7 @@ func occupyPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool, d
 	k.At(p.until, func() { k.Store.Changed(r) }) // which shows the pool's state
 }
 
-// startedPool is the answer of a PUT that started an operation on one pool.
+// startedPool returns the answer of a PUT that started an operation on one pool.
 func startedPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool,
 	answer kernel.Reply) kernel.Reply {
 	alone := *r
@@ -343,7 +343,7 @@ func versionsDocument() kernel.Object {
 	return kernel.Object{"values": values}
 }
 
-// orchestratorsDocument is the same as one list.
+// orchestratorsDocument returns the same as one list.
 func orchestratorsDocument(id string) kernel.Object {
 	all := []kernel.Object{}
 	for i, v := range KubernetesVersions {

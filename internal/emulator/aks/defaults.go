@@ -25,7 +25,7 @@ func overlayAt(c *kernel.Call) bool {
 		strings.HasSuffix(c.Version, "-preview") && c.Since("2024-07-01")
 }
 
-// enabled is how AKS shows that a feature is on or off.
+// enabled returns how AKS shows that a feature is on or off.
 func enabled(on bool) kernel.Object { return kernel.Object{"enabled": on} }
 
 func profileOfNetwork(s kernel.Sight) kernel.Object {
@@ -45,7 +45,7 @@ func privateCluster(s kernel.Sight) bool {
 		"apiServerAccessProfile")["enablePrivateCluster"] == true
 }
 
-// clusterFacts are the facts of managed clusters; poolFacts are those of their pools.
+// clusterFacts returns the facts of managed clusters; poolFacts are those of their pools.
 func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 	tenantOf func(subscription string) string) []kernel.Fact {
 	const p, network = "properties.", "properties.networkProfile."
@@ -197,8 +197,8 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 	return append(all, poolFacts(p+"agentPoolProfiles[].")...)
 }
 
-// poolFacts are the facts of agent pools, below a prefix in a cluster's document and in documents
-// of their own.
+// poolFacts returns the facts of agent pools, below a prefix in a cluster's document and in
+// documents of their own.
 func poolFacts(prefix string) []kernel.Fact {
 	linux := func(s kernel.Sight) bool { return kernel.Text(s.At, "osType") != "Windows" }
 	spot := func(s kernel.Sight) bool { return kernel.Text(s.At, "scaleSetPriority") == "Spot" }
@@ -235,18 +235,18 @@ func poolFacts(prefix string) []kernel.Fact {
 // ownPoolFacts are poolFacts in a pool's own document.
 var ownPoolFacts = poolFacts("properties.")
 
-// bodyTag is AKS's ETag, which has no quotes.
+// bodyTag returns AKS's ETag, which has no quotes.
 func bodyTag(s kernel.Sight) any {
 	return strings.Trim(strings.TrimPrefix(s.R.Tag(), "W/"), `"`)
 }
 
-// uniqueID is an identifier that stays as long as a resource exists: 24 hexadecimal digits.
+// uniqueID returns an identifier that stays as long as a resource exists: 24 hexadecimal digits.
 func uniqueID(what string, id arm.ID) string {
 	guid := uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
 	return strings.ReplaceAll(guid, "-", "")[:24]
 }
 
-// issuerOf is a cluster's OIDC issuer.
+// issuerOf returns a cluster's OIDC issuer.
 func (s *APIServers) issuerOf(r *kernel.Resource) string {
 	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.ID.Key())).String()
 	return "https://" + kernel.Text(

@@ -20,7 +20,7 @@ func withEntra(properties kernel.Object) bool {
 	return kernel.ObjectAt(properties, "aadProfile")["managed"] == true
 }
 
-// kubelogin is the part of the kubeconfig that logs in to such a cluster.
+// kubelogin returns the part of the kubeconfig that logs in to such a cluster.
 func kubelogin(tenant string) string {
 	return `exec:
       apiVersion: client.authentication.k8s.io/v1beta1

@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// apiServerName is the name of a cluster's API server (on Azure <prefix>-<8
+// apiServerName returns the name of a cluster's API server (on Azure <prefix>-<8
 // characters>.hcp.<region>.azmk8s.io).
 func apiServerName(cluster arm.ID, properties kernel.Object) string {
 	return kernel.Text(properties, "dnsPrefix") + "-" + DigitsOf(cluster) + "." + apiServerDomain
@@ -40,8 +40,8 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	properties["fqdn"] = apiServerName(cluster, properties)
 }
 
-// OverTLS is the HTTPS address of the same server, for a caller over plain HTTP: client-go sends no
-// token over plain HTTP. It is unchanged if the emulator does not listen.
+// OverTLS returns the HTTPS address of the same server, for a caller over plain HTTP: client-go
+// sends no token over plain HTTP. It is unchanged if the emulator does not listen.
 func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
 	at, parsed := netip.ParseAddrPort(s.aks.kernel.Server.HTTPS)

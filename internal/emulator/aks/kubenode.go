@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// nodeObjects are a cluster's nodes as its API server shows them.
+// nodeObjects returns a cluster's nodes as its API server shows them.
 func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	for _, p := range cl.Pools {
@@ -26,7 +26,7 @@ func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	return out
 }
 
-// NodeList is a cluster's nodes as a list, for callers that hold the lock.
+// NodeList returns a cluster's nodes as a list, for callers that hold the lock.
 func (s *APIServers) NodeList(id arm.ID) []byte {
 	items := []kernel.Object{}
 	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
@@ -38,7 +38,7 @@ func (s *APIServers) NodeList(id arm.ID) []byte {
 	return kernel.Encode(kernel.Object{"kind": "NodeList", "apiVersion": "v1", "items": items})
 }
 
-// addresses are a node's own: the first of each family. With Azure CNI in the node subnet, the
+// addresses returns a node's own: the first of each family. With Azure CNI in the node subnet, the
 // addresses of its pods follow.
 func (n *Node) addresses() []netip.Addr {
 	var out []netip.Addr
@@ -53,15 +53,15 @@ func (n *Node) addresses() []netip.Addr {
 	return out
 }
 
-// kubeTime is a time as Kubernetes writes it.
+// kubeTime returns a time as Kubernetes writes it.
 func kubeTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// kubeUID is a stable UID for an object.
+// kubeUID returns a stable UID for an object.
 func kubeUID(of string, created time.Time) string {
 	return uuid.NewSHA1(uuid.NameSpaceOID, []byte(of+" "+kubeTime(created))).String()
 }
 
-// nodeDocument is a node as AKS shows it, without the kubelet's fields about images and the
+// nodeDocument returns a node as AKS shows it, without the kubelet's fields about images and the
 // machine.
 func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.Object {
 	system := "linux"
@@ -114,9 +114,9 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 	}
 }
 
-// nodeConditions are the conditions of the kubelet and, on kubenet, the one of the cloud provider
-// about the node's routes. A node is Ready whatever the cloud provider reports (AKS#2681); without
-// a network plugin no node is.
+// nodeConditions returns the conditions of the kubelet and, on kubenet, the one of the cloud
+// provider about the node's routes. A node is Ready whatever the cloud provider reports (AKS#2681);
+// without a network plugin no node is.
 func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 	condition := func(name string, holds bool, since time.Time, reason,
 		message string) kernel.Object {

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// podObjects are some pods for each of a cluster's nodes, as its API server shows them. They are
-// not stored: they follow from the nodes.
+// podObjects returns some pods for each of a cluster's nodes, as its API server shows them. They
+// are not stored: they follow from the nodes.
 func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
@@ -36,7 +36,7 @@ type pod struct {
 	addrs               []netip.Addr // none: it waits for its network
 }
 
-// policyEngine is the engine of a cluster's network policies: calico, azure, cilium, or "" for
+// policyEngine returns the engine of a cluster's network policies: calico, azure, cilium, or "" for
 // none. Cilium is also the data plane.
 func policyEngine(r *kernel.Resource) string {
 	profile := kernel.ObjectAt(r.Body, "properties", "networkProfile")
@@ -78,8 +78,8 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	return out
 }
 
-// podAddresses are those of a node's i-th pod: from its part of the pod CIDR (the first address is
-// the bridge's), the pod subnet, or the node subnet after the node's own.
+// podAddresses returns those of a node's i-th pod: from its part of the pod CIDR (the first address
+// is the bridge's), the pod subnet, or the node subnet after the node's own.
 func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 	var out []netip.Addr
 	at := func(addrs []netip.Addr, i int) {
@@ -100,7 +100,7 @@ func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 	return out
 }
 
-// nameSuffix is five characters as Kubernetes appends to a workload's name.
+// nameSuffix returns five characters as Kubernetes appends to a workload's name.
 func nameSuffix(of string) string {
 	const letters = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes leaves out what could spell words
 	h := fnv.New64a()

@@ -23,10 +23,10 @@ const (
 // single reports whether each of a pool's nodes is a virtual machine, outside of any scale set.
 func (p *pool) single() bool { return p.kind == PoolMachines || p.kind == PoolAvailabilitySet }
 
-// base is the beginning of the names of everything that AKS makes for a pool.
+// base returns the beginning of the names of everything that AKS makes for a pool.
 func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
 
-// nodeName is the name of a node, which its machine shares: aks-nodepool1-12345678-vmss00000a,
+// nodeName returns the name of a node, which its machine shares: aks-nodepool1-12345678-vmss00000a,
 // aks-nodepool1-12345678-vms0 (kubernetes/autoscaler, azure_vms_pool.go) or, in an availability
 // set, aks-nodepool1-12345678-0.
 func (p *pool) nodeName(number int) string {
@@ -40,7 +40,7 @@ func (p *pool) nodeName(number int) string {
 	return p.ScaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix
 }
 
-// machine is the ID of a node's machine.
+// machine returns the ID of a node's machine.
 func (p *pool) machine(n *Node) arm.ID {
 	if !p.single() {
 		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance))
@@ -48,12 +48,12 @@ func (p *pool) machine(n *Node) arm.ID {
 	return p.nodeGroupID(network.TypeVM, n.Name)
 }
 
-// nodeGroupID is an ID in the pool's node resource group.
+// nodeGroupID returns an ID in the pool's node resource group.
 func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 	return arm.ResourceID(p.ScaleSet.Subscription(), p.ScaleSet.ResourceGroup(), resourceType, name)
 }
 
-// nic is the ID of a node's network interface. In an availability set its name is known
+// nic returns the ID of a node's network interface. In an availability set its name is known
 // (cloud-provider-azure takes the node's from it); that of a virtual machine pool's is a guess [U].
 func (p *pool) nic(n *Node) arm.ID {
 	switch p.kind {
@@ -65,7 +65,7 @@ func (p *pool) nic(n *Node) arm.ID {
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
 
-// set is the availability set of a pool.
+// set returns the availability set of a pool.
 func (p *pool) set() arm.ID {
 	name := strings.TrimPrefix(p.base(), "aks-"+p.name+"-")
 	return p.nodeGroupID(compute.TypeAvailabilitySet, p.name+"-availabilitySet-"+name)
@@ -151,7 +151,7 @@ func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 	}
 }
 
-// interfaceOf are the properties of a node's interface, with the addresses it holds already.
+// interfaceOf returns the properties of a node's interface, with the addresses it holds already.
 func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 	configurations := []any{}
 	for i, a := range n.Addrs {

@@ -194,7 +194,7 @@ func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *kernel.Failur
 		subnet.Name(), prefix, wanted)
 }
 
-// configuration is the ID of the i-th IP configuration of a node.
+// configuration returns the ID of the i-th IP configuration of a node.
 func (p *pool) configuration(n *Node, i int) arm.ID {
 	return p.nic(n).Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1))
 }

@@ -13,7 +13,7 @@ import (
 // the network of the nodes. All of this is in the node resource group. A bring-your-own zone gets
 // the record and the link. With the zone "none" there is only a public name.
 
-// privateZone is where a private cluster's name is: "" for none.
+// privateZone returns where a private cluster's name is: "" for none.
 func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
 	switch zone := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
 		"privateDNSZone"); {
@@ -26,12 +26,13 @@ func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
 		privateZoneName(cl.id))
 }
 
-// privateZoneName is the zone that AKS makes for a cluster.
+// privateZoneName returns the zone that AKS makes for a cluster.
 func privateZoneName(cluster arm.ID) string {
 	return kernel.GuidOf("zone", cluster) + ".privatelink." + apiServerDomain
 }
 
-// privateName is the name of a private cluster's API server in its network, "" where it has none.
+// privateName returns the name of a private cluster's API server in its network, "" where it has
+// none.
 func privateName(cluster arm.ID, properties kernel.Object) string {
 	zone := privateZoneName(cluster)
 	switch asked := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
@@ -44,7 +45,7 @@ func privateName(cluster arm.ID, properties kernel.Object) string {
 	return privateHost(cluster, properties) + "." + zone
 }
 
-// privateHost is the name of the API server within its zone.
+// privateHost returns the name of the API server within its zone.
 func privateHost(cluster arm.ID, properties kernel.Object) string {
 	if sub := kernel.Text(properties, "fqdnSubdomain"); sub != "" {
 		return sub
@@ -107,13 +108,13 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// apiEndpoint is the private endpoint of a cluster's API server.
+// apiEndpoint returns the private endpoint of a cluster's API server.
 func (cl *cluster) apiEndpoint() arm.ID {
 	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypePrivateEndpoint,
 		"kube-apiserver")
 }
 
-// zoneLink is the link of a zone to the nodes' network.
+// zoneLink returns the link of a zone to the nodes' network.
 func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
 	return zone.Child("virtualNetworkLinks", cl.id.Name()+"-"+cl.digits)
 }

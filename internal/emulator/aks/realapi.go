@@ -53,7 +53,7 @@ type KubernetesWorkload struct {
 // before the emulator serves anything.
 func (s *APIServers) ServeKubernetes(k Kubernetes) { s.by = k }
 
-// KubernetesClusters are all clusters, sorted by ID, with the nodes of the requested ones: many
+// KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
 // nodes take time.
 func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer s.aks.kernel.Lock()()
@@ -149,7 +149,7 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 	return false
 }
 
-// ofAPIServerAsNamed is the called cluster, with the spelling of its stored ID.
+// ofAPIServerAsNamed returns the called cluster, with the spelling of its stored ID.
 func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 	defer s.aks.kernel.Lock()()
 	if r := s.aks.kernel.Store.Get(ofAPIServer(c)); r != nil {
@@ -158,7 +158,7 @@ func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 	return ofAPIServer(c)
 }
 
-// kubernetesGroups are the groups of the caller for the API server. Local accounts are
+// kubernetesGroups returns the groups of the caller for the API server. Local accounts are
 // administrators, as on AKS. For the others, Azure's roles make them administrators for one call;
 // Kubernetes' own bindings decide about the rest.
 func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []string,
@@ -187,7 +187,7 @@ func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []str
 	return c.Who.ObjectID, nil, nil
 }
 
-// dataAction is the data action of a call to an API server, such as
+// dataAction returns the data action of a call to an API server, such as
 // Microsoft.ContainerService/managedClusters/apps/deployments/write.
 func dataAction(c *kernel.Call) string {
 	for name := range c.Header {

@@ -128,7 +128,7 @@ func (s *AKS) watch(c *kernel.Call) (takeBack func()) {
 	}
 }
 
-// clusterBehind is the cluster whose document or scale set has the key.
+// clusterBehind returns the cluster whose document or scale set has the key.
 func (s *AKS) clusterBehind(key string) *cluster {
 	id := arm.ID(key)
 	switch {
@@ -176,7 +176,7 @@ func (s *AKS) restoreCluster(saved savedCluster) {
 	}
 }
 
-// clusterAt is the cluster in a path, or "".
+// clusterAt returns the cluster in a path, or "".
 func clusterAt(path []string) arm.ID {
 	if len(path) < 8 {
 		return ""

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// PoolInstances are the instances of a pool's scale set, and the subnet that they are in.
+// PoolInstances returns the instances of a pool's scale set, and the subnet that they are in.
 func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, subnet arm.ID,
 	ours bool) {
 	p := s.aks.scaleSets[set.ID.Key()].pool

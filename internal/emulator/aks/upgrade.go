@@ -19,7 +19,7 @@ var KubernetesVersions = []string{"1.34.2", "1.34.1", "1.33.6", "1.33.5", "1.32.
 var nodeImages = []string{"AKSUbuntu-2204gen2containerd-202511.07.0",
 	"AKSUbuntu-2204gen2containerd-202510.19.0"}
 
-// fullVersion is the version of a cluster that asked for a minor version only.
+// fullVersion returns the version of a cluster that asked for a minor version only.
 func fullVersion(version string) string {
 	if strings.Count(version, ".") == 1 {
 		for _, v := range KubernetesVersions {
@@ -68,7 +68,7 @@ func checkUpgrade(properties, before kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// upgradesFrom are the versions that a version can be upgraded to.
+// upgradesFrom returns the versions that a version can be upgraded to.
 func upgradesFrom(version string) []string {
 	out := []string{}
 	was := versionNumbers(version)
@@ -119,8 +119,8 @@ func upgrades(p, had kernel.Object) bool {
 			kernel.Text(p, "nodeImageVersion") != kernel.Text(had, "nodeImageVersion"))
 }
 
-// SurgeOf is the number of additional nodes during an upgrade: a number, or a percentage of the
-// pool's nodes, rounded up.
+// SurgeOf returns the number of additional nodes during an upgrade: a number, or a percentage of
+// the pool's nodes, rounded up.
 func SurgeOf(profile kernel.Object, nodes int) int {
 	surge := fmt.Sprint(kernel.ObjectAt(profile, "upgradeSettings")["maxSurge"])
 	if percent, isPercent := strings.CutSuffix(surge, "%"); isPercent {

@@ -19,7 +19,7 @@ import (
 // watchMost is how long a watch lasts if its caller names no time.
 const watchMost = 30 * time.Minute
 
-// nodesVersion is the resourceVersion of a cluster's nodes.
+// nodesVersion returns the resourceVersion of a cluster's nodes.
 func (cl *cluster) nodesVersion() string {
 	h := fnv.New32a()
 	for _, n := range cl.nodes() {
@@ -148,7 +148,7 @@ func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map
 	return now, changes, cl.news, nil
 }
 
-// versionOf is the version of the called cluster's nodes.
+// versionOf returns the version of the called cluster's nodes.
 func (s *APIServers) versionOf(c *kernel.Call) string {
 	defer s.aks.kernel.Lock()()
 	if cl := s.aks.Clusters[ofAPIServer(c).Key()]; cl != nil {

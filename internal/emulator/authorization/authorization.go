@@ -88,7 +88,7 @@ type nodeGroups interface {
 	DenyAssignments(scope arm.ID) []kernel.Object
 }
 
-// types are the resource types of Microsoft.Authorization.
+// types returns the resource types of Microsoft.Authorization.
 func (s *Authorization) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: TypeRoleDefinition, Immediate: true, AlwaysCreated: true,

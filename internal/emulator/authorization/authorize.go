@@ -23,7 +23,7 @@ type Need struct {
 	seen bool
 }
 
-// needOf is the right that a call needs. Every call that ARM answers has an action.
+// needOf returns the right that a call needs. Every call that ARM answers has an action.
 func (s *Authorization) needOf(c *kernel.Call) Need {
 	w := Need{verb: "read"}
 	switch c.Method {
@@ -222,7 +222,7 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 		has(who, w), links[denied[0]], len(denied), join(denied))
 }
 
-// has is the beginning of refusals about rights that a role grants and something else denies.
+// has returns the beginning of refusals about rights that a role grants and something else denies.
 func has(who kernel.Principal, w Need) string {
 	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
 		"'%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.Action, w.Scope)

@@ -69,7 +69,7 @@ var roleHistory = []struct {
 	},
 }
 
-// asOf is a built-in role as of the date of a call.
+// asOf returns a built-in role as of the date of a call.
 func (r Role) asOf(c *kernel.Call) Role {
 	for _, h := range roleHistory {
 		if h.guid == r.Guid && !c.Since(h.before) {

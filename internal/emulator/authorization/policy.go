@@ -164,7 +164,7 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	return nil
 }
 
-// violated is the refusal by the assigned policies that have an effect. All of them are named.
+// violated returns the refusal by the assigned policies that have an effect. All of them are named.
 func (s *Authorization) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
 	assignments := s.kernel.Store.ByType[strings.ToLower(TypePolicyAssignment)]
 	var identifiers []kernel.Object

@@ -227,7 +227,7 @@ func (p permission) document() kernel.Object {
 		"dataActions": items(p.dataActions), "notDataActions": items(p.notDataActions)}
 }
 
-// document is a built-in role as shown in a subscription, or above all ("").
+// document returns a built-in role as shown in a subscription, or above all ("").
 func (r Role) document(subscription string) kernel.Object {
 	permissions := []any{}
 	for _, p := range r.Permissions {

@@ -17,13 +17,14 @@ const TypeRoleAssignment = "Microsoft.Authorization/roleAssignments"
 
 func IsGUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
-// roleGUID is the role that an assignment assigns.
+// roleGUID returns the role that an assignment assigns.
 func roleGUID(assignment *kernel.Resource) string {
 	return arm.ID(kernel.Text(kernel.ObjectAt(assignment.Body, "properties"), "roleDefinitionId")).
 		Name()
 }
 
-// assignedTo is the lower-case object ID of the principal that a document assigns a role to, or "".
+// assignedTo returns the lower-case object ID of the principal that a document assigns a role to,
+// or "".
 func assignedTo(r *kernel.Resource) string {
 	if !r.ID.Is(TypeRoleAssignment) {
 		return ""
@@ -189,7 +190,7 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	return nil
 }
 
-// wholeOf is the top-level resource of an ID.
+// wholeOf returns the top-level resource of an ID.
 func wholeOf(id arm.ID) arm.ID {
 	for strings.Count(id.Type(), "/") > 1 {
 		id = id.Parent()
@@ -252,7 +253,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 	return answer, f, true
 }
 
-// rolesAt are a principal's effective roles at a scope.
+// rolesAt returns a principal's effective roles at a scope.
 func (s *Authorization) rolesAt(who kernel.Principal, scope arm.ID) []Role {
 	var out []Role
 	if s.IsDefault(who) {

@@ -14,7 +14,7 @@ import (
 
 const TypeScaleSetExtension = arm.TypeScaleSet + "/extensions"
 
-// nextNumber is the number of the next instance of a scale set. A set that overprovisions, the
+// nextNumber returns the number of the next instance of a scale set. A set that overprovisions, the
 // default, creates twice as many as it needs and keeps some: the numbers have gaps (recorded: 0 and
 // 2, 0 and 3, 2 and 3).
 func nextNumber(set *kernel.Resource, numbers []int) int {
@@ -120,7 +120,7 @@ func numbered(numbers []string, number int) bool {
 	return slices.Contains(numbers, "*") || slices.Contains(numbers, strconv.Itoa(number))
 }
 
-// addressesHeld are the addresses of a part of a resource.
+// addressesHeld returns the addresses of a part of a resource.
 func addressesHeld(by map[netip.Addr]arm.ID, holder arm.ID) []netip.Addr {
 	var out []netip.Addr
 	for a, id := range by {

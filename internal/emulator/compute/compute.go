@@ -42,7 +42,7 @@ type pools interface {
 	RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure
 }
 
-// types are the resource types of Microsoft.Compute.
+// types returns the resource types of Microsoft.Compute.
 func (s *Compute) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
@@ -55,7 +55,7 @@ func (s *Compute) types() []kernel.Kind {
 	}
 }
 
-// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
 func (s *Compute) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
 }

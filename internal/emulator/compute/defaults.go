@@ -26,7 +26,7 @@ func flexible(s kernel.Sight) bool {
 
 func uniform(s kernel.Sight) bool { return !flexible(s) }
 
-// scaleSetFacts are the facts of scale sets.
+// scaleSetFacts returns the facts of scale sets.
 func scaleSetFacts(tenantOf func(string) string) []kernel.Fact {
 	const p, vm = "properties.", "properties.virtualMachineProfile."
 	const nic = vm + "networkProfile.networkInterfaceConfigurations[].properties."
@@ -113,5 +113,5 @@ func scaleSetFacts(tenantOf func(string) string) []kernel.Fact {
 	return append(all, entra.SystemIdentityFacts(tenantOf)...)
 }
 
-// computeTime is a time as Microsoft.Compute writes it.
+// computeTime returns a time as Microsoft.Compute writes it.
 func computeTime(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.9999999-07:00") }

@@ -20,7 +20,7 @@ var images = []struct {
 	{"", "", "Linux", 30},
 }
 
-// imageOf is the operating system and the size of the disk of the image in a storage profile.
+// imageOf returns the operating system and the size of the disk of the image in a storage profile.
 func imageOf(storage kernel.Object) (system string, sizeGB int) {
 	reference := kernel.ObjectAt(storage, "imageReference")
 	sku := strings.ToLower(kernel.Text(reference, "sku"))
@@ -38,7 +38,7 @@ func imageOf(storage kernel.Object) (system string, sizeGB int) {
 // processors, or the old DS and GS (virtual-machines/vm-naming-conventions; recorded).
 var premium = regexp.MustCompile(`(?i)^standard_(?:[dg]s\d|[a-z]+\d+(?:-\d+)?[a-z]*s)`)
 
-// diskType is a machine's default type of managed disk.
+// diskType returns a machine's default type of managed disk.
 func diskType(size string) string {
 	if premium.MatchString(size) {
 		return "Premium_LRS"
@@ -52,7 +52,7 @@ func secondGeneration(storage kernel.Object) bool {
 	return strings.Contains(sku, "gen2") || strings.HasSuffix(sku, "-g2")
 }
 
-// storageFacts are the facts of a storage profile at a path; vmSize is the machine's size.
+// storageFacts returns the facts of a storage profile at a path; vmSize is the machine's size.
 func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
 	storage := func(s kernel.Sight) kernel.Object {
 		return kernel.ObjectAt(s.Doc, strings.Split(strings.TrimSuffix(at, "."), ".")...)
@@ -85,7 +85,7 @@ func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
 	}
 }
 
-// systemFacts are the facts of an operating system profile at a path.
+// systemFacts returns the facts of an operating system profile at a path.
 func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 	linux := func(s kernel.Sight) bool { return !windows(s) }
 	return []kernel.Fact{

@@ -15,7 +15,8 @@ import (
 var instanceFields = []string{"osProfile", "storageProfile", "securityProfile", "priority",
 	"evictionPolicy", "billingProfile", "licenseType", "diagnosticsProfile"}
 
-// document is an instance as Azure shows it, at an api-version. set is its scale set's document.
+// document returns an instance as Azure shows it, at an api-version. set is its scale set's
+// document.
 func (i Instance) document(set kernel.Object, version string, expand string) kernel.Object {
 	profile := kernel.ObjectAt(set, "properties", "virtualMachineProfile")
 	properties := kernel.Object{
@@ -104,7 +105,7 @@ func (i Instance) nameDisks(storage kernel.Object) {
 // maxDiskName is the longest name of a disk.
 const maxDiskName = 80
 
-// diskName is how Azure names a disk of an instance (recorded).
+// diskName returns how Azure names a disk of an instance (recorded).
 func (i Instance) diskName(what string) string {
 	set, machine := i.Set.ID.Name(), i.Set.ID.Name()+"_"+strconv.Itoa(i.Number)
 	suffix := strings.ReplaceAll(kernel.GuidOf(what, i.id()), "-", "")
@@ -117,8 +118,8 @@ func (i Instance) diskName(what string) string {
 	return set[:min(len(set), 20)] + machine[:min(len(machine), 21)] + what + "_" + suffix
 }
 
-// view is the instance view. No machine really runs: it shows what the last action says. One that
-// is deallocated has no computer and no agent.
+// view returns the instance view. No machine really runs: it shows what the last action says. One
+// that is deallocated has no computer and no agent.
 func (i Instance) view(set kernel.Object) kernel.Object {
 	h := fnv.New32a()
 	h.Write([]byte(i.Set.ID.Key()))

@@ -20,12 +20,12 @@ const machinesField = "routekeeper.machines"
 var powerStates = map[string]string{"start": "running", "restart": "running",
 	"poweroff": "stopped", "deallocate": "deallocated"}
 
-// machine is what was done to a machine; nil if nothing was.
+// machine returns what was done to a machine; nil if nothing was.
 func (i Instance) machine() kernel.Object {
 	return kernel.ObjectAt(i.Set.Body, machinesField, strconv.Itoa(i.Number))
 }
 
-// power is the machine's power state.
+// power returns the machine's power state.
 func (i Instance) power() string {
 	if state := kernel.Text(i.machine(), "power"); state != "" {
 		return state

@@ -100,7 +100,7 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	return nil
 }
 
-// machinesOf are all machines of a scale set, by number, including surplus ones.
+// machinesOf returns all machines of a scale set, by number, including surplus ones.
 func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 	if out, _, ours := s.Pools.PoolInstances(set); ours {
 		return out
@@ -283,8 +283,8 @@ func (n InstanceNIC) document(of Instance) kernel.Object {
 	}
 }
 
-// InterfaceOf is the interface of an instance with an ID, or the first one of an instance with an
-// ID, and its subnet.
+// InterfaceOf returns the interface of an instance with an ID, or the first one of an instance with
+// an ID, and its subnet.
 func (s *Compute) InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool) {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {

@@ -101,7 +101,7 @@ func (s *Compute) resumeScaleSets() {
 	}
 }
 
-// instancesOf are the instances of a scale set, by number.
+// instancesOf returns the instances of a scale set, by number.
 func (s *Compute) instancesOf(set *kernel.Resource) []Instance {
 	return slices.DeleteFunc(s.machinesOf(set), func(i Instance) bool {
 		return isSurplus(set, i.Number)

@@ -140,7 +140,7 @@ func (s *control) controlCall(c *kernel.Call) (any, error) {
 	}
 }
 
-// resolve is what Azure's DNS says of a name in a virtual network.
+// resolve returns what Azure's DNS says of a name in a virtual network.
 func (s *control) resolve(name string, vnet arm.ID) (any, error) {
 	defer s.kernel.Lock()()
 	if s.kernel.Store.Get(vnet) == nil || !vnet.Is(arm.TypeVNet) {

@@ -19,7 +19,7 @@ type plannedResource struct {
 	Hidden string
 }
 
-// planned are all resources of a deployment, followed by those of nested ones.
+// planned returns all resources of a deployment, followed by those of nested ones.
 func (run *deploymentRun) planned() []plannedResource {
 	if run.plan == nil {
 		run.plan = run.plannedIn(run.ready)

@@ -34,7 +34,7 @@ func New(k *kernel.Kernel, a *authorization.Authorization, opts Options) *Deploy
 	return s
 }
 
-// types are deployments, which are resources of Microsoft.Resources.
+// types returns deployments, which are resources of Microsoft.Resources.
 func (s *Deployments) types() []kernel.Kind {
 	return []kernel.Kind{{Name: TypeDeployment, Immediate: true, Linkless: true,
 		Show:    s.showDeployment,

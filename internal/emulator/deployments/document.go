@@ -14,7 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// properties are the fields that Azure shows of a deployment from the start.
+// properties returns the fields that Azure shows of a deployment from the start.
 func (run *deploymentRun) properties() kernel.Object {
 	parameters := kernel.Object{}
 	all, err := run.ready.Parameters()
@@ -94,7 +94,7 @@ func (run *deploymentRun) named(r *armtemplate.Resource) kernel.Object {
 	}
 }
 
-// typedValue is a parameter or an output as Azure shows it, without secrets.
+// typedValue returns a parameter or an output as Azure shows it, without secrets.
 func typedValue(kind string, value any, secret bool) kernel.Object {
 	doc := kernel.Object{"type": strings.ToUpper(kind[:min(1, len(kind))]) +
 		kind[min(1, len(kind)):]}
@@ -122,7 +122,8 @@ func isoDuration(d time.Duration) string {
 	return text + seconds + "S"
 }
 
-// operationNumber is the ID of an operation of a deployment: later operations have lower numbers.
+// operationNumber returns the ID of an operation of a deployment: later operations have lower
+// numbers.
 func operationNumber() string {
 	return fmt.Sprintf(
 		"0%d",

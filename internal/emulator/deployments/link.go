@@ -84,7 +84,7 @@ func (l *linkedTemplates) resolve(properties kernel.Object, from string) {
 	}
 }
 
-// address is the address of a linked template, "" if it is not known before the deployment.
+// address returns the address of a linked template, "" if it is not known before the deployment.
 func (l *linkedTemplates) address(link kernel.Object, from string) string {
 	at := kernel.Text(link, "uri")
 	if at == "" {

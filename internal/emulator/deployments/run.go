@@ -257,7 +257,7 @@ func retried(f *kernel.Failure) bool {
 		f.Status >= 500 && f.Status != http.StatusNotImplemented
 }
 
-// unprocessable is the failure of an expression that cannot be evaluated when it is needed.
+// unprocessable returns the failure of an expression that cannot be evaluated when it is needed.
 func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *kernel.Failure {
 	return kernel.Fail(
 		http.StatusBadRequest,
@@ -270,7 +270,7 @@ func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *ker
 	)
 }
 
-// resourceBody is the request body of a template's resource.
+// resourceBody returns the request body of a template's resource.
 func resourceBody(body *armtemplate.Object) []byte {
 	out := &armtemplate.Object{}
 	for _, m := range body.Members {
@@ -284,7 +284,7 @@ func resourceBody(body *armtemplate.Object) []byte {
 	return armtemplate.JSON(out)
 }
 
-// followed is the name of the operation that an answer names, or "".
+// followed returns the name of the operation that an answer names, or "".
 func followed(answer kernel.Reply) string {
 	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
 		if url, _, _ := strings.Cut(answer.Header[name], "?"); url != "" {
@@ -403,7 +403,7 @@ func (run *deploymentRun) finish() {
 	run.end(nil)
 }
 
-// made are the resources that it has written, nested ones included.
+// made returns the resources that it has written, nested ones included.
 func (run *deploymentRun) made() []arm.ID {
 	var out []arm.ID
 	for _, s := range run.State.Steps {

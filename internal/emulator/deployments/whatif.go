@@ -99,7 +99,7 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 	return out
 }
 
-// whatIfOf is the change of one resource.
+// whatIfOf returns the change of one resource.
 func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool) kernel.Object {
 	change := kernel.Object{"resourceId": string(p.ID), "changeType": "Create"}
 	after, f := kernel.DecodeObject(resourceBody(p.Body))
@@ -152,7 +152,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 	return change
 }
 
-// plainDocument is a resource without the fields that only Azure writes.
+// plainDocument returns a resource without the fields that only Azure writes.
 func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 	for _, l := range network.Links {
 		if arm.ID(id).Is(l.To) {
@@ -221,7 +221,7 @@ func differences(at string, before, after kernel.Object) []kernel.Object {
 	return out
 }
 
-// member is an object's field, whatever the case of its name.
+// member returns an object's field, whatever the case of its name.
 func member(o kernel.Object, name string) any {
 	if v, there := o[name]; there {
 		return v

@@ -103,14 +103,14 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 	return azure.New(credential, azure.Options{Cloud: config, Transport: client})
 }
 
-// ClientOver is Client over a given transport.
+// ClientOver works like Client over a given transport.
 func ClientOver(t testing.TB, transport http.RoundTripper, e *emulator.Emulator,
 	as emulator.Principal) *azure.Client {
 	t.Helper()
 	return connect(t, transport, e, as, nil)
 }
 
-// ClientTelling is Client, and reports every call.
+// ClientTelling works like Client, and reports every call.
 func ClientTelling(t testing.TB, e *emulator.Emulator, as emulator.Principal,
 	tell func(azure.Call)) *azure.Client {
 	t.Helper()

@@ -46,7 +46,7 @@ type issuers interface {
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }
 
-// types are the resource types of Microsoft.ManagedIdentity.
+// types returns the resource types of Microsoft.ManagedIdentity.
 func (s *Entra) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: TypeUserIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
@@ -60,7 +60,7 @@ func (s *Entra) types() []kernel.Kind {
 	}
 }
 
-// tenantsOf are all tenants, the options' first.
+// tenantsOf returns all tenants, the options' first.
 func tenantsOf(o kernel.Options) []string {
 	all := []string{o.TenantID}
 	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {

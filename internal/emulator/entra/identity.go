@@ -173,7 +173,7 @@ func (i *Identity) Authenticate(header, base string) (kernel.Principal, *kernel.
 	return s.who, nil
 }
 
-// UserFor is the principal of a token for an audience.
+// UserFor returns the principal of a token for an audience.
 func (i *Identity) UserFor(token, audience string) (kernel.Principal, bool) {
 	s, f := i.verify(token)
 	return s.who, f == nil && slices.Contains(s.audiences, audience)

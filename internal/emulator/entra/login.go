@@ -57,8 +57,8 @@ func (s *Entra) cloudMetadata(c *kernel.Call) any {
 	return cloud
 }
 
-// openID is the OpenID configuration: of a tenant, or as AD FS has it, which clients use to skip
-// the lookup of an unknown cloud.
+// openID returns the OpenID configuration: of a tenant, or as AD FS has it, which clients use to
+// skip the lookup of an unknown cloud.
 func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 	tenant, known := s.Identity.tenant(c.Path[0])
 	if !known {
@@ -89,7 +89,7 @@ func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 	})
 }
 
-// refusedLogin is an error answer of Entra ID, which has its own format.
+// refusedLogin returns an error answer of Entra ID, which has its own format.
 func refusedLogin(c *kernel.Call, status int, name string, code int, format string,
 	args ...any) kernel.Reply {
 	trace, now := uuid.NewString(), time.Now().UTC().Format("2006-01-02 15:04:05Z")

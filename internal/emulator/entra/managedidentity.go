@@ -70,7 +70,7 @@ func (s *Entra) restoreUserIdentity(r *kernel.Resource, _ json.RawMessage) error
 
 func (s *Entra) userIdentityRemoved(r *kernel.Resource) { s.Identity.Remove(IdentityOf(r)) }
 
-// IdentityOf is the principal of a user-assigned identity.
+// IdentityOf returns the principal of a user-assigned identity.
 func IdentityOf(r *kernel.Resource) kernel.Principal {
 	p := kernel.ObjectAt(r.Body, "properties")
 	return kernel.Principal{
@@ -109,7 +109,7 @@ func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resourc
 	return nil
 }
 
-// AssignedIdentities are the user-assigned identities that a document names.
+// AssignedIdentities returns the user-assigned identities that a document names.
 func AssignedIdentities(body kernel.Object) []arm.ID {
 	var out []arm.ID
 	for id := range kernel.ObjectAt(body, "identity", "userAssignedIdentities") {
@@ -152,7 +152,7 @@ func (s *Entra) ShowAssigned(doc kernel.Object) {
 	}
 }
 
-// SystemIdentityFacts are the facts of a resource with a system-assigned identity.
+// SystemIdentityFacts returns the facts of a resource with a system-assigned identity.
 func SystemIdentityFacts(tenantOf func(string) string) []kernel.Fact {
 	own := func(s kernel.Sight) bool {
 		return strings.Contains(kernel.Text(s.At, "type"), "SystemAssigned")

@@ -14,7 +14,7 @@ type savedKeys struct {
 	KeyID  string `json:"keyID"`
 }
 
-// things are the keys that sign tokens, and the registered issuers.
+// things returns the keys that sign tokens, and the registered issuers.
 func (s *Entra) things() []kernel.Thing {
 	saveKeys := func() any {
 		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key()), s.Identity.KeyID}

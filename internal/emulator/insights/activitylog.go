@@ -29,7 +29,7 @@ func recordSubStatusDocument(r kernel.ActivityRecord) kernel.Object {
 			http.StatusText(status), status)}
 }
 
-// recordProperties are the properties of a record.
+// recordProperties returns the properties of a record.
 func recordProperties(r kernel.ActivityRecord, tenant string) kernel.Object {
 	p := kernel.Object{
 		"eventCategory": "Administrative", "entity": string(r.Resource), "message": r.Operation,
@@ -42,7 +42,7 @@ func recordProperties(r kernel.ActivityRecord, tenant string) kernel.Object {
 	return p
 }
 
-// recordClaims are the claims of the caller's token in the log.
+// recordClaims returns the claims of the caller's token in the log.
 func recordClaims(r kernel.ActivityRecord, tenant string) kernel.Object {
 	issuer, issued := "https://sts.windows.net/"+tenant+"/", r.At.Add(-time.Minute).Unix()
 	claims := kernel.Object{
@@ -61,7 +61,7 @@ func recordClaims(r kernel.ActivityRecord, tenant string) kernel.Object {
 	return claims
 }
 
-// recordLevel is Error for a failure.
+// recordLevel returns Error for a failure.
 func recordLevel(r kernel.ActivityRecord) string {
 	if r.Failure != nil {
 		return "Error"
@@ -69,7 +69,7 @@ func recordLevel(r kernel.ActivityRecord) string {
 	return "Informational"
 }
 
-// recordDocument is the record as the activity log returns it.
+// recordDocument returns the record as the activity log returns it.
 func recordDocument(r kernel.ActivityRecord, tenant string) kernel.Object {
 	value := func(s string) kernel.Object { return kernel.Object{"value": s, "localizedValue": s} }
 	provider, _, _ := strings.Cut(r.Operation, "/")
@@ -100,7 +100,7 @@ func recordDocument(r kernel.ActivityRecord, tenant string) kernel.Object {
 // ticks counts 100 ns since the year 1.
 func ticks(t time.Time) int64 { return t.UnixNano()/100 + 621355968000000000 }
 
-// operationTitle is the log's localized name of an operation: Create or Update Route Table.
+// operationTitle returns the log's localized name of an operation: Create or Update Route Table.
 func operationTitle(operation string) string {
 	parts := strings.Split(operation, "/")
 	if len(parts) < 3 {
@@ -124,7 +124,8 @@ func operationTitle(operation string) string {
 		words.String()
 }
 
-// recordField is the field that a filter or an alert's condition names; false if it does not exist.
+// recordField returns the field that a filter or an alert's condition names; false if it does not
+// exist.
 func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 	switch strings.ToLower(name) {
 	case "category":

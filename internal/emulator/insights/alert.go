@@ -167,7 +167,7 @@ func alertMatches(alert kernel.Object, record kernel.ActivityRecord) bool {
 	return true
 }
 
-// leavesOf are the alternatives of a condition.
+// leavesOf returns the alternatives of a condition.
 func leavesOf(condition kernel.Object) []kernel.Object {
 	if leaves := kernel.ListAt(condition, "anyOf"); len(leaves) > 0 {
 		return leaves
@@ -210,7 +210,7 @@ func (s *Insights) fire(alert *kernel.Resource, record kernel.ActivityRecord) {
 // azureMonitor is the application that calls secure webhooks.
 const azureMonitor = "461e8683-5575-4561-ac7f-899cc907d62a"
 
-// webhookToken is the token for a secure webhook, or "".
+// webhookToken returns the token for a secure webhook, or "".
 func (s *Insights) webhookToken(receiver kernel.Object) string {
 	if receiver["useAadAuth"] != true {
 		return ""
@@ -268,7 +268,7 @@ func (s *Insights) legacySchema(r kernel.ActivityRecord,
 			"properties": properties}}
 }
 
-// alertContext is the record in both schemas.
+// alertContext returns the record in both schemas.
 func (s *Insights) alertContext(r kernel.ActivityRecord) kernel.Object {
 	tenant := s.kernel.TenantOf(r.Resource.Subscription())
 	return kernel.Object{

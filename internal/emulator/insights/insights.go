@@ -48,7 +48,7 @@ func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts 
 // Wait waits for pending alerts, without the lock: a posting goroutine does not hold it either.
 func (s *Insights) Wait() { s.webhooks.under.Wait() }
 
-// types are the resource types of Microsoft.Insights.
+// types returns the resource types of Microsoft.Insights.
 func (s *Insights) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeAlertRule, Tracked: true, Immediate: true, Merges: true,

@@ -79,7 +79,7 @@ func (k *Kernel) RecordStart(c *Call, id arm.ID, verb string) ActivityRecord {
 	return r
 }
 
-// Ended is the record of an operation's end.
+// Ended returns the record of an operation's end.
 func (r ActivityRecord) Ended(f *Failure) ActivityRecord {
 	r.Status, r.SubStatus = ActivitySucceeded, ""
 	if f != nil {
@@ -108,7 +108,7 @@ func (k *Kernel) Note(r ActivityRecord) {
 	}
 }
 
-// runsUntil is the end of the operation that a write has started.
+// runsUntil returns the end of the operation that a write has started.
 func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
 	if verb != "write" {
 		return time.Now().Add(k.OperationTime(c))
@@ -121,7 +121,8 @@ func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
 	return time.Time{}
 }
 
-// OperationOn is the prefix of the operations on a resource: its type, except for resource groups.
+// OperationOn returns the prefix of the operations on a resource: its type, except for resource
+// groups.
 func (k *Kernel) OperationOn(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"
@@ -129,7 +130,7 @@ func (k *Kernel) OperationOn(id arm.ID) string {
 	return k.KindName(id)
 }
 
-// StatusName is an HTTP status as the log's SubStatus names it: BadRequest.
+// StatusName returns an HTTP status as the log's SubStatus names it: BadRequest.
 func StatusName(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }

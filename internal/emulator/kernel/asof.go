@@ -31,7 +31,7 @@ func SinceDate(at time.Time, date string) bool {
 	return at.IsZero() || at.UTC().Format(time.DateOnly) >= date
 }
 
-// Now is the time of a call, as of its date.
+// Now returns the time of a call, as of its date.
 func (c *Call) Now() time.Time {
 	if c.asOf.IsZero() {
 		return time.Now()

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Authority is the certificate authority that clients trust: the saved one, or a new one.
+// Authority returns the certificate authority that clients trust: the saved one, or a new one.
 func (k *Kernel) Authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	defer k.Lock()()
 	return k.AuthorityLocked()
@@ -111,7 +111,7 @@ func (k *Kernel) Listens(listeners [2]net.Listener) {
 	}
 }
 
-// ListensAt is the emulator's URL on this machine, "" if it does not listen.
+// ListensAt returns the emulator's URL on this machine, "" if it does not listen.
 func (k *Kernel) ListensAt() string {
 	at, err := netip.ParseAddrPort(k.Server.HTTPS)
 	if err != nil {

@@ -91,7 +91,7 @@ func (s Section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
 	return nil
 }
 
-// number is a key that sorts by number.
+// number returns a key that sorts by number.
 func number(n uint64) []byte { return binary.BigEndian.AppendUint64(nil, n) }
 
 // Lock takes the emulator's lock for a change; the returned function saves the changes and releases

@@ -29,7 +29,7 @@ func (k *Kernel) arm(c *Call) (answer Reply, f *Failure) {
 	return k.ArmLocked(c)
 }
 
-// ArmLocked is arm for callers that hold the lock already: the clusters' cloud providers.
+// ArmLocked works like arm for callers that hold the lock already: the clusters' cloud providers.
 func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 	for _, above := range k.above {
 		if answer, f, handled := above(c); handled {
@@ -98,7 +98,7 @@ func (k *Kernel) resourceCall(c *Call, id arm.ID) (Reply, *Failure) {
 		"The method %s is not supported for %s.", c.Method, id)
 }
 
-// Missing is Azure's 404: one code for a resource, another for a child of one.
+// Missing returns Azure's 404: one code for a resource, another for a child of one.
 func (k *Kernel) Missing(id arm.ID) *Failure {
 	if id.Is(arm.TypeResourceGroup) {
 		return Fail(http.StatusNotFound, "ResourceGroupNotFound",
@@ -433,7 +433,7 @@ func (k *Kernel) PageObjects(c *Call, all []Object) (Reply, *Failure) {
 	return k.PageOf(c, all, 0)
 }
 
-// PageOf is PageObjects with pages no longer than top, unless that is 0.
+// PageOf works like PageObjects with pages no longer than top, unless that is 0.
 func (k *Kernel) PageOf(c *Call, all []Object, top int) (Reply, *Failure) {
 	if c.Filtered {
 		all = slices.DeleteFunc(slices.Clone(all), func(o Object) bool {

@@ -140,7 +140,7 @@ func DecodeObject(body []byte) (Object, *Failure) {
 // PartOf reports whether an ID is of a part of a resource.
 func PartOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
 
-// NormalLocation is Azure's spelling of a location: West Europe is westeurope.
+// NormalLocation returns Azure's spelling of a location: West Europe is westeurope.
 func NormalLocation(location string) string {
 	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
 }
@@ -148,7 +148,7 @@ func NormalLocation(location string) string {
 // NetworkVersion is the api-version at which the emulator itself reads and writes documents.
 const NetworkVersion = "2025-05-01"
 
-// GuidOf is a stable GUID for a resource, as Azure assigns one.
+// GuidOf returns a stable GUID for a resource, as Azure assigns one.
 func GuidOf(what string, id arm.ID) string {
 	return uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
 }

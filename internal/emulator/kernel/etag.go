@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Tag is a resource's ETag now. It changes when a write starts and again when its operation ends:
-// in every recorded write the answer's ETag differs from the one that the resource had afterwards.
+// Tag returns a resource's ETag now. It changes when a write starts and again when its operation
+// ends: in every recorded write the answer's ETag differs from the one that the resource had
+// afterwards.
 func (r *Resource) Tag() string {
 	if r.settled != "" && !r.settles.After(time.Now()) {
 		return r.settled
@@ -14,7 +15,7 @@ func (r *Resource) Tag() string {
 	return r.ETag
 }
 
-// LastTag is the ETag that a resource has once the operation on it has ended.
+// LastTag returns the ETag that a resource has once the operation on it has ended.
 func (r *Resource) LastTag() string {
 	if r.settled != "" {
 		return r.settled
@@ -35,7 +36,7 @@ func (r *Resource) ShareTag(with *Resource) {
 	r.ETag, r.settled, r.settles = with.ETag, with.settled, with.settles
 }
 
-// tagHeader is the ETag header of a GET. Only Microsoft.Network sends one; its PUTs have none.
+// tagHeader returns the ETag header of a GET. Only Microsoft.Network sends one; its PUTs have none.
 func tagHeader(r *Resource) map[string]string {
 	if r.ETag == "" || !ofNetwork(r.ID) {
 		return map[string]string{}
@@ -43,8 +44,8 @@ func tagHeader(r *Resource) map[string]string {
 	return map[string]string{"ETag": r.Tag()}
 }
 
-// compared is the part of a network resource that a PUT has to change to count as a change; nil for
-// other types.
+// compared returns the part of a network resource that a PUT has to change to count as a change;
+// nil for other types.
 func (k *Kernel) compared(r *Resource) []byte {
 	if r == nil || !ofNetwork(r.ID) {
 		return nil
@@ -91,7 +92,7 @@ func (k *Kernel) calm(r *Resource) {
 	}
 }
 
-// putHeader are the headers of the answer to a write, besides those of its operation.
+// putHeader returns the headers of the answer to a write, besides those of its operation.
 func (k *Kernel) putHeader(c *Call, r *Resource, status int) map[string]string {
 	header := map[string]string{}
 	if status == http.StatusCreated && k.KindOf(r.ID).Located {

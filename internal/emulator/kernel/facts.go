@@ -70,7 +70,7 @@ func (f Fact) valueAt(s Sight) any {
 	return CloneValue(f.Value)
 }
 
-// EmptyLists are facts of lists that are shown although they are empty.
+// EmptyLists returns facts of lists that are shown although they are empty.
 func EmptyLists(when func(Sight) bool, paths ...string) []Fact {
 	var out []Fact
 	for _, path := range paths {
@@ -79,7 +79,7 @@ func EmptyLists(when func(Sight) bool, paths ...string) []Fact {
 	return out
 }
 
-// MadeSince is a condition: the resource was created on a date or later.
+// MadeSince returns a condition: the resource was created on a date or later.
 func MadeSince(date string) func(Sight) bool {
 	return func(s Sight) bool { return SinceDate(s.R.AsOf, date) }
 }

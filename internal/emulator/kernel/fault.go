@@ -99,7 +99,7 @@ func (f *Fault) right() bool {
 		strings.EqualFold(f.Method, http.MethodGet)
 }
 
-// Failure is the error that is answered, or with which the operation ends.
+// Failure returns the error that is answered, or with which the operation ends.
 func (f *Fault) Failure() *Failure {
 	status := f.Status
 	if status == 0 {

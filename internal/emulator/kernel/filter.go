@@ -53,7 +53,7 @@ func invalidFilter(filter string) *Failure {
 		"Invalid $filter '%s' specified in the query string.", filter)
 }
 
-// resourceTest is one term of a filter; tag is the tag's name that an earlier term named.
+// resourceTest returns one term of a filter; tag is the tag's name that an earlier term named.
 func resourceTest(m []string, tag *string) (func(*Resource) bool, *Failure) {
 	field, op, value := strings.ToLower(m[1]), strings.ToLower(m[2]), m[3]
 	if function := strings.ToLower(m[4]); function != "" {

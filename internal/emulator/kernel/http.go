@@ -197,7 +197,7 @@ func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
 	return c
 }
 
-// answer is the answer to a call, without faults.
+// answer returns the answer to a call, without faults.
 func (k *Kernel) answer(c *Call) (answer Reply) {
 	defer func() { // a panic in ARM has been recovered, and undone, already
 		if reason := recover(); reason != nil {

@@ -72,7 +72,7 @@ func (k *Kernel) KindOf(id arm.ID) *Kind {
 	return &Kind{unknown: true, Immediate: true}
 }
 
-// Render is a resource as it is read at an api-version.
+// Render returns a resource as it is read at an api-version.
 func (k *Kernel) Render(r *Resource, version string) []byte {
 	shows := [2]string{State(r), r.Tag()}
 	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
@@ -92,7 +92,7 @@ func (k *Kernel) Render(r *Resource, version string) []byte {
 // maxRendered is the number of api-versions for which a rendered resource is cached.
 const maxRendered = 4
 
-// Document is render as an object.
+// Document works like render as an object.
 func (k *Kernel) Document(r *Resource, version string) Object {
 	doc := Clone(r.Body)
 	doc["id"] = string(r.ID)
@@ -119,7 +119,7 @@ func (k *Kernel) Document(r *Resource, version string) Object {
 	return doc
 }
 
-// KindName is the type in Azure's case, whatever the case of the ID.
+// KindName returns the type in Azure's case, whatever the case of the ID.
 func (k *Kernel) KindName(id arm.ID) string {
 	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
 		return kind.Name
@@ -127,7 +127,7 @@ func (k *Kernel) KindName(id arm.ID) string {
 	return id.Type()
 }
 
-// Spelled is an ID with its words in Azure's case; the names keep theirs.
+// Spelled returns an ID with its words in Azure's case; the names keep theirs.
 func (k *Kernel) Spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name

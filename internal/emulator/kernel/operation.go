@@ -20,10 +20,10 @@ type Operation struct {
 	result  []byte   // the final answer at the Location of a POST or DELETE
 }
 
-// RetryAfter is the time a client should wait between polls: whole seconds, at least one.
+// RetryAfter returns the time a client should wait between polls: whole seconds, at least one.
 func (k *Kernel) RetryAfter() int { return max(1, int(k.Opts.OperationTime.Seconds()/4)) }
 
-// OperationTime is the duration of the operation that a call starts.
+// OperationTime returns the duration of the operation that a call starts.
 func (k *Kernel) OperationTime(c *Call) time.Duration {
 	if c.Fault != nil && c.Fault.Slow > 0 {
 		return time.Duration(c.Fault.Slow) * time.Second
@@ -40,7 +40,7 @@ func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
 	k.Store.Changed(r)
 }
 
-// Failing is the failure with which a fault ends the call's operation.
+// Failing returns the failure with which a fault ends the call's operation.
 func (c *Call) Failing() *Failure {
 	if c.Fault != nil && c.Fault.Fail {
 		return c.Fault.Failure()

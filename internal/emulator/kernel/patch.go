@@ -52,7 +52,7 @@ func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
 		nil
 }
 
-// merge is RFC 7396.
+// merge merges as RFC 7396 says.
 func merge(into, from Object) {
 	for k, v := range from {
 		inner, isObject := v.(Object)

@@ -26,7 +26,7 @@ var DefaultPrincipal = Principal{
 	ObjectID: "0b1ec700-0000-4000-8000-000000000001",
 }
 
-// DisplayName is that of a managed identity's resource, or a principal's own name.
+// DisplayName returns the name of a managed identity's resource, or a principal's own name.
 func (p Principal) DisplayName() string {
 	if p.Resource != "" {
 		return p.Resource[strings.LastIndexByte(p.Resource, '/')+1:]

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// waitAfter is the Retry-After of an answer that starts an operation, "" for none: as Azure's, but
-// not longer than operations take here. AKS sends none, and clients then poll every 30 seconds:
+// waitAfter returns the Retry-After of an answer that starts an operation, "" for none: as Azure's,
+// but not longer than operations take here. AKS sends none, and clients then poll every 30 seconds:
 // here it sends one if that is much longer than its operations take.
 func (k *Kernel) waitAfter(c *Call, id arm.ID) int {
 	takes := max(1, int(math.Ceil(k.OperationTime(c).Seconds())))

@@ -142,7 +142,7 @@ type Thing struct {
 	Restore func(read func(into any) error) error
 }
 
-// changedThings are the things that differ from what was last written.
+// changedThings returns the things that differ from what was last written.
 func (k *Kernel) changedThings() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for _, thing := range k.things {

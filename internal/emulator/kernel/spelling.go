@@ -56,8 +56,8 @@ func (n names) of(below, name string) (named, bool) {
 	return as, known
 }
 
-// names are the properties of a kind that the emulator knows: of its service, and its own. Without
-// names of its service there are none: labels and tags in other documents are the client's.
+// names returns the properties of a kind that the emulator knows: of its service, and its own.
+// Without names of its service there are none: labels and tags in other documents are the client's.
 func (kind *Kind) names(service string) names {
 	if service == "" {
 		return nil

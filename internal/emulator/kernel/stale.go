@@ -40,7 +40,7 @@ func (k *Kernel) was(c *Call, id arm.ID) (raw []byte, stale bool) {
 	return raw, stale
 }
 
-// SeenBy is the document of a resource for a call.
+// SeenBy returns the document of a resource for a call.
 func (k *Kernel) SeenBy(c *Call, r *Resource) Object {
 	if raw, stale := k.was(c, r.ID); stale && raw != nil {
 		if doc, f := DecodeObject(raw); f == nil {

@@ -153,7 +153,7 @@ func (s *store) Changed(r *Resource) {
 	}
 }
 
-// TouchAround is Touch for a resource and its parent.
+// TouchAround works like Touch for a resource and its parent.
 func (s *store) TouchAround(id arm.ID) {
 	s.Touch(id)
 	s.Touch(id.Parent())

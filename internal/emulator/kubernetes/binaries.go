@@ -18,7 +18,7 @@ type Binaries struct {
 // FolderVariable names the environment variable with the folder where .ci/kube builds them.
 const FolderVariable = "ROUTEKEEPER_KUBE_BINARIES"
 
-// Folder is where .ci/kube builds the programs.
+// Folder returns where .ci/kube builds the programs.
 func Folder() (string, error) {
 	if folder := os.Getenv(FolderVariable); folder != "" {
 		return folder, nil

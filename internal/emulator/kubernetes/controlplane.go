@@ -144,7 +144,7 @@ egressSelections:
 	return p.ready(ctx, cp.admin, cp.server.String()+"/readyz")
 }
 
-// transport is HTTP/1.1 with a certificate: the API server's port-forward is an upgrade.
+// transport speaks HTTP/1.1 with a certificate: the API server's port-forward is an upgrade.
 func (cp *controlPlane) transport(with ...tls.Certificate) *http.Transport {
 	return &http.Transport{
 		TLSClientConfig:     &tls.Config{RootCAs: cp.ca.pool, Certificates: with},

@@ -135,7 +135,7 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	return nil
 }
 
-// addresses are a pod's: its present ones, its node's, or free ones of its node.
+// addresses returns a pod's: its present ones, its node's, or free ones of its node.
 func (k *kubelet) addresses(doc *podDocument, node emulator.KubernetesNode) (out []netip.Addr) {
 	if doc.Spec.HostNetwork {
 		return node.Addrs

@@ -159,7 +159,7 @@ func (k *Kubernetes) warn(err error) {
 	}
 }
 
-// folderOf is the folder of a cluster's control plane: a name can exist in several groups.
+// folderOf returns the folder of a cluster's control plane: a name can exist in several groups.
 func (k *Kubernetes) folderOf(id arm.ID) string {
 	sum := sha256.Sum256([]byte(id.Key()))
 	return filepath.Join(k.o.Folder, strings.ToLower(id.Name())+"-"+hex.EncodeToString(sum[:4]))
@@ -212,7 +212,7 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	}
 }
 
-// called is the cluster of a call, as the emulator has it now: a cluster that was deleted and
+// called returns the cluster of a call, as the emulator has it now: a cluster that was deleted and
 // created again under its name within followTime is another one.
 func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	k.mu.Lock()

@@ -67,7 +67,7 @@ func (c *cluster) peersOf(of *pod) func(context.Context) ([]netip.Addr, error) {
 	}
 }
 
-// serveOne is a connection to a pod.
+// serveOne returns a connection to a pod.
 func serveOne(p *pod) net.Conn {
 	ours, theirs := net.Pipe()
 	l := &oneConn{conn: theirs, closed: make(chan struct{})}
@@ -86,7 +86,7 @@ type addressed struct {
 	pod *pod
 }
 
-// RemoteAddr is the pod's address.
+// RemoteAddr returns the pod's address.
 func (a addressed) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: a.pod.addrs[0].AsSlice()}
 }
@@ -114,7 +114,7 @@ func (l *oneConn) Close() error {
 	return nil
 }
 
-// Addr is an empty address.
+// Addr returns an empty address.
 func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 func portOf(text string) (int, error) {

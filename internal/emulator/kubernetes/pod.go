@@ -102,7 +102,7 @@ func (c *cluster) play(p *pod) {
 	p.handler = server.Handler()
 }
 
-// running are the running pods.
+// running returns the running pods.
 func (c *cluster) running() []*pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -119,7 +119,7 @@ func (c *cluster) pod(key string) *pod {
 	return c.pods[key]
 }
 
-// podAt is the pod with that address, unless it is the host's, or nil.
+// podAt returns the pod with that address, unless it is the host's, or nil.
 func (c *cluster) podAt(a netip.Addr) *pod {
 	for _, p := range c.running() {
 		if !p.Spec.HostNetwork && slices.Contains(p.addrs, a) {

@@ -70,7 +70,7 @@ func (p *process) ready(ctx context.Context, client *http.Client, url string) er
 	}
 }
 
-// lastWords is the last line that the program printed.
+// lastWords returns the last line that the program printed.
 func (p *process) lastWords() string {
 	raw, err := os.ReadFile(p.log)
 	if err != nil {

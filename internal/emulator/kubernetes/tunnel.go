@@ -124,7 +124,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // Close does nothing: the context ends it.
 func (l *listener) Close() error { return nil }
 
-// Addr is an empty address.
+// Addr returns an empty address.
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // join copies between two connections until one side has ended, and then closes both. A client that

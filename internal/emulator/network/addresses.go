@@ -34,7 +34,7 @@ func (s *Network) AddressesOf(subnet arm.ID) *addresses {
 	return a
 }
 
-// configurations are the IP configurations as a subnet shows them: one reference each, sorted.
+// configurations returns the IP configurations as a subnet shows them: one reference each, sorted.
 // Those of Application Gateways are in another field.
 func (a *addresses) configurations(upperCase bool) []any {
 	seen := map[arm.ID]bool{}
@@ -74,8 +74,8 @@ func (s *Network) Allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) ne
 	return addr
 }
 
-// freeAddress is the lowest address of a prefix that is neither reserved nor taken, or the zero
-// address.
+// freeAddress returns the lowest address of a prefix that is neither reserved nor taken, or the
+// zero address.
 func freeAddress(prefix netip.Prefix, taken func(netip.Addr) bool) netip.Addr {
 	return freeAddressFrom(netip.Addr{}, prefix, taken)
 }
@@ -158,8 +158,8 @@ func (s *Network) SettleSeats(r *kernel.Resource) *kernel.Failure {
 // seatKey names an address of a subnet.
 func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
 
-// DynamicSeat is the present address of an IP configuration, or a free one, which it records as
-// chosen.
+// DynamicSeat returns the present address of an IP configuration, or a free one, which it records
+// as chosen.
 func (s *Network) DynamicSeat(ref reference, subnet *kernel.Resource,
 	chosen map[string]bool) (kernel.Seat,
 	*kernel.Failure) {
@@ -187,7 +187,7 @@ func wantsV6(ref reference) bool {
 	return kernel.Text(ref.Part, "privateIPAddressVersion") == "IPv6"
 }
 
-// staticSeat is the requested address, or the zero address.
+// staticSeat returns the requested address, or the zero address.
 func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 	subnet *kernel.Resource) (netip.Addr, *kernel.Failure) {
 	asked := kernel.Text(ref.Part, "privateIPAddress")
@@ -223,7 +223,7 @@ func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 	return addr, nil
 }
 
-// keptSeat is the present address of an IP configuration in the subnet.
+// keptSeat returns the present address of an IP configuration in the subnet.
 func (s *Network) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
 	for a, holder := range s.AddressesOf(subnet.ID).By {
 		if holder.Equal(ref.Holder) && a.Is6() == wantsV6(ref) {
@@ -315,7 +315,7 @@ func (s *Network) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.I
 	return nil
 }
 
-// NthPrefix is the n-th prefix of the given length inside a wider one.
+// NthPrefix returns the n-th prefix of the given length inside a wider one.
 func NthPrefix(wide netip.Prefix, bits, n int) netip.Prefix {
 	raw := wide.Addr().AsSlice()
 	for bit := bits - 1; bit >= wide.Bits() && n > 0; bit-- {

@@ -44,7 +44,7 @@ var publicIPFacts = []kernel.Fact{
 	}},
 }
 
-// ruleFacts are the facts of a security group's rules.
+// ruleFacts returns the facts of a security group's rules.
 func ruleFacts(list string) []kernel.Fact {
 	return kernel.EmptyLists(
 		nil,
@@ -83,7 +83,7 @@ func onMachine(s kernel.Sight) bool {
 	return kernel.ObjectAt(s.Doc, "properties", "virtualMachine") != nil
 }
 
-// InternalSuffix is the DNS suffix of a network, which all interfaces in it share.
+// InternalSuffix returns the DNS suffix of a network, which all interfaces in it share.
 func InternalSuffix(nic kernel.Object) any {
 	for _, c := range kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations") {
 		if subnet := kernel.LinkOf(c, "subnet"); subnet != "" {
@@ -94,7 +94,7 @@ func InternalSuffix(nic kernel.Object) any {
 	return nil
 }
 
-// HardwareAddress is an interface's, from one of Microsoft's ranges.
+// HardwareAddress returns an interface's, from one of Microsoft's ranges.
 func HardwareAddress(id arm.ID) string {
 	guid := strings.ToUpper(uuid.NewSHA1(uuid.Nil, []byte("mac "+id.Key())).String())
 	return "00-0D-3A-" + guid[0:2] + "-" + guid[2:4] + "-" + guid[4:6]

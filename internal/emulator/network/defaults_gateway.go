@@ -14,8 +14,8 @@ func gatewayV2(s kernel.Sight) bool {
 
 func gatewayV1(s kernel.Sight) bool { return !gatewayV2(s) }
 
-// gatewayFacts are the facts of Application Gateways: empty lists that are shown, some of them in
-// one generation only, and the defaults of their items.
+// gatewayFacts returns the facts of Application Gateways: empty lists that are shown, some of them
+// in one generation only, and the defaults of their items.
 func gatewayFacts() []kernel.Fact {
 	const p = "properties."
 	all := kernel.EmptyLists(
@@ -192,7 +192,7 @@ var gatewayParts = []string{
 	"privateLinkConfigurations",
 }
 
-// referred are the IDs in a reference, or in a list of them.
+// referred returns the IDs in a reference, or in a list of them.
 func referred(value any) []arm.ID {
 	switch v := value.(type) {
 	case kernel.Object:

@@ -10,7 +10,7 @@ import (
 // policies for private endpoints. From 2019-09-01 until then they had.
 const policiesDisabledSince = "2020-06-01"
 
-// endpointPolicies is a subnet's default for private endpoints at an api-version.
+// endpointPolicies returns a subnet's default for private endpoints at an api-version.
 func endpointPolicies(version string) string {
 	if version >= "2019-09-01" && version < policiesDisabledSince {
 		return "Enabled"
@@ -18,7 +18,7 @@ func endpointPolicies(version string) string {
 	return "Disabled"
 }
 
-// endpointLocations are the default locations of a service endpoint: for SQL the network's own
+// endpointLocations returns the default locations of a service endpoint: for SQL the network's own
 // region.
 func endpointLocations(service, location string) []any {
 	if service == "Microsoft.Sql" {
@@ -27,7 +27,7 @@ func endpointLocations(service, location string) []any {
 	return []any{"*"}
 }
 
-// delegationActions are the actions that a delegated service may do in the subnet.
+// delegationActions returns the actions that a delegated service may do in the subnet.
 func delegationActions(service string) []any {
 	const subnet = "Microsoft.Network/virtualNetworks/subnets/"
 	switch strings.ToLower(service) {
@@ -54,8 +54,8 @@ var configurationTypes = map[string]string{
 	TypeFirewall: "azureFirewallIpConfigurations",
 }
 
-// ShownConfiguration is an IP configuration's ID as a subnet shows it: names in upper case, types
-// as they are.
+// ShownConfiguration returns an IP configuration's ID as a subnet shows it: names in upper case,
+// types as they are.
 func ShownConfiguration(id arm.ID, upperCase bool) string {
 	segments := strings.Split(string(id), "/")
 	for name, shown := range configurationTypes {

@@ -112,7 +112,7 @@ func samePrefix(a, b string) bool {
 	return err == nil && err2 == nil && p == q
 }
 
-// bestRoute is the route of a packet to an address: the longest prefix among the active ones.
+// bestRoute returns the route of a packet to an address: the longest prefix among the active ones.
 func bestRoute(routes []effectiveRoute, to netip.Addr) *effectiveRoute {
 	var best *effectiveRoute
 	longest := -1
@@ -178,8 +178,8 @@ func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 	return s.kernel.Accepted(c, kernel.Encode(kernel.Object{"value": values})), nil, true
 }
 
-// effectiveRules are the effective rules of the security group that a document links to, if any.
-// The prefixes of service tags are unknown.
+// effectiveRules returns the effective rules of the security group that a document links to, if
+// any. The prefixes of service tags are unknown.
 func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object {
 	group := s.kernel.Store.Get(kernel.LinkOf(of, "networkSecurityGroup"))
 	if group == nil {
@@ -201,7 +201,7 @@ func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object 
 		"association": association, "effectiveSecurityRules": rules}}
 }
 
-// subnetOf is the subnet of an interface's first address, or nil.
+// subnetOf returns the subnet of an interface's first address, or nil.
 func (s *Network) subnetOf(id arm.ID) *kernel.Resource {
 	if r := s.kernel.Store.Get(id); r != nil && id.Is(TypeNIC) {
 		configuration := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "ipConfigurations")[0]

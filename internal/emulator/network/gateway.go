@@ -58,7 +58,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 	return nil
 }
 
-// gatewayIn is the IP configuration of an Application Gateway in the subnet, or "".
+// gatewayIn returns the IP configuration of an Application Gateway in the subnet, or "".
 func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
 	users := s.network.Linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {

@@ -38,7 +38,7 @@ func keepPublic(properties kernel.Object, old *kernel.Resource) {
 	}
 }
 
-// publicPart are the certificates of a PFX file as PKCS #7 without a signature, nil if the file
+// publicPart returns the certificates of a PFX file as PKCS #7 without a signature, nil if the file
 // cannot be read.
 func publicPart(data, password string) any {
 	pfx, err := base64.StdEncoding.DecodeString(data)

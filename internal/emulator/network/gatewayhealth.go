@@ -51,7 +51,7 @@ type backend struct {
 	servers        []string // addresses, or names
 }
 
-// healthAsked is the gateway whose health a call asks for, or "".
+// healthAsked returns the gateway whose health a call asks for, or "".
 func healthAsked(c *kernel.Call) arm.ID {
 	if c.Method != http.MethodPost || len(c.Path) != 9 ||
 		!strings.EqualFold(c.Path[6], "applicationGateways") ||
@@ -105,8 +105,8 @@ func (s *gateways) lockedBackends(id arm.ID) (arm.ID, []backend) {
 	return "", nil
 }
 
-// backendsOf are the pools that a gateway's rules send to, each with the settings they name. The
-// pool of the ingress add-on, for which no rule is made here, is among them.
+// backendsOf returns the pools that a gateway's rules send to, each with the settings they name.
+// The pool of the ingress add-on, for which no rule is made here, is among them.
 func backendsOf(r *kernel.Resource) []backend {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	part := func(list string, id arm.ID) kernel.Object {

@@ -16,7 +16,7 @@ const typeLinkConfiguration = arm.TypeGateway + "/privateLinkConfigurations/ipCo
 
 const linkState = "privateLinkServiceConnectionState"
 
-// approved is the state of a private endpoint's connection that needs no approval: Application
+// approved returns the state of a private endpoint's connection that needs no approval: Application
 // Gateways write it without the hyphen (recorded).
 func approved(target arm.ID) kernel.Object {
 	description := "Auto-Approved"
@@ -27,7 +27,7 @@ func approved(target arm.ID) kernel.Object {
 		"actionsRequired": "None"}
 }
 
-// linkResources are what private endpoints can connect to: the frontends with a private link.
+// linkResources returns what private endpoints can connect to: the frontends with a private link.
 func (s *gateways) linkResources(r *kernel.Resource) []kernel.Object {
 	out := []kernel.Object{}
 	for _, f := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
@@ -50,7 +50,7 @@ type linkConnection struct {
 	doc        kernel.Object // as the gateway shows it
 }
 
-// linkConnections are the private endpoints' connections to a gateway that it has not removed.
+// linkConnections returns the private endpoints' connections to a gateway that it has not removed.
 func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 	var out []linkConnection
 	for _, e := range s.network.kernel.Store.List(TypePrivateEndpoint, "") {

@@ -87,7 +87,7 @@ func keep(now, old kernel.Object, names ...string) {
 // change the gateway (recorded).
 func samePools(r, old *kernel.Resource) bool { return gatewayPools(r) == gatewayPools(old) }
 
-// gatewayPools are the pools of all IP configurations of an interface, as a text to compare.
+// gatewayPools returns the pools of all IP configurations of an interface, as a text to compare.
 func gatewayPools(nic *kernel.Resource) string {
 	var all []string
 	if nic != nil {

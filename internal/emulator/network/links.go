@@ -201,7 +201,7 @@ func invalidReference(target, from arm.ID) *kernel.Failure {
 	return f
 }
 
-// referenceMissing is the same refusal by NAT gateways and public IP addresses, in upper case.
+// referenceMissing returns the same refusal by NAT gateways and public IP addresses, in upper case.
 func referenceMissing(target arm.ID) *kernel.Failure {
 	return kernel.Fail(http.StatusNotFound, "NotFound", "Resource %s not found.",
 		ShownConfiguration(target, true))
@@ -210,7 +210,7 @@ func referenceMissing(target arm.ID) *kernel.Failure {
 // exclusive is the code of a second link to a resource that allows only one.
 var exclusive = map[string]string{TypePublicIP: "PublicIPAddressInUse", TypeNIC: "NicInUse"}
 
-// locationOf is a resource's region; a child has its parent's.
+// locationOf returns a resource's region; a child has its parent's.
 func (s *Network) locationOf(r *kernel.Resource) string {
 	for r != nil && kernel.Text(r.Body, "location") == "" && strings.Count(r.ID.Type(), "/") > 1 {
 		r = s.kernel.Store.Get(r.ID.Parent())
@@ -221,7 +221,7 @@ func (s *Network) locationOf(r *kernel.Resource) string {
 	return kernel.Text(r.Body, "location")
 }
 
-// backNames are the fields of a type that show links to it. Only Azure writes them.
+// backNames returns the fields of a type that show links to it. Only Azure writes them.
 func backNames(resourceType string) []string {
 	var names []string
 	for _, l := range Links {
@@ -260,7 +260,7 @@ func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 	}
 }
 
-// holderType is the type of the link's holder.
+// holderType returns the type of the link's holder.
 func (l link) holderType() string {
 	out := l.from
 	for _, name := range strings.Split(l.path, ".") {

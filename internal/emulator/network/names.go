@@ -10,7 +10,7 @@ import (
 //go:embed names.txt
 var specified string
 
-// names are all properties that this package knows. Azure spells some in another way than its
+// names returns all properties that this package knows. Azure spells some in another way than its
 // specification, as links do.
 func names() string {
 	out := []string{specified, privateZoneNames, "autoscaleConfiguration", "managedBy",

@@ -84,7 +84,7 @@ type instances interface {
 	InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool)
 }
 
-// types are the resource types of Microsoft.Network.
+// types returns the resource types of Microsoft.Network.
 func (s *Network) types() []kernel.Kind {
 	kinds := []kernel.Kind{
 		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
@@ -139,7 +139,7 @@ func (s *Network) types() []kernel.Kind {
 	return kinds
 }
 
-// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
 func waits() map[string][2]int {
 	return map[string][2]int{
 		arm.TypeRouteTable:             {2, 10},
@@ -156,8 +156,8 @@ func waits() map[string][2]int {
 	}
 }
 
-// together are a virtual network, its subnets and its peerings: a write to one is an operation on
-// all. The written resource comes first.
+// together returns a virtual network, its subnets and its peerings: a write to one is an operation
+// on all. The written resource comes first.
 func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	all := []*kernel.Resource{r}
 	if !r.ID.Is(arm.TypeVNet) {
@@ -168,7 +168,7 @@ func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	return append(all, s.kernel.Store.List(TypePeering, vnet.ID)...)
 }
 
-// addressesKept are a subnet's used addresses in their saved form; restoreAddresses loads them.
+// addressesKept returns a subnet's used addresses in their saved form; restoreAddresses loads them.
 func (s *Network) addressesKept(subnet *kernel.Resource) json.RawMessage {
 	if used := s.inUse[subnet.ID.Key()]; used != nil && len(used.By) > 0 {
 		return kernel.Encode(used.By)

@@ -121,7 +121,7 @@ func overlapping(a, b []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// reverse is the peering back from the other network, or nil.
+// reverse returns the peering back from the other network, or nil.
 func (s *peerings) reverse(own, remote arm.ID) *kernel.Resource {
 	for _, p := range s.network.kernel.Store.List(TypePeering, remote) {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
@@ -198,7 +198,7 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 			false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
 }
 
-// gatewaysOf are the VPN and ExpressRoute gateways of a virtual network.
+// gatewaysOf returns the VPN and ExpressRoute gateways of a virtual network.
 func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, key := range slices.Sorted(

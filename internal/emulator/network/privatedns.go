@@ -195,7 +195,7 @@ func showEndpoints(s *Network, subnet *kernel.Resource, properties kernel.Object
 	}
 }
 
-// endpointInterface is the interface of a private endpoint.
+// endpointInterface returns the interface of a private endpoint.
 func endpointInterface(endpoint *kernel.Resource) arm.ID {
 	name := kernel.Text(kernel.ObjectAt(endpoint.Body, "properties"), "customNetworkInterfaceName")
 	if name == "" {
@@ -216,7 +216,7 @@ var privateEndpointFacts = append(kernel.EmptyLists(nil, "properties.ipConfigura
 		},
 	})
 
-// EndpointAddress is where a private endpoint answers.
+// EndpointAddress returns where a private endpoint answers.
 func (s *Network) EndpointAddress(endpoint arm.ID) string {
 	of := s.kernel.Store.Get(endpoint)
 	if of == nil {
@@ -232,8 +232,8 @@ func (s *Network) EndpointAddress(endpoint arm.ID) string {
 	return ""
 }
 
-// Resolve is the answer of Azure's DNS for a name in a virtual network: the records of the private
-// zones that are linked to the network. found is false for a name that it does not know.
+// Resolve returns the answer of Azure's DNS for a name in a virtual network: the records of the
+// private zones that are linked to the network. found is false for a name that it does not know.
 func (s *Network) Resolve(name string, vnet arm.ID) (zone arm.ID, addresses []netip.Addr,
 	found bool) {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))

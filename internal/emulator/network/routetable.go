@@ -170,7 +170,7 @@ func beingUpdated(r *kernel.Resource) *kernel.Failure {
 	return f
 }
 
-// lastWord is the last word of a type.
+// lastWord returns the last word of a type.
 func lastWord(id arm.ID) string {
 	words := strings.Split(id.Type(), "/")
 	return words[len(words)-1]

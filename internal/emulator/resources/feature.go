@@ -60,7 +60,7 @@ func featureKey(subscription, name string) string {
 	return strings.ToLower("feature " + subscription + " " + name)
 }
 
-// feature is a feature's document; name is NAMESPACE/NAME.
+// feature returns a feature's document; name is NAMESPACE/NAME.
 func (s *Resources) feature(subscription, name string) kernel.Object {
 	state := s.registration[featureKey(subscription, name)]
 	if state == "" {

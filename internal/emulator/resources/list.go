@@ -46,7 +46,7 @@ func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure
 	return answer, f, true
 }
 
-// generic are the generic fields of a resource.
+// generic returns the generic fields of a resource.
 func (s *Resources) generic(r *kernel.Resource, expand string) kernel.Object {
 	doc := kernel.Object{"id": string(r.ID), "name": r.ID.Name(), "type": s.kernel.KindName(r.ID)}
 	for _, field := range []string{"location", "tags", "sku", "kind", "identity", "managedBy",

@@ -47,7 +47,7 @@ func (s *Resources) resumeGroups() {
 	}
 }
 
-// types are the resource types of Microsoft.Resources, but for deployments.
+// types returns the resource types of Microsoft.Resources, but for deployments.
 func (s *Resources) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeResourceGroup, Tracked: true, Immediate: true, Settle: s.checkRegion,
@@ -55,7 +55,7 @@ func (s *Resources) types() []kernel.Kind {
 	}
 }
 
-// waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
 func (s *Resources) waits() map[string][2]int {
 	return map[string][2]int{arm.TypeResourceGroup: {15, 15}}
 }

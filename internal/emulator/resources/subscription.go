@@ -128,7 +128,7 @@ var providerVersions = map[string][]string{
 	"Microsoft.Features":        {"2021-07-01", "2015-12-01"},
 }
 
-// providerTypes are the resource types for which the emulator does more than store documents.
+// providerTypes returns the resource types for which the emulator does more than store documents.
 func (s *Resources) providerTypes(namespace string) []string {
 	var types []string
 	for _, k := range s.kernel.Kinds {
@@ -205,7 +205,7 @@ func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (k
 	return s.kernel.PageObjects(c, all)
 }
 
-// aliasesOf are the aliases of a resource type that policies can use.
+// aliasesOf returns the aliases of a resource type that policies can use.
 func aliasesOf(kind string) []kernel.Object {
 	out := []kernel.Object{}
 	for _, alias := range authorization.Aliases[kind] {

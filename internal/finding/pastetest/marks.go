@@ -46,7 +46,8 @@ func some(n int) []func(name string) string {
 		with(drawnMark(n))}
 }
 
-// drawnMark is one of 40: looking for more takes the tests longer than what they find is worth.
+// drawnMark returns one of 40: looking for more takes the tests longer than what they find is
+// worth.
 func drawnMark(n int) string { return strings.ToLower(drawn.Example(n%40)) + "~pwned" }
 
 func with(mark string) func(name string) string {

@@ -108,8 +108,8 @@ func takesValues(name string, template []ast.Expr, call *ast.CallExpr) bool {
 
 const ours = "routekeeper.dev/routekeeper/internal/finding."
 
-// site is the place that called finding.Command, WithFix or Words: the first one outside of package
-// finding that is no helper. "" is a place in a test.
+// site returns the place that called finding.Command, WithFix or Words: the first one outside of
+// package finding that is no helper. "" is a place in a test.
 func site() (dir, place string) {
 	pcs := make([]uintptr, 12)
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
@@ -130,8 +130,8 @@ func site() (dir, place string) {
 	}
 }
 
-// unmade are the places of the package in the current folder that made no command with a hostile
-// name.
+// unmade returns the places of the package in the current folder that made no command with a
+// hostile name.
 func (c *collector) unmade() (faults []string, err error) {
 	dir, err := os.Getwd()
 	if err != nil {

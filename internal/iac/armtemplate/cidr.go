@@ -35,7 +35,7 @@ func plus(a netip.Addr, n *big.Int) (netip.Addr, bool) {
 	return out, ok
 }
 
-// size is the number of addresses in a range.
+// size returns the number of addresses in a range.
 func size(bits, length int) *big.Int { return new(big.Int).Lsh(big.NewInt(1), uint(bits-length)) }
 
 func last(p netip.Prefix) netip.Addr {

@@ -245,8 +245,8 @@ func (ready *Deployment) circle() *Resource {
 	return nil
 }
 
-// Resources are the resources to deploy, in the order of the file, without those whose condition is
-// false.
+// Resources returns the resources to deploy, in the order of the file, without those whose
+// condition is false.
 func (ready *Deployment) Resources() []*Resource {
 	var out []*Resource
 	for _, r := range ready.d.resources {
@@ -257,12 +257,12 @@ func (ready *Deployment) Resources() []*Resource {
 	return out
 }
 
-// Needs are the resources that are deployed before another one, because of dependsOn or
+// Needs returns the resources that are deployed before another one, because of dependsOn or
 // reference().
 func (ready *Deployment) Needs(r *Resource) []*Resource { return ready.needs[r] }
 
-// Planned is the body of a resource as far as it is known before the deployment. Unknown values
-// stay as written.
+// Planned returns the body of a resource as far as it is known before the deployment. Unknown
+// values stay as written.
 func (ready *Deployment) Planned(r *Resource) (body *Object, err error) {
 	defer recovered(&err)
 	ready.d.planning, ready.d.verbatim = true, true
@@ -272,7 +272,7 @@ func (ready *Deployment) Planned(r *Resource) (body *Object, err error) {
 	return r.Body, nil
 }
 
-// Body is the current body of a resource. An unknown value is an error.
+// Body returns the current body of a resource. An unknown value is an error.
 func (ready *Deployment) Body(r *Resource) (body *Object, err error) {
 	defer recovered(&err)
 	ready.d.planning = false
@@ -312,7 +312,7 @@ func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, 
 	return c.prepare()
 }
 
-// Outputs are the outputs now.
+// Outputs returns the outputs now.
 func (ready *Deployment) Outputs() (outputs *Object, err error) {
 	defer recovered(&err)
 	ready.d.planning, ready.d.outputs = false, nil
@@ -331,7 +331,7 @@ type Parameter struct {
 	Secret     bool
 }
 
-// Parameters are all parameters with their values.
+// Parameters returns all parameters with their values.
 func (ready *Deployment) Parameters() (all []Parameter, err error) {
 	defer recovered(&err)
 	declared := ready.d.template.Object("parameters")

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// format is .NET's composite formatting: {index[,alignment][:format]}, with {{ and }} for braces
+// format does .NET's composite formatting: {index[,alignment][:format]}, with {{ and }} for braces
 // (standard-numeric-format-strings).
 func format(x *scope, args []any) (any, error) {
 	if u := unknownOf(args[:1]); u != nil {

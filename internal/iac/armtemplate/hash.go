@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// uniqueString is Resource Manager's function: 64 bits of MurmurHash3 (x86, two lanes) of the texts
-// joined with "-", in base 32. It is not documented; people derived it from the public package
-// Azure.Deployments.Expression. The tests contain values from Azure.
+// uniqueString computes Resource Manager's function: 64 bits of MurmurHash3 (x86, two lanes) of the
+// texts joined with "-", in base 32. It is not documented; people derived it from the public
+// package Azure.Deployments.Expression. The tests contain values from Azure.
 func uniqueString(texts ...string) string {
 	var raw [8]byte
 	binary.BigEndian.PutUint64(raw[:], murmur64([]byte(strings.Join(texts, "-"))))

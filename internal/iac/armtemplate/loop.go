@@ -23,7 +23,7 @@ func copyLoops(m Member) (loops []*Object, is bool) {
 	return loops, true
 }
 
-// count is how often a loop repeats. A number that Azure does not accept ends the evaluation.
+// count returns how often a loop repeats. A number that Azure does not accept ends the evaluation.
 func (x *scope) count(l *Object) (int64, *Unknown) {
 	switch n := x.value(l.Get("count")).(type) {
 	case int64:
@@ -55,8 +55,8 @@ func (x *scope) expand(l *Object) any {
 	return list
 }
 
-// copyIndex is the number of the current copy. Without a name it is the resource's loop, or the
-// innermost loop if there is none.
+// copyIndex returns the number of the current copy. Without a name it is the resource's loop, or
+// the innermost loop if there is none.
 func copyIndex(x *scope, args []any) (any, error) {
 	var name string
 	var offset int64

@@ -71,7 +71,7 @@ func reference(x *scope, args []any) (any, error) {
 // live reports whether the state of resources is known, because the deployment is running.
 func (x *scope) live() bool { return x.d.world != nil && !x.d.planning }
 
-// shown is the current state of a resource in Azure.
+// shown returns the current state of a resource in Azure.
 func (x *scope) shown(id, version string, full bool) (any, error) {
 	doc, err := x.d.world.Resource(id, version)
 	if err != nil {
@@ -93,7 +93,7 @@ func (x *scope) shown(id, version string, full bool) (any, error) {
 	return out, nil
 }
 
-// state is the current or future state of a resource of the template.
+// state returns the current or future state of a resource of the template.
 func (x *scope) state(r *Resource, full bool) (any, error) {
 	if x.live() {
 		return x.shown(r.ID, r.APIVersion, full)
@@ -107,15 +107,15 @@ func (x *scope) state(r *Resource, full bool) (any, error) {
 	return x.stateOf(r, full), nil
 }
 
-// present is the state of a resource before the deployment.
+// present returns the state of a resource before the deployment.
 func present(id string) *Unknown {
 	return &Unknown{Why: "what " + lastOf(id) + " is at present", Of: id}
 }
 
 func lastOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
-// stateOf is the future state of a resource of the template: its body as far as it is written, and
-// more that is unknown.
+// stateOf returns the future state of a resource of the template: its body as far as it is written,
+// and more that is unknown.
 func (x *scope) stateOf(r *Resource, full bool) any {
 	if x.resource != nil && x.resource != r {
 		x.resource.needs = append(x.resource.needs, r)

@@ -280,8 +280,8 @@ func (r *Resource) nested() *deployment {
 	return c
 }
 
-// template is the nested deployment that a resource describes; nil if its template is not in the
-// file.
+// template returns the nested deployment that a resource describes; nil if its template is not in
+// the file.
 func (r *Resource) template() *deployment {
 	template := r.Source.Object("properties").Object("template")
 	if template == nil {

@@ -78,7 +78,7 @@ func onTexts(f func(a, b string) any) func(*scope, []any) (any, error) {
 	}
 }
 
-// folded is for functions that do not change the braces around unknown parts.
+// folded wraps functions that do not change the braces around unknown parts.
 func folded(f func(string) string) func(*scope, []any) (any, error) {
 	return func(x *scope, args []any) (any, error) {
 		switch v := args[0].(type) {
@@ -139,8 +139,8 @@ func (x *scope) inDefault() error {
 // guidNamespace is that of the function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// guid is a version 5 UUID of its arguments, joined with hyphens. For partly unknown arguments the
-// result is unknown, but equal for equal arguments.
+// guid returns a version 5 UUID of its arguments, joined with hyphens. For partly unknown arguments
+// the result is unknown, but equal for equal arguments.
 func guid(x *scope, args []any) (any, error) {
 	if u := unknownOf(args); u != nil {
 		return u, nil
@@ -189,7 +189,7 @@ func parseText(x *scope, s string) (any, error) {
 	return v, nil
 }
 
-// written is the text form of a value. Booleans are capitalised, as in .NET.
+// written returns the text form of a value. Booleans are capitalised, as in .NET.
 func (x *scope) written(v any) (text string, opaque bool) {
 	switch v := v.(type) {
 	case string:
@@ -212,7 +212,7 @@ func (x *scope) written(v any) (text string, opaque bool) {
 	return text, strings.Contains(text, "{") && holdsUnknown(x, v)
 }
 
-// assembled is text that is made of parts.
+// assembled returns text that is made of parts.
 func (x *scope) assembled(text string, opaque bool) (any, error) {
 	x.d.spend(len(text) / 64)
 	if len(text) > maxText {

@@ -64,7 +64,7 @@ func (o *Object) Lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// Get is Lookup without the difference between null and absent.
+// Get works like Lookup without the difference between null and absent.
 func (o *Object) Get(name string) any {
 	v, _ := o.Lookup(name)
 	return v

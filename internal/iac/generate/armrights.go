@@ -16,7 +16,7 @@ func (r Rights) ARM() ([]Output, error) {
 	return []Output{{"main.json", append(encode(l.template(), ""), '\n')}}, nil
 }
 
-// fields are an object with an order: name, value, name, value.
+// fields returns an object with an order: name, value, name, value.
 func fields(pairs ...any) []member {
 	var out []member
 	for i := 0; i < len(pairs); i += 2 {
@@ -102,13 +102,13 @@ func (l rights) template() []member {
 			"value", "[reference('keeper').outputs.clientId.value]")))
 }
 
-// idExpression is the ID of a resource in a resource group.
+// idExpression returns the ID of a resource in a resource group.
 func idExpression(id arm.ID) string {
 	return fmt.Sprintf("resourceId(%s, %s, '%s', %s)", armString(id.Subscription()),
 		armString(id.ResourceGroup()), id.Type(), armString(id.Name()))
 }
 
-// nested is a deployment to a resource group, or to a subscription if the group is "".
+// nested returns a deployment to a resource group, or to a subscription if the group is "".
 func nested(subscription, group, name string, template []member, after []string,
 	args ...any) []member {
 	out := fields("type", typeDeployment, "apiVersion", versions[typeDeployment], "name", name)
@@ -137,7 +137,7 @@ func nested(subscription, group, name string, template []member, after []string,
 	return out
 }
 
-// inner is the template of a nested deployment, with parameters of some types.
+// inner returns the template of a nested deployment, with parameters of some types.
 func inner(scope string, parameters []member, more ...any) []member {
 	var list []member
 	for _, p := range parameters {
@@ -192,12 +192,13 @@ func (l rights) rolesTemplate() []member {
 		"resources", resources)
 }
 
-// roleName is the name of a role definition.
+// roleName returns the name of a role definition.
 func roleName(role string) string {
 	return "[guid(subscription().id, parameters('name'), '" + role + "')]"
 }
 
-// assigned is a role assignment at a scope, "" for that of the deployment; role is an expression.
+// assigned returns a role assignment at a scope, "" for that of the deployment; role is an
+// expression.
 func assigned(name, scope, role string) []member {
 	out := fields("type", arm.TypeRoleAssignment, "apiVersion", versions[arm.TypeRoleAssignment],
 		"name", name)

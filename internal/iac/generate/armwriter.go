@@ -25,8 +25,8 @@ var schemas = map[string]string{
 	"subscription":  "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
 }
 
-// template is a deployment as JSON. Its resources have symbolic names, which language version 2.0
-// lets others refer to.
+// template returns a deployment as JSON. Its resources have symbolic names, which language version
+// 2.0 lets others refer to.
 func (a armText) template() []member {
 	var params, vars, resources, outputs []member
 	for _, p := range a.params {
@@ -107,7 +107,7 @@ func (a armText) resource(n *node) []member {
 	return m
 }
 
-// nested is a nested deployment: at another scope, with its own parameters.
+// nested returns a nested deployment: at another scope, with its own parameters.
 func (a armText) nested(n *node) []member {
 	var args []member
 	for _, arg := range n.args {
@@ -130,10 +130,10 @@ func (a armText) nested(n *node) []member {
 	}})
 }
 
-// name is the name of a resource with its parents'.
+// name returns the name of a resource with its parents'.
 func (a armText) name(n *node) any { return a.value(strings.Join(n.path(), "/")) }
 
-// id is the expression of a resource's ID.
+// id returns the expression of a resource's ID.
 func (a armText) id(n *node) string {
 	args := []string{"'" + n.kind + "'"}
 	if group := n.root().group; group != "" {
@@ -187,7 +187,7 @@ func (a armText) value(v any) any {
 	return v
 }
 
-// expression is a text as an expression.
+// expression returns a text as an expression.
 func (a armText) expression(text string) string {
 	pieces := dialect(a.mark).pieces(text)
 	switch {
@@ -213,7 +213,7 @@ func (a armText) expression(text string) string {
 
 func armString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// mark is what a mark stands for.
+// mark returns what a mark stands for.
 func (a armText) mark(kind string, args []string) string {
 	switch kind {
 	case "param":
@@ -258,7 +258,8 @@ func (a armText) mark(kind string, args []string) string {
 	return shared(kind, args)
 }
 
-// cluster is the part that names begin with: a variable, or a parameter of a nested deployment.
+// cluster returns the part that names begin with: a variable, or a parameter of a nested
+// deployment.
 func (a armText) cluster() string {
 	if len(a.vars) == 0 {
 		return "parameters('clusterId')"

@@ -25,8 +25,8 @@ func (d *deployment) bicep() []Output {
 	return files
 }
 
-// deploymentName is the name of a module's deployment. In a resource group it has the cluster's
-// name, because other clusters can be deployed there at the same time.
+// deploymentName returns the name of a module's deployment. In a resource group it has the
+// cluster's name, because other clusters can be deployed there at the same time.
 func (n *node) deploymentName() string {
 	if n.module.scope == "subscription" {
 		return kebab(n.symbol)
@@ -36,7 +36,7 @@ func (n *node) deploymentName() string {
 
 func (n *node) moduleFile() string { return kebab(n.symbol) + ".bicep" }
 
-// kebab is a symbol with hyphens: keeper-reads for keeperReads.
+// kebab returns a symbol with hyphens: keeper-reads for keeperReads.
 func kebab(symbol string) string {
 	return strings.ToLower(regexp.MustCompile(`[A-Z]`).ReplaceAllString(symbol, "-$0"))
 }
@@ -143,7 +143,7 @@ func (b *bicepText) after(n *node) {
 	}
 }
 
-// bicepGroup are the arguments of resourceGroup or subscription.
+// bicepGroup returns the arguments of resourceGroup or subscription.
 func bicepGroup(group arm.ID) string {
 	if group == "" {
 		return "()"
@@ -196,7 +196,7 @@ func (b *bicepText) object(members []member, indent string) string {
 	return out + indent + "}"
 }
 
-// text is a text as an expression: a single one as it is, anything else as a string.
+// text returns a text as an expression: a single one as it is, anything else as a string.
 func (b *bicepText) text(text string) string {
 	if p := dialect(b.mark).pieces(text); len(p) == 1 && p[0].expression {
 		return p[0].text
@@ -217,7 +217,7 @@ func (b *bicepText) quoted(text string) string {
 	return out + "'"
 }
 
-// mark is what a mark stands for.
+// mark returns what a mark stands for.
 func (b *bicepText) mark(kind string, args []string) string {
 	switch kind {
 	case "param", "var":

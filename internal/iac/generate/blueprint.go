@@ -28,7 +28,7 @@ const (
 	HostContainerApps Host = "container-apps"
 )
 
-// Hosts are all of them.
+// Hosts returns all of them.
 func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 
 // check refuses what cannot be written.
@@ -46,7 +46,7 @@ func (b Blueprint) check() error {
 	return nil
 }
 
-// deployment is the content of the Bicep and the ARM JSON.
+// deployment returns the content of the Bicep and the ARM JSON.
 func (b Blueprint) deployment(deploy string) (*deployment, error) {
 	if err := b.check(); err != nil {
 		return nil, err
@@ -99,7 +99,7 @@ func (b Blueprint) about() []string {
 	return about
 }
 
-// arguments are the parameters that a deployment needs.
+// arguments returns the parameters that a deployment needs.
 func (b Blueprint) arguments() string {
 	switch b.Host {
 	case HostAKS:

@@ -43,7 +43,7 @@ type steps struct {
 	replaced *strings.Replacer
 }
 
-// newSteps is the deployment of a cluster to an existing resource group.
+// newSteps returns the deployment of a cluster to an existing resource group.
 func newSteps(c build.Cluster) (*steps, error) {
 	m := c
 	m.Name, m.Location = markName, markLocation
@@ -114,7 +114,7 @@ func newSteps(c build.Cluster) (*steps, error) {
 	return s, nil
 }
 
-// egress is the route to the firewall, if it is made.
+// egress returns the route to the firewall, if it is made.
 func (s *steps) egress() []*node {
 	if s.has("egress") {
 		return []*node{s.deployment.node("egress")}
@@ -128,7 +128,7 @@ func document(id arm.ID, format, value string) arm.Document {
 		Raw: []byte(fmt.Sprintf(strings.Replace(format, "%q", `"%s"`, 1), quoted))}
 }
 
-// node is the node of a step.
+// node returns the node of a step.
 func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 	n := &node{kind: step.ID.Type(), name: string(step.ID.Name())}
 	n.version = versions[n.kind]
@@ -190,7 +190,7 @@ func (s *steps) assignment(n *node, id arm.ID) error {
 	return fmt.Errorf("the role assignment %s has a name of another kind", id)
 }
 
-// value is a value of a body, with marks for everything that it refers to.
+// value returns a value of a body, with marks for everything that it refers to.
 func (s *steps) value(v any) (any, error) {
 	switch v := v.(type) {
 	case object:

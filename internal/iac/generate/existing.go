@@ -30,7 +30,7 @@ func (s *steps) placed(step build.Step, n *node) *node {
 	return s.inItsGroup(n)
 }
 
-// existing is a resource that is only referred to.
+// existing returns a resource that is only referred to.
 func (s *steps) existing(symbol string, id arm.ID) *node {
 	n := &node{symbol: symbol, kind: id.Type(), version: versions[id.Type()], existing: true,
 		id: id, name: id.Name(), group: s.group(id), comment: "Existing."}
@@ -40,7 +40,7 @@ func (s *steps) existing(symbol string, id arm.ID) *node {
 	return n
 }
 
-// group is the resource group of an ID, "" for the cluster's own.
+// group returns the resource group of an ID, "" for the cluster's own.
 func (s *steps) group(id arm.ID) arm.ID {
 	if id.Group() == s.marked.GroupID() {
 		return ""
@@ -48,7 +48,7 @@ func (s *steps) group(id arm.ID) arm.ID {
 	return id.Group()
 }
 
-// within is an existing subnet or table as a module refers to it, with its network.
+// within returns an existing subnet or table as a module refers to it, with its network.
 func within(id arm.ID, name string) []*node {
 	n := &node{symbol: "table", kind: id.Type(), version: versions[id.Type()], name: name,
 		existing: true}
@@ -61,7 +61,7 @@ func within(id arm.ID, name string) []*node {
 	return []*node{n.parent, n}
 }
 
-// module is a deployment to an existing resource group.
+// module returns a deployment to an existing resource group.
 func (s *steps) module(symbol string, group arm.ID, d *deployment, args ...member) *node {
 	d.scope = "resourceGroup"
 	return &node{symbol: symbol, kind: typeDeployment, version: versions[typeDeployment],

@@ -72,7 +72,7 @@ func hclString(s any) string {
 	return `"` + hclLiteral(fmt.Sprint(s), `\`, `\\`, `"`, `\"`, "\n", `\n`) + `"`
 }
 
-// hclLiteral is a text inside a string or a heredoc of HCL.
+// hclLiteral returns a text inside a string or a heredoc of HCL.
 func hclLiteral(s string, more ...string) string {
 	return strings.NewReplacer(append(more, "${", "$${", "%{", "%%{")...).Replace(s)
 }

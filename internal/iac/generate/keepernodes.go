@@ -61,7 +61,7 @@ func (s *steps) add(n *node) *node {
 	return n
 }
 
-// config is the config of a cluster that is built, as YAML.
+// config returns the config of a cluster that is built, as YAML.
 func (s *steps) config() lines {
 	c := s.marked
 	out := lines{
@@ -81,7 +81,7 @@ func (s *steps) config() lines {
 	return append(out, "")
 }
 
-// keeperRoles are the keeper's rights: what it reads in the subscription, the rest where it is
+// keeperRoles adds the keeper's rights: what it reads in the subscription, the rest where it is
 // used.
 func (s *steps) keeperRoles(identity *node) {
 	on := map[string][]*node{"links": {nil}, "subnets": {s.deployment.node("nodeSubnet")}}
@@ -138,7 +138,7 @@ func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func comment(role KeeperRole) string { return title(role.Name) + ": on " + role.Where + "." }
 
-// roleNode is the definition of a role that can be assigned in a scope.
+// roleNode returns the definition of a role that can be assigned in a scope.
 func roleNode(role KeeperRole, purpose string, scopes ...any) *node {
 	var actions []any
 	for _, a := range role.Actions {
@@ -248,7 +248,7 @@ func (s *steps) keeperApp(identity *node, config lines) {
 	})
 }
 
-// assignments are the keeper's role assignments: it starts with its rights.
+// assignments returns the keeper's role assignments: it starts with its rights.
 func (s *steps) assignments() []*node {
 	var out []*node
 	for _, n := range s.nodes {

@@ -12,8 +12,8 @@ type KeeperRole struct {
 // KeeperAction is an action of an Azure role, and its purpose.
 type KeeperAction struct{ Action, Why string }
 
-// CredentialsRole is a fifth one, for clusters whose config has source: Nodes. The keeper logs in
-// to their Kubernetes API with the credentials that AKS gives, unless it runs in the cluster
+// CredentialsRole returns a fifth one, for clusters whose config has source: Nodes. The keeper logs
+// in to their Kubernetes API with the credentials that AKS gives, unless it runs in the cluster
 // itself.
 func CredentialsRole() KeeperRole {
 	return KeeperRole{"credentials", "the clusters whose config has source: Nodes",
@@ -23,8 +23,8 @@ func CredentialsRole() KeeperRole {
 		}}
 }
 
-// KeeperRoles are the minimum for init, sync, run and doctor: package azure uses each action, and a
-// test shows that something is refused or missing without it.
+// KeeperRoles returns the minimum for init, sync, run and doctor: package azure uses each action,
+// and a test shows that something is refused or missing without it.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
 		{"reads", "the subscriptions of the clusters and their networks: lists show only what " +

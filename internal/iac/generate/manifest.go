@@ -2,9 +2,10 @@ package generate
 
 import "fmt"
 
-// manifest is what runs the keeper in a cluster: namespace, service account, config and deployment.
-// The keeper is on the node's network, with the node's DNS: it repairs the routes between pods, so
-// it must not need them. Its listener is on loopback, where callers need no secret.
+// manifest returns what runs the keeper in a cluster: namespace, service account, config and
+// deployment. The keeper is on the node's network, with the node's DNS: it repairs the routes
+// between pods, so it must not need them. Its listener is on loopback, where callers need no
+// secret.
 func manifest(config lines, clientID, image string) lines {
 	out := lines{
 		"apiVersion: v1",

@@ -84,10 +84,10 @@ const (
 	markSplit = "|"
 )
 
-// mark is a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, properties SYMBOL (of
-// an existing resource), withtable PARAM PARAM (a subnet's properties with a table), part SYMBOL
-// TYPE NAME (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE SYMBOL (a
-// name), and those without arguments that dialects know.
+// mark returns a mark of a kind: param NAME, var NAME, id SYMBOL, get SYMBOL PATH, properties
+// SYMBOL (of an existing resource), withtable PARAM PARAM (a subnet's properties with a table),
+// part SYMBOL TYPE NAME (what is inside a resource), builtin GUID (a built-in role), guid PURPOSE
+// SYMBOL (a name), and those without arguments that dialects know.
 func mark(kind string, args ...string) string {
 	return markStart + strings.Join(append([]string{kind}, args...), markSplit) + markEnd
 }
@@ -160,7 +160,7 @@ func (d *deployment) node(symbol string) *node {
 	return d.nodes[i]
 }
 
-// implied are the symbols that a node refers to, so that it comes after them anyway.
+// implied returns the symbols that a node refers to, so that it comes after them anyway.
 func (n *node) implied() map[string]bool {
 	out := map[string]bool{}
 	note := func(kind string, args []string) {
@@ -181,13 +181,13 @@ func (n *node) implied() map[string]bool {
 	return out
 }
 
-// explicit are the nodes that need an explicit dependency.
+// explicit returns the nodes that need an explicit dependency.
 func (n *node) explicit() []*node {
 	implied := n.implied()
 	return slices.DeleteFunc(slices.Clone(n.after), func(m *node) bool { return implied[m.symbol] })
 }
 
-// path are the names of a node and its parents, the outermost first.
+// path returns the names of a node and its parents, the outermost first.
 func (n *node) path() []string {
 	if n.parent == nil {
 		return []string{n.name}
@@ -195,7 +195,7 @@ func (n *node) path() []string {
 	return append(n.parent.path(), n.name)
 }
 
-// root is a node's outermost parent.
+// root returns a node's outermost parent.
 func (n *node) root() *node {
 	if n.parent == nil {
 		return n
@@ -206,7 +206,7 @@ func (n *node) root() *node {
 // first are the fields that people expect at the top.
 var first = []string{"name", "location", "tags", "sku", "identity", "mode", "id"}
 
-// ordered are the fields of an object: the expected ones at the top, then by name.
+// ordered returns the fields of an object: the expected ones at the top, then by name.
 func ordered(o object) []member {
 	var out []member
 	for name, value := range o {

@@ -31,10 +31,10 @@ type Exemption struct {
 	Assignments []prevent.Assignment
 }
 
-// Expires is the time as Azure Policy takes it (policy/concepts/exemption-structure).
+// Expires returns the time as Azure Policy takes it (policy/concepts/exemption-structure).
 func (e Exemption) Expires() string { return e.Until.UTC().Format("2006-01-02T15:04:05Z") }
 
-// AssignmentID is the ID of an assignment of the network's subscription.
+// AssignmentID returns the ID of an assignment of the network's subscription.
 func (e Exemption) AssignmentID(a prevent.Assignment) string {
 	return "/subscriptions/" + e.Network.Subscription() + "/providers/" + typeAssignment + "/" +
 		a.Name
@@ -85,7 +85,7 @@ func arguments(a prevent.Assignment) object {
 	return object{name: object{"value": a.Value}}
 }
 
-// jsonText is JSON; indented, it is for a heredoc of HCL.
+// jsonText returns JSON, indented for a heredoc of HCL.
 func jsonText(v any, indented bool) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -103,7 +103,7 @@ func jsonText(v any, indented bool) string {
 	return text
 }
 
-// symbolOf is routeTable for routekeeper-route-table.
+// symbolOf returns routeTable for routekeeper-route-table.
 func symbolOf(name string) string {
 	words := strings.Split(strings.TrimPrefix(name, "routekeeper-"), "-")
 	for i := range words[1:] {

@@ -93,7 +93,7 @@ func (b Blueprint) Terraform() ([]Output, error) {
 	return write("terraform/cluster", append(names, "outputs.tf"), t)
 }
 
-// variables are the arguments that an apply needs.
+// variables returns the arguments that an apply needs.
 func (b Blueprint) variables() string {
 	switch b.Host {
 	case HostAKS:
@@ -199,7 +199,7 @@ func (t *terraform) addresses() dialect {
 	}
 }
 
-// heredoc is the inside of a heredoc.
+// heredoc returns the inside of a heredoc.
 func (d dialect) heredoc(text lines) string {
 	var out []string
 	for _, line := range text[:len(text)-1] { // the last is empty: a heredoc ends with a line break
@@ -216,7 +216,7 @@ func (d dialect) heredoc(text lines) string {
 	return strings.Join(out, "\n")
 }
 
-// properties are those of a node as an object of HCL.
+// properties returns those of a node as an object of HCL.
 func (d dialect) properties(n *node) string {
 	for _, m := range n.body {
 		if m.name == "properties" {
@@ -226,7 +226,7 @@ func (d dialect) properties(n *node) string {
 	return "{}"
 }
 
-// hcl is a value of a body as an expression of HCL.
+// hcl returns a value of a body as an expression of HCL.
 func (d dialect) hcl(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -362,7 +362,7 @@ func (c *converter) members(v *Value, nodes []*ast.MappingValueNode, depth int) 
 	return nil
 }
 
-// key is the text of a key. What is not a scalar is no key of any format.
+// key returns the text of a key. What is not a scalar is no key of any format.
 func key(n ast.MapKeyNode) string {
 	switch n := n.(type) {
 	case *ast.StringNode:

@@ -38,7 +38,7 @@ func address(id arm.ID, below, version string) string {
 	return string(id) + below + "?api-version=" + version
 }
 
-// versionOf is the api-version for a resource.
+// versionOf returns the api-version for a resource.
 func versionOf(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return groupVersion
@@ -97,7 +97,7 @@ func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
 	}
 }
 
-// refusedBy is a refusal in one line, with the status.
+// refusedBy returns a refusal in one line, with the status.
 func refusedBy(fault *azure.Error) error {
 	return fmt.Errorf("%s %s: %d %w", fault.Method, wordOf(string(fault.ID)), fault.Status,
 		errors.New(fault.Reason()))

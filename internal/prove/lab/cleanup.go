@@ -103,7 +103,7 @@ func (l *lab) cleanUp(ctx context.Context) error {
 	return l.left(last)
 }
 
-// left is the error for a group that still exists: why, and what to do.
+// left returns the error for a group that still exists: why, and what to do.
 func (l *lab) left(why error) error {
 	if errors.Is(why, errNotOurs) {
 		return fmt.Errorf("the group %s stays: %w; check it, and delete it yourself",

@@ -54,8 +54,8 @@ func (l *lab) flip(doc arm.Document) (edit, error) {
 	return edited(doc.Raw, path, value)
 }
 
-// redeployed is a document without ETags, as templates write it, so that nothing in it refers to
-// what was read.
+// redeployed returns a document without ETags, as templates write it, so that nothing in it refers
+// to what was read.
 func redeployed(raw []byte) ([]byte, error) {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(raw))

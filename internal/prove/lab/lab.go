@@ -59,7 +59,7 @@ const (
 	cleanUpWithin = 15 * time.Minute
 )
 
-// Most is the maximum time of a run: its trials, and the deletion of what they made.
+// Most returns the maximum time of a run: its trials, and the deletion of what they made.
 func Most(trials []prove.Trial, logWait time.Duration) time.Duration {
 	most := 4*prove.Takes(trials) + 5*time.Minute + cleanUpWithin
 	if prove.Waits(trials) {
@@ -163,7 +163,7 @@ func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (
 	return out, errors.Join(failed, l.record.err)
 }
 
-// ended is why the remaining trials are skipped.
+// ended returns why the remaining trials are skipped.
 func ended(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return errors.New("interrupted")

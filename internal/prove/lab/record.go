@@ -115,7 +115,7 @@ func (r *recorder) header(name, value string) string {
 	return r.text(value)
 }
 
-// link is an address in the public cloud, without its signature.
+// link returns an address in the public cloud, without its signature.
 func (r *recorder) link(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *recorder) link(address string) string {
 	return u.String()
 }
 
-// body is a document without personal data.
+// body returns a document without personal data.
 func (r *recorder) body(raw []byte) string {
 	var doc any
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -184,7 +184,7 @@ func ownTags(v any) any {
 	return own
 }
 
-// text is a text without GUIDs and email addresses.
+// text returns a text without GUIDs and email addresses.
 func (r *recorder) text(s string) string {
 	s = mail.ReplaceAllString(s, "redacted@example.com")
 	return guid.ReplaceAllStringFunc(s, func(found string) string {

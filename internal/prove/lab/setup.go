@@ -121,7 +121,7 @@ func random() string {
 	return hex.EncodeToString(b)
 }
 
-// routes are n routes as a cluster's cloud provider writes them.
+// routes returns n routes as a cluster's cloud provider writes them.
 func routes(n int) []any {
 	all := make([]any, n)
 	for i := range all {

@@ -80,7 +80,7 @@ func (p *Pages) play(w http.ResponseWriter, r *http.Request) {
 // timeout (package serve).
 const answerWithin = 25 * time.Second
 
-// caller is the name of who sends a request.
+// caller returns the name of who sends a request.
 func (p *Pages) caller(r *http.Request) string {
 	if p.opts.Caller == nil {
 		return "the page"

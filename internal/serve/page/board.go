@@ -194,7 +194,7 @@ func (b *Board) next(cluster string) (version uint64, checked time.Time, changed
 	return b.version, checked, b.changed
 }
 
-// checked is the oldest last check of all clusters.
+// checked returns the oldest last check of all clusters.
 func (b *Board) checked() (at time.Time) {
 	for _, s := range b.clusters {
 		if at.IsZero() || !s.checked.IsZero() && s.checked.Before(at) {
@@ -204,7 +204,7 @@ func (b *Board) checked() (at time.Time) {
 	return at
 }
 
-// names are the clusters' names, in the order of the config.
+// names returns the clusters' names, in the order of the config.
 func (b *Board) names() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -369,13 +369,13 @@ func (c Cluster) lastKnown() Cluster {
 	return c
 }
 
-// Sync is the text of the button that writes pod routes, and Repair of the one that restores
+// Sync returns the text of the button that writes pod routes, and Repair of the one that restores
 // associations: how much a person's click would change, as of the last check. Where the config says
 // Observe, the button promises nothing, and its page says why. "" means no button, as a click would
 // change nothing.
 func (c Cluster) Sync() string { return c.button("Sync", "route", false) }
 
-// Repair is described at Sync.
+// Repair works like Sync.
 func (c Cluster) Repair() string { return c.button("Repair", "association", true) }
 
 func (c Cluster) button(does, what string, associations bool) string {

@@ -61,7 +61,7 @@ func (c Cluster) at(table arm.ID) int {
 	})
 }
 
-// others are the tables that are on subnets in place of the right ones, and are not drawn yet.
+// others returns the tables that are on subnets in place of the right ones, and are not drawn yet.
 func (c Cluster) others() (tables []picture.Table) {
 	for _, s := range c.Subnets {
 		if s.State == picture.Other && c.at(s.Table) < 0 {

@@ -95,7 +95,7 @@ func (c comparison) selected(r *http.Request) comparison {
 // hidden counts the rows that are left out, and how many of them do not work.
 type hidden struct{ Rows, Broken int }
 
-// String is the line below the rows that are shown, such as "and 3 more, all working".
+// String returns the line below the rows that are shown, such as "and 3 more, all working".
 func (h hidden) String() string {
 	switch h.Broken {
 	case 0:

@@ -57,12 +57,12 @@ func (d *drawing) text(x, y, w int, text, class string) {
 	d.Words = append(d.Words, words{x, y, fits, class, title})
 }
 
-// width is the width of a text in the font of a class, rounded up.
+// width returns the width of a text in the font of a class, rounded up.
 func width(text, class string) int {
 	return int(math.Ceil(float64(utf8.RuneCountInString(text)) * letterWidth(class)))
 }
 
-// letterWidth is the width of a letter in the font of a class, rounded up.
+// letterWidth returns the width of a letter in the font of a class, rounded up.
 func letterWidth(class string) float64 {
 	switch kind, _, _ := strings.Cut(class, " "); kind {
 	case "name":

@@ -226,7 +226,7 @@ func (l list) After() string {
 	return l.Query.With("page", strconv.Itoa(l.Query.Page+1))
 }
 
-// Pages is how many pages the list has.
+// Pages returns how many pages the list has.
 func (l list) Pages() int { return l.pages }
 
 // group is the findings of one code.
@@ -236,7 +236,7 @@ type group struct {
 	Of       []finding.Finding
 }
 
-// Title is the code's title.
+// Title returns the code's title.
 func (g group) Title() string { return finding.Describe(g.Code).Title }
 
 // Clusters counts the clusters that have the finding.
@@ -250,7 +250,7 @@ func (g group) Clusters() int {
 	return len(names)
 }
 
-// Only is the cluster that has all findings of the group, "" if several have them or none.
+// Only returns the cluster that has all findings of the group, "" if several have them or none.
 func (g group) Only() string {
 	if g.Clusters() != 1 || slices.ContainsFunc(g.Of, func(f finding.Finding) bool {
 		return f.Cluster == ""

@@ -87,7 +87,7 @@ var functions = template.FuncMap{
 var stateNames = map[string]string{Bad: "broken", Noted: "at risk", Unseen: "not read",
 	Busy: "repair under way", Good: "in sync"}
 
-// Word is the name of the cluster's state.
+// Word returns the name of the cluster's state.
 func (c Cluster) Word() string {
 	if c.State == Noted && c.Verdict.State == verdict.Bypassed {
 		return string(verdict.Bypassed)
@@ -95,7 +95,7 @@ func (c Cluster) Word() string {
 	return stateNames[c.State]
 }
 
-// Word is the name of the worst cluster's state.
+// Word returns the name of the worst cluster's state.
 func (o Overview) Word() string {
 	if first := worstFirst(o.Clusters); len(first) > 0 && first[0].State == o.State {
 		return first[0].Word()
@@ -147,7 +147,7 @@ func trigger(e history.Entry) string {
 	return by
 }
 
-// stories are how the repairs of a check went, a line each.
+// stories returns how the repairs of a check went, a line each.
 func stories(e history.Entry) (lines []string) {
 	for _, c := range e.Changes {
 		if s, is := e.Story(c); is {

@@ -125,7 +125,7 @@ func (c *poolCell) add(state string) {
 	}
 }
 
-// poolOf is the pool in a node's name: aks-pool1-12345678-vmss000002 and akspool1000002 are of
+// poolOf returns the pool in a node's name: aks-pool1-12345678-vmss000002 and akspool1000002 are of
 // pool1. A name of another form is no node of a pool.
 func poolOf(node string) string {
 	parts := strings.Split(node, "-")
@@ -266,7 +266,7 @@ func (p pool) height() int {
 	return h
 }
 
-// headHeight is the height of what stands above the nodes in a node subnet.
+// headHeight returns the height of what stands above the nodes in a node subnet.
 func headHeight(s picture.Subnet) int {
 	lines := len(s.Properties)
 	if associated(s) != "" {
@@ -275,7 +275,7 @@ func headHeight(s picture.Subnet) int {
 	return 50 + 16*lines
 }
 
-// height is the height of the nodes in a node subnet.
+// height returns the height of the nodes in a node subnet.
 func (c crowd) height() int {
 	h := 4 + rowHeight*len(c.spots)
 	for _, p := range c.pools {
@@ -287,7 +287,7 @@ func (c crowd) height() int {
 	return h
 }
 
-// nodesHeight is the height of all node subnets.
+// nodesHeight returns the height of all node subnets.
 func nodesHeight(c Cluster, most int) int {
 	of := crowds(c, most)
 	h := -gap
@@ -299,8 +299,8 @@ func nodesHeight(c Cluster, most int) int {
 	return h
 }
 
-// shortNode is the part of a name that differs between the nodes of a cluster: pool and number.
-// aks-pool1-12345678-vmss000002 becomes "pool1 2".
+// shortNode returns the part of a name that differs between the nodes of a cluster: pool and
+// number. aks-pool1-12345678-vmss000002 becomes "pool1 2".
 func shortNode(node string) string {
 	parts := strings.Split(node, "-")
 	if len(parts) < 2 {

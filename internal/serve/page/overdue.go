@@ -14,7 +14,7 @@ func (b *Board) Expect(every time.Duration) {
 	b.watch()
 }
 
-// patience is how old the last check of a cluster may be; 0: any age.
+// patience returns how old the last check of a cluster may be; 0: any age.
 func (b *Board) patience() time.Duration {
 	if b.every == 0 {
 		return 0

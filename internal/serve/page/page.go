@@ -209,7 +209,7 @@ func wantsJSON(r *http.Request) bool {
 	return false
 }
 
-// jsonPath is the path of a page as JSON.
+// jsonPath returns the path of a page as JSON.
 func jsonPath(r *http.Request) string {
 	path := r.URL.Path
 	if path == "/" {
@@ -255,7 +255,7 @@ type drawn struct {
 	Tables       comparison
 }
 
-// state is the state of all clusters.
+// state returns the state of all clusters.
 func (p *Pages) state() Overview {
 	o := p.board.overview()
 	if until, paused := strings.CutPrefix(p.mode(), "paused "); paused {
@@ -276,7 +276,7 @@ func (p *Pages) state() Overview {
 	return o
 }
 
-// front is the state of all clusters, with the time to repair.
+// front returns the state of all clusters, with the time to repair.
 func (p *Pages) front() Overview {
 	o := p.state()
 	o.Repairs = p.checks(history.Query{Limit: 1}).Repairs

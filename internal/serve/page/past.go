@@ -60,10 +60,10 @@ func only(all []history.Entry, cluster string) []history.Entry {
 	return out
 }
 
-// Kinds are the kinds of checks to filter by.
+// Kinds returns the kinds of checks to filter by.
 func (past) Kinds() []string { return history.Kinds }
 
-// Ages are the ages to filter by.
+// Ages returns the ages to filter by.
 func (past) Ages() []string { return ages }
 
 var ages = []string{"1h", "24h", "7d", "30d"}

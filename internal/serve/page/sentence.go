@@ -17,7 +17,7 @@ func (c Cluster) RoutesRead() bool {
 	return table != nil && table.Unread == ""
 }
 
-// sentence is the verdict's, and what is being done about it.
+// sentence returns the verdict's, and what is being done about it.
 func (c Cluster) sentence() string {
 	if c.Checked.IsZero() {
 		return "not checked yet"
@@ -71,7 +71,7 @@ func would(changes []plan.Outcome) string {
 	return strings.Join(parts, "")
 }
 
-// outage is the finding that Azure answers nothing, or nil.
+// outage returns the finding that Azure answers nothing, or nil.
 func (o Overview) outage() *finding.Finding {
 	i := slices.IndexFunc(o.Findings, finding.Finding.IsOutage)
 	if i < 0 {

@@ -48,7 +48,7 @@ type offer struct {
 	finding.Finding
 }
 
-// Lengths are for the form.
+// Lengths returns the choices of the form.
 func (silent) Lengths() any { return lengths }
 
 func (p *Pages) routeSilences(protect func(http.Handler) http.Handler) {
@@ -101,7 +101,7 @@ func (p *Pages) silences(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, http.StatusOK, "silence.html", "Silence and pause", 0, page, page)
 }
 
-// signed is an entry with what a form says, and who sent it from where.
+// signed returns an entry with what a form says, and who sent it from where.
 func (p *Pages) signed(r *http.Request, e silence.Entry) silence.Entry {
 	length, _ := time.ParseDuration(r.FormValue("for")) // Add refuses 0
 	e.Reason, e.By, e.Until = r.FormValue("reason"), p.caller(r), time.Now().Add(length)

@@ -201,7 +201,7 @@ func (d *drawing) subnet(s picture.Subnet, x, y, w int) int {
 
 func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
 
-// subnetLines is the text in the box of a subnet without nodes.
+// subnetLines returns the text in the box of a subnet without nodes.
 func subnetLines(s picture.Subnet) []words {
 	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes),
 		Class: "dim"}}
@@ -232,7 +232,7 @@ func associated(s picture.Subnet) string {
 	return ""
 }
 
-// hasProperty is associated for a NAT gateway or a group.
+// hasProperty works like associated for a NAT gateway or a group.
 func hasProperty(p picture.Property) string { return has(p.Property.Name()+" ", p) }
 
 // has says which one of a kind a subnet has, and which it should have; "" if that is unknown.
@@ -248,7 +248,7 @@ func has(kind string, p picture.Property) string {
 	return ""
 }
 
-// worstOf is the worst state of what a subnet must have.
+// worstOf returns the worst state of what a subnet must have.
 func worstOf(s picture.Subnet) string {
 	for _, state := range []string{picture.Lost, picture.Other} {
 		if slices.ContainsFunc(s.Required(), func(p picture.Property) bool {

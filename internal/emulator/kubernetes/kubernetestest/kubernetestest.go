@@ -12,7 +12,7 @@ import (
 // NeedKube is the environment variable that makes a missing control plane a failure.
 const NeedKube = "ROUTEKEEPER_NEED_KUBE"
 
-// Binaries are the programs of the control plane that .ci/kube builds. Without them the test is
+// Binaries returns the programs of the control plane that .ci/kube builds. Without them the test is
 // skipped.
 func Binaries(t testing.TB) kubernetes.Binaries {
 	t.Helper()
@@ -31,7 +31,7 @@ func Binaries(t testing.TB) kubernetes.Binaries {
 	return b
 }
 
-// Helm is the program that .ci/helm builds. Without it the test is skipped.
+// Helm returns the program that .ci/helm builds. Without it the test is skipped.
 func Helm(t testing.TB) string {
 	t.Helper()
 	path := filepath.Join(filepath.Dir(Binaries(t).APIServer), "helm")
@@ -44,7 +44,7 @@ func Helm(t testing.TB) string {
 	return path
 }
 
-// Kubectl is the one that .ci/kube builds with the control plane.
+// Kubectl returns the one that .ci/kube builds with the control plane.
 func Kubectl(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(filepath.Dir(Binaries(t).APIServer), "kubectl")
