@@ -221,29 +221,31 @@ func (j *journey) probe() Way {
 	return j.end(Delivered, "%s is in subnet %s", to, subnets[0].ID.Short())
 }
 
-// masquerade returns what a node does to the source of a packet that it forwards to something
-// outside: the rule of kubenet and of azure-ip-masq-agent is about all packets that leave, and not
-// only the pods' ones (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the
-// connection, an answer looks like a packet of its own, unless TCP shows that it is none.
+// masquerade replaces the source of a packet that a node forwards to something outside: the rule of
+// kubenet and of azure-ip-masq-agent is about all packets that leave, and not only about the pods'
+// (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the connection, an answer
+// looks like a packet of its own, unless TCP shows that it is none.
 func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
-	for _, n := range j.nodesAt(at, subnet) {
-		c, inside := j.s.Cluster(n.Cluster), []netip.Prefix(nil)
-		if vnet := j.s.VNets[subnet.ID.Parent().Key()]; c.PodsInSubnets() && vnet != nil {
-			inside = vnet.Prefixes
-		} else if c.Kubenet() || c.Overlay() {
-			inside = c.PodCIDRs
-		}
-		switch {
-		case inside == nil || contains(inside, j.way.To):
-		case !j.answer:
-			j.masked = append(j.masked, j.way.Source)
-			j.way.Source = n.Addr
-			j.step(at, "node *", "source NAT: it continues as %s", at)
-		case j.o.Protocol != "tcp":
-			j.doubt = cmp.Or(j.doubt, fmt.Sprintf("the answer passes the node %s, which replaces "+
-				"its source unless it is TCP", n))
-		}
+	nodes := j.nodesAt(at, subnet)
+	if len(nodes) == 0 {
 		return
+	}
+	n := nodes[0]
+	c, inside := j.s.Cluster(n.Cluster), []netip.Prefix(nil)
+	if vnet := j.s.VNets[subnet.ID.Parent().Key()]; c.PodsInSubnets() && vnet != nil {
+		inside = vnet.Prefixes
+	} else if c.Kubenet() || c.Overlay() {
+		inside = c.PodCIDRs
+	}
+	switch {
+	case inside == nil || contains(inside, j.way.To):
+	case !j.answer:
+		j.masked = append(j.masked, j.way.Source)
+		j.way.Source = n.Addr
+		j.step(at, "node *", "source NAT: it continues as %s", at)
+	case j.o.Protocol != "tcp":
+		j.doubt = cmp.Or(j.doubt, fmt.Sprintf("the answer passes the node %s, which replaces "+
+			"its source unless it is TCP", n))
 	}
 }
 
