@@ -197,7 +197,8 @@ func (m *managed) testStatus() {
 	})
 	out, err := m.plugin("status")
 	want := regexp.MustCompile(
-		`^·  routekeeper\.shop  the cluster's egress is in .*\(3/3 routes\)\n` +
+		`^✓  routekeeper\.shop  in-sync    all 6 pod routes are correct \(3/3 routes\); ` +
+			`the cluster's egress is in .*\n` +
 			`The controller is \S+ in namespace routekeeper\.\n$`)
 	if err != nil || !want.MatchString(out) {
 		m.t.Errorf("kubectl routekeeper status: %v, %s", err, out)

@@ -30,7 +30,7 @@ type proveOptions struct {
 	// packets is the cluster of --packets; the rest is for it.
 	packets, kubeconfig, image string
 	trusted                    bool
-	repairWithin               time.Duration
+	repairWithin, lostAfter    time.Duration
 }
 
 func (a *app) newProve() *cobra.Command {
@@ -96,6 +96,8 @@ fact differs, no keeper repaired the strip, or you answered no.`,
 		"its entrypoint (`IMAGE`); the emulator needs none")
 	durationFlag(f, &o.repairWithin, "repair-within", 2*time.Minute,
 		"with --packets, how long a keeper may take to repair")
+	durationFlag(f, &o.lostAfter, "lost-after", time.Second,
+		"with --packets, how long a call waits for its answer, up to 5s")
 	_ = cmd.MarkFlagFilename("kubeconfig")
 	cmd.MarkFlagsMutuallyExclusive("clean", "dry-run", "print-role")
 	for _, other := range []string{"clean", "print-role", "fact", "location", "activity-wait"} {

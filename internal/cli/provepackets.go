@@ -26,13 +26,14 @@ import (
 const packetsAround = 5 * time.Second
 
 type packetsTrial struct {
-	client  *azure.Client
-	demo    *hello.Demo
-	cluster *inventory.Cluster
-	subnet  arm.ID
-	table   arm.ID
-	within  time.Duration // for the keeper
-	now     func(string)
+	client    *azure.Client
+	demo      *hello.Demo
+	cluster   *inventory.Cluster
+	subnet    arm.ID
+	table     arm.ID
+	within    time.Duration // for the keeper
+	lostAfter time.Duration // for a call
+	now       func(string)
 }
 
 func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
@@ -56,7 +57,7 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 		return err
 	}
 	t := packetsTrial{client: e.client, cluster: e.Snapshot.Cluster(e.Clusters[0]),
-		within: o.repairWithin, now: progress.now}
+		within: o.repairWithin, lostAfter: o.lostAfter, now: progress.now}
 	if err := t.choose(ctx, e.Snapshot); err != nil {
 		return fmt.Errorf("nothing was written: %w", err)
 	}
@@ -189,7 +190,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	}
 	t.now("calling before the strip")
 	calling, stop := context.WithTimeout(ctx, packetsAround)
-	before := t.demo.Watch(calling, pairs)
+	before := t.demo.Watch(calling, pairs, t.lostAfter)
 	stop()
 	if result.Before = before.Sent; before.Lost > 0 || before.Sent == 0 {
 		return result, fmt.Errorf("%d of %s were lost before anything was written; nothing was "+
@@ -199,7 +200,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	counted, calling := make(chan hello.Loss, 1), ctx
 	calling, stop = context.WithCancel(ctx)
 	defer stop()
-	go func() { counted <- t.demo.Watch(calling, pairs) }()
+	go func() { counted <- t.demo.Watch(calling, pairs, t.lostAfter) }()
 	t.now("stripping " + t.subnet.Short())
 	stripped, repaired, by, err := t.strip(ctx)
 	if err != nil {

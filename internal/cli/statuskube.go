@@ -63,10 +63,13 @@ func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error
 func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 	c := report.ClusterStatus{Name: object.Metadata.Namespace + "." + object.Metadata.Name,
 		State: "unseen", Sentence: "not checked yet", Findings: []finding.Finding{}}
-	var ready v1alpha1.Condition
+	var ready, guarded v1alpha1.Condition
 	for _, condition := range object.Status.Conditions {
-		if condition.Type == v1alpha1.ConditionReady {
+		switch condition.Type {
+		case v1alpha1.ConditionReady:
 			ready = condition
+		case v1alpha1.ConditionGuarded:
+			guarded = condition
 		}
 	}
 	if ready.Status == "" || object.Status.ObservedGeneration < object.Metadata.Generation {
@@ -79,6 +82,9 @@ func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 	for _, state := range verdict.States {
 		if strings.ReplaceAll(string(state), "-", "") == strings.ToLower(ready.Reason) {
 			c.State = state.Color()
+			if state == verdict.InSync && guarded.Status == "False" {
+				c.Sentence += "; " + guarded.Message // all is right, and would not be repaired
+			}
 			c.Verdict = &verdict.Verdict{Cluster: c.Name, State: state, Sentence: ready.Message}
 			return c
 		}

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// watchEvery is how often a pod calls each address, and how long a call may take then. They are the
-// same, so that lost calls are as frequent as answered ones.
+// watchEvery is how often a pod calls each address, unless calls take longer.
 const watchEvery = time.Second
 
 // Loss counts calls over a time.
@@ -28,8 +27,9 @@ type Pair struct {
 	To   netip.Addr
 }
 
-// Watch lets each pair's pod call its address once a second until the context ends, and counts.
-func (d *Demo) Watch(ctx context.Context, pairs []Pair) (l Loss) {
+// Watch lets each pair's pod call its address once a second until the context ends, and counts. A
+// call without an answer within the given time, at most 5 seconds, is lost.
+func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l Loss) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
 	clients := map[string]*http.Client{}
@@ -49,7 +49,7 @@ func (d *Demo) Watch(ctx context.Context, pairs []Pair) (l Loss) {
 			defer tick.Stop()
 			for ctx.Err() == nil {
 				begun := time.Now()
-				call, err := ask(ctx, client, p.To, watchEvery)
+				call, err := ask(ctx, client, p.To, within)
 				if ctx.Err() != nil {
 					return
 				}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -16,6 +17,38 @@ func worstFirst(clusters []Cluster) []Cluster {
 			cmp.Compare(b.Nodes, a.Nodes))
 	})
 	return sorted
+}
+
+// because are the findings under a cluster in a list: the first ones, and how many more.
+type because struct {
+	Top  []finding.Finding
+	More int
+}
+
+// mostBecause is how many findings a cluster in a list shows.
+const mostBecause = 2
+
+// Because returns the errors and warnings of a cluster, nil if there is none. The cause of its
+// state comes first.
+func (c Cluster) Because() *because {
+	found := slices.DeleteFunc(slices.Clone(c.Findings), func(f finding.Finding) bool {
+		return f.Silenced != nil || f.Severity == finding.Info
+	})
+	if len(found) == 0 {
+		return nil
+	}
+	causes := func(f finding.Finding) int {
+		if cause := c.Verdict.Cause; cause != nil && f.Code == cause.Code &&
+			f.Message == cause.Message {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(found, func(a, b finding.Finding) int {
+		return cmp.Or(causes(b)-causes(a), cmp.Compare(b.Severity, a.Severity))
+	})
+	top := min(mostBecause, len(found))
+	return &because{found[:top], len(found) - top}
 }
 
 // Counts counts clusters by state.
