@@ -216,7 +216,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	if loss.Lost > 0 {
 		// A call that began before the strip can be lost, too.
 		result.FirstLost, result.LastLost = max(0, loss.First.Sub(stripped).Seconds()),
-			loss.Last.Sub(stripped).Seconds()
+			max(0, loss.Last.Sub(stripped).Seconds())
 	}
 	result.RepairedIn, result.RepairedBy = repaired.Sub(stripped).Seconds(), by
 	return result, nil

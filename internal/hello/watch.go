@@ -49,10 +49,8 @@ func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l
 			defer tick.Stop()
 			for ctx.Err() == nil {
 				begun := time.Now()
-				call, err := ask(ctx, client, p.To, within)
-				if ctx.Err() != nil {
-					return
-				}
+				// A call that has begun counts, whenever the watch ends.
+				call, err := ask(context.WithoutCancel(ctx), client, p.To, within)
 				mu.Lock()
 				switch {
 				case err != nil:
