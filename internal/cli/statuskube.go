@@ -82,7 +82,8 @@ func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 	for _, state := range verdict.States {
 		if strings.ReplaceAll(string(state), "-", "") == strings.ToLower(ready.Reason) {
 			c.State = state.Color()
-			if state == verdict.InSync && guarded.Status == "False" {
+			if state == verdict.InSync && guarded.Status == "False" &&
+				guarded.Reason != string(v1alpha1.GuardObserve) {
 				c.Sentence += "; " + guarded.Message // all is right, and would not be repaired
 			}
 			c.Verdict = &verdict.Verdict{Cluster: c.Name, State: state, Sentence: ready.Message}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -31,6 +32,11 @@ func TestStatusOfObjects(t *testing.T) {
 		if got.State != c.state || state != c.want || got.Name != "team.shop" || c.status != "" &&
 			got.Sentence != "so it is (3/3 routes)" {
 			t.Errorf("%s %s: %+v", c.status, c.reason, got)
+		}
+		o.Status.Conditions[0].Reason = "EgressInTable"
+		if got := clusterStatus(o).Sentence; (c.reason == "InSync") != strings.HasSuffix(got,
+			"; so it is") {
+			t.Errorf("%s %s that cannot be guarded: %s", c.status, c.reason, got)
 		}
 		if o.Metadata.Generation++; clusterStatus(o).State != "unseen" {
 			t.Errorf("%s %s of an earlier spec counts", c.status, c.reason)
