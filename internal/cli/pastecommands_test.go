@@ -117,9 +117,10 @@ func TestPastedExaminations(t *testing.T) {
 		if len(e.verifying()) != 1 || e.tracing(at, at, string(id)).String() == "" {
 			t.Error("no command")
 		}
-		stripped := packetsTrial{subnet: id, table: id}
-		if stripped.back().String() == "" {
-			t.Error("no command to put a table back")
+		stripped := packetsTrial{subnet: id, table: id,
+			cluster: &inventory.Cluster{Document: arm.Document{ID: id}}}
+		if stripped.back().String() == "" || stripped.hello().String() == "" {
+			t.Error("no command")
 		}
 		repeated := (&app{args: []string{"sync", "-f", rename("routes.yaml")}}).repeated("--yes")
 		if repeated.String() == "" {

@@ -195,7 +195,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	if result.Before = before.Sent; before.Lost > 0 || before.Sent == 0 {
 		return result, fmt.Errorf("%d of %s were lost before anything was written; nothing was "+
 			"stripped: %s says why", before.Lost, report.Count(before.Sent, "call"),
-			finding.Command("routekeeper cluster hello %s", t.cluster.ID.Name()))
+			t.hello())
 	}
 	counted, calling := make(chan hello.Loss, 1), ctx
 	calling, stop = context.WithCancel(ctx)
@@ -293,4 +293,9 @@ func (t *packetsTrial) putBack(ctx context.Context) error {
 func (t *packetsTrial) back() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", t.subnet,
 		t.table)
+}
+
+// hello returns the command that says why calls are lost.
+func (t *packetsTrial) hello() finding.CommandLine {
+	return finding.Command("routekeeper cluster hello %s", t.cluster.ID.Name())
 }
