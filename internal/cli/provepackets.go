@@ -46,6 +46,10 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	if err := h.check(); err != nil {
 		return err
 	}
+	if o.lostAfter <= 0 || o.lostAfter > hello.MostWithin {
+		return fmt.Errorf("--lost-after: %s is out of range, expected more than 0 and at most %s",
+			o.lostAfter, hello.MostWithin)
+	}
 	w, format, style, err := a.output()
 	if err != nil {
 		return err

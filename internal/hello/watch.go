@@ -12,6 +12,9 @@ import (
 // watchEvery is how often a pod calls each address, unless calls take longer.
 const watchEvery = time.Second
 
+// MostWithin is the longest time that a call can wait for its answer.
+const MostWithin = callTime
+
 // Loss counts calls over a time.
 type Loss struct {
 	Sent, Lost int
@@ -28,7 +31,7 @@ type Pair struct {
 }
 
 // Watch lets each pair's pod call its address once a second until the context ends, and counts. A
-// call without an answer within the given time, at most 5 seconds, is lost.
+// call without an answer within the given time, at most MostWithin, is lost.
 func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l Loss) {
 	var mu sync.Mutex
 	var all sync.WaitGroup
