@@ -54,7 +54,10 @@ type release struct {
 // semver is what a tag must be: a version of Go modules, without build metadata, which images
 // cannot have.
 var semver = regexp.MustCompile(
-	`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-` + part + `(\.` + part + `)*)?$`)
+
+// part is one part of a pre-release: a number without leading zeros, or a word.
+const part = `(0|[1-9]\d*|\d*[A-Za-z-][0-9A-Za-z-]*)`
 
 // identify finds out what is released: the given version, the version of the commit's tag, or a
 // snapshot of the commit.
@@ -81,13 +84,19 @@ func (r *release) identify(ctx context.Context, tag string) error {
 			changed)
 	}
 	if tag == "" || changed != "" {
-		tag = "v0.0.0-snapshot." + r.date.Format("20060102150405") + "." + commit[:12]
+		tag = snapshotTag(r.date, commit)
 	}
 	if !semver.MatchString(tag) {
 		return fmt.Errorf("version %q: expected a semantic version, such as v1.2.3", tag)
 	}
 	r.tag, r.version = tag, strings.TrimPrefix(tag, "v")
 	return nil
+}
+
+// snapshotTag returns the version of a commit without a tag. The hash has git describe's "g" in
+// front: a part of digits alone must not begin with 0, and the hash of a commit may.
+func snapshotTag(date time.Time, commit string) string {
+	return "v0.0.0-snapshot." + date.Format("20060102150405") + ".g" + commit[:12]
 }
 
 func (r *release) git(ctx context.Context, args ...string) (string, error) {
