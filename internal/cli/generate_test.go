@@ -129,12 +129,9 @@ func (l *leastRights) define(name string, actions []string) {
 func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRights {
 	l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
 	own := filepath.Join(l.dir, "az")
-	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
 	a, server, err := startAzure(own, true, emulator.Options{
 		Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true,
 		RouteBatch: 20 * time.Millisecond,
-		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
-			Clusters: plenty},
 	})
 	l.must(err)
 	t.Cleanup(func() { server.Close(); a.e.Close() })

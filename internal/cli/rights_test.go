@@ -26,12 +26,9 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			t.Parallel()
 			l := &leastRights{t: t, dir: t.TempDir(), roles: map[string][]string{}}
 			own := filepath.Join(l.dir, "az")
-			plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
 			a, server, err := startAzure(own, true, emulator.Options{
 				Principals: []emulator.Principal{keeperPrincipal}, StrictLists: true,
 				RouteBatch: 20 * time.Millisecond,
-				Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
-					Clusters: plenty},
 			})
 			l.must(err)
 			t.Cleanup(func() { server.Close(); a.e.Close() })

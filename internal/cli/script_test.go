@@ -20,6 +20,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 )
 
@@ -155,10 +156,15 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 		switch word {
 		case "kubernetes":
 			join = append(join, withKubernetes(ts))
+		case "fleet":
+			join = append(join, func(e *emulator.Emulator) error {
+				_, err := emulator.BuildFleet(e, operator)
+				return err
+			})
 		case "strict":
 			o.CheckClusterIdentity, o.RoleDelay = true, 3*time.Second
 		default:
-			ts.Fatalf("usage: azure demo|empty [kubernetes] [strict]")
+			ts.Fatalf("usage: azure demo|empty [fleet] [kubernetes] [strict]")
 		}
 	}
 	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", o, join...)
@@ -182,6 +188,9 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 // it serves anything.
 func startAzure(dir string, demo bool, opts emulator.Options,
 	join ...func(*emulator.Emulator) error) (*azureOf, *emulator.Server, error) {
+	if opts.Buckets == (emulator.Buckets{}) {
+		opts.Buckets = emulatortest.NoLimits
+	}
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator},
 		opts.Principals...)
 	var err error

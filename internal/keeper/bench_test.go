@@ -20,11 +20,7 @@ import (
 // the minimum of calls (GET, PUT of the whole table, GET). The emulator counts the ARM calls.
 func BenchmarkSync(b *testing.B) {
 	const nodes = 400
-	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulator.Buckets{
-		Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9,
-			PerSecond: 1e6},
-		Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
-	}})
+	w := emptyWorld(b, emulator.Options{LogBodies: 1, Buckets: emulatortest.NoLimits})
 	sub := emulator.DefaultSubscription
 	cluster := arm.ResourceID(sub, "rg", arm.TypeCluster, "big")
 	source, target := arm.ResourceID(sub, "rg", arm.TypeRouteTable, "big-rt"), arm.ResourceID(sub,
@@ -152,11 +148,7 @@ func (c plainClient) putWhole(source, target arm.ID) {
 func BenchmarkRest(b *testing.B) {
 	subscriptions := emulatortest.Subscriptions(10)
 	w := emptyWorld(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,
-		Buckets: emulator.Buckets{
-			Reads: emulator.Bucket{Size: 1e9, PerSecond: 1e6}, Writes: emulator.Bucket{Size: 1e9,
-				PerSecond: 1e6},
-			Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1e6},
-		}})
+		Buckets: emulatortest.NoLimits})
 	var configs []v1alpha1.ClusterRoutes
 	for _, m := range emulatortest.BuildFleet(b, w.e, subscriptions, 1000, 20) {
 		c := configure(m.Cluster.Name(), m.Cluster)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
 
 // How long operations take during a replay. No test waits for it: the clock is a bubble's.
@@ -23,7 +24,6 @@ type azure struct {
 }
 
 func newAzure(t *testing.T) *azure {
-	plenty := emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 	key, err := emulator.SharedKey()
 	if err != nil {
 		t.Fatal(err)
@@ -32,8 +32,7 @@ func newAzure(t *testing.T) *azure {
 		Key:           key,
 		OperationTime: operationTime, RouteBatch: time.Second, RouteCache: 5 * time.Second,
 		CheckClusterIdentity: true,
-		Buckets: emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
-			Clusters: plenty},
+		Buckets:              emulatortest.NoLimits,
 	})
 	if err != nil {
 		t.Fatal(err)

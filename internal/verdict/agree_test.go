@@ -55,7 +55,8 @@ type fleet struct {
 
 func newFleet(t *testing.T) *fleet {
 	t.Helper()
-	f := &fleet{T: t, azure: emulatortest.New(t, emulator.Options{}), board: page.NewBoard(),
+	f := &fleet{T: t, board: page.NewBoard(),
+		azure:   emulatortest.New(t, emulator.Options{Buckets: emulatortest.NoLimits}),
 		metrics: serve.NewMetrics(), file: filepath.Join(t.TempDir(), "routes"+history.Extension),
 		logged: map[string]verdict.State{}}
 	f.news = daemon.News(slog.New(slog.NewJSONHandler(&f.log, nil)))

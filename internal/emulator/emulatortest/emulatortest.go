@@ -31,6 +31,14 @@ var (
 		ObjectID: "0b0b0000-0000-4000-8000-000000000002"}
 )
 
+// noLimit is more than any test calls.
+var noLimit = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
+
+// NoLimits lets every call through: clients keep to Azure's limits and wait, for which most tests
+// have no time.
+var NoLimits = emulator.Buckets{Reads: noLimit, Writes: noLimit, Deletes: noLimit,
+	Clusters: noLimit}
+
 // New makes an emulator that ends with the test. Its principals are Keeper and Operator.
 func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 	t.Helper()

@@ -104,8 +104,9 @@ type Service struct {
 
 // Add adds a service.
 func (k *Kernel) Add(s Service) {
+	known := namesOf(s.Names)
 	for _, t := range s.Types {
-		t.spelling = t.names(s.Names)
+		t.spelling = t.names(known)
 		k.Kinds[KindKey(t.Name)] = &t
 	}
 	maps.Copy(k.waits, s.Waits)

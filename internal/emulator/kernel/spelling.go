@@ -56,17 +56,30 @@ func (n names) of(below, name string) (named, bool) {
 	return as, known
 }
 
-// names returns the properties of a kind that the emulator knows: of its service, and its own.
-// Without names of its service there are none: labels and tags in other documents are the client's.
-func (kind *Kind) names(service string) names {
+// namesOf returns the properties that a service knows. Without a list there are none: labels and
+// tags in other documents are the client's.
+func namesOf(service string) names {
 	if service == "" {
 		return nil
 	}
-	out := names{}
-	out.add(append(strings.Fields(service), "provisioningState!")...)
+	n := names{}
+	n.add(append(strings.Fields(service), "provisioningState!")...)
+	return n
+}
+
+// names returns the properties of a kind that the emulator knows: of its service, and its own. The
+// kinds of a service share one map until a kind has names of its own.
+func (kind *Kind) names(service names) names {
+	if service == nil {
+		return nil
+	}
+	out, shared := service, true
 	own := func(path string) {
 		for _, name := range strings.Split(strings.ReplaceAll(path, "[]", ""), ".") {
 			if as := out[strings.ToLower(name)]; as.spelling != name {
+				if shared {
+					out, shared = maps.Clone(service), false
+				}
 				out.add(name)
 			}
 		}

@@ -71,9 +71,7 @@ func (b bench) run(t *testing.T, check func(e *emulator.Emulator, out Outcome, e
 
 // emulator starts an emulator with the bench's options.
 func (b bench) emulator(t *testing.T) *emulator.Emulator {
-	plenty := emulator.Bucket{Size: 1e6, PerSecond: 1e6}
-	b.opts.Buckets = emulator.Buckets{Reads: plenty, Writes: plenty, Deletes: plenty,
-		Clusters: plenty}
+	b.opts.Buckets = emulatortest.NoLimits
 	if b.as.Name != "" {
 		b.opts.Principals = []emulator.Principal{emulatortest.Keeper, emulatortest.Operator, b.as}
 	}

@@ -26,8 +26,8 @@ import (
 func newFleet(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, log: slog.New(slog.DiscardHandler),
-		azure: emulatortest.New(t, emulator.Options{RouteBatch: 50 *
-			time.Millisecond}), board: page.NewBoard()}
+		azure: emulatortest.New(t, emulator.Options{Buckets: emulatortest.NoLimits,
+			RouteBatch: 50 * time.Millisecond}), board: page.NewBoard()}
 	if _, err := emulator.BuildFleet(w.azure, emulatortest.Operator); err != nil {
 		t.Fatal(err)
 	}
