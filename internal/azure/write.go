@@ -35,8 +35,10 @@ const (
 	backoff     = time.Second      // between attempts, doubled each time
 	backoffMax  = 30 * time.Second // at most
 	undoneLimit = 3                // accepted writes that were gone when read back
-	// busyAttempt limits the wait while another operation keeps a resource busy to 4 seconds:
-	// longer waits would leave the gaps between operations to other writers.
+	// While another operation keeps a resource busy, the waits are a second each at first, because
+	// most operations on networks take some seconds (busyShort), and then at most 4 seconds
+	// (busyAttempt): longer ones would leave the gaps between operations to other writers.
+	busyShort   = 10 * time.Second
 	busyAttempt = 2
 )
 
@@ -82,8 +84,13 @@ type writing struct {
 }
 
 func (w *writing) run(ctx context.Context) error {
+	began := time.Now()
 	for attempt := 0; attempt < attempts; attempt++ {
-		if w.busy() {
+		switch {
+		case !w.busy():
+		case time.Since(began) < busyShort:
+			attempt = 0
+		default:
 			attempt = min(attempt, busyAttempt)
 		}
 		// Once something was sent, its result must be read, even if the context has ended.

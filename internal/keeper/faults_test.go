@@ -36,7 +36,7 @@ func TestTransient(t *testing.T) {
 			Status: 429, Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 10, Count: 2},
 			20 * time.Second, 21 * time.Second, 1},
 		{"another operation, without", emulator.Fault{Method: "PUT", Path: tablePut, Status: 409,
-			Code: "AnotherOperationInProgress", Count: 3}, 7 * time.Second, 8 * time.Second, 1},
+			Code: "AnotherOperationInProgress", Count: 3}, 3 * time.Second, 4 * time.Second, 1},
 		{"referenced resource not provisioned", emulator.Fault{Method: "PUT", Path: tablePut,
 			Status: 429, Code: "ReferencedResourceNotProvisioned"}, time.Second, 2 * time.Second,
 			1},
