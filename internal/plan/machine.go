@@ -26,8 +26,10 @@ import (
 //	machine A      | machine A               | A's                  | follows
 //	               |                         | another machine's    | stays: wrong-next-hop
 //	               |                         | no machine's         | stays: updates-withheld
-//	machine A      | machine B               | B's, and A is gone   | is replaced by B's route
-//	               |                         |   or has another row |
+//	machine A      | machine B               | B's, and A is gone,  | is replaced by B's route
+//	               |                         |   or A, or who has   |
+//	               |                         |   its old next hop,  |
+//	               |                         |   has another row    |
 //	               |                         | B's, A exists        | stays: updates-withheld
 //	none           | machine B               | B's, and the copy is | is replaced by B's route
 //	               |                         |   proven stale       |
@@ -199,6 +201,12 @@ func (t *target) replaceable(s *targetCluster, copied inventory.Route) proof {
 	}
 	if hidden := t.hiddenNodes(s, nics.NICs, copied.Hop); hidden != "" {
 		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
+	}
+	holder, held := nics.Holder[copied.Hop]
+	if held && !slices.ContainsFunc(s.wanted, func(r *inventory.Route) bool {
+		return r.Hop == copied.Hop && r.Prefix != copied.Prefix && !s.misleads(nics.NICs, *r)
+	}) { // the name may be an old one
+		return proof{lacks: fmt.Sprintf("%s belongs to %s", copied.Hop, holder), there: true}
 	}
 	return proven("its node %s is gone", node)
 }
