@@ -334,15 +334,6 @@ var smallReasons = []struct {
 	}},
 	{regexp.MustCompile(`^the network interfaces of the nodes could not be read: 403$`),
 		func(c smallClaim, _ []string) bool { return c.s.reads == readRefused }},
-	{regexp.MustCompile(`^node (\S+) exists, and has (\S+)$`), func(c smallClaim,
-		m []string) bool {
-		for at, i := range c.known() {
-			if at.String() == m[2] {
-				return m[1] == smallNode[i]
-			}
-		}
-		return false
-	}},
 	{regexp.MustCompile(`^(\S+) is new in the route table of cluster \S+$`), func(c smallClaim,
 		m []string) bool {
 		_, settled := c.f.Memory.Of(clusterA).Settled[netip.MustParsePrefix(m[1])]

@@ -87,7 +87,7 @@ func TestPodCIDRChangesNode(t *testing.T) {
 	w.s.Cluster(clusterA).Pools[0].Count = 4
 	w.nics(clusterA, "n0@10.240.0.4", "n1@10.240.0.5", "n2@10.240.0.6", "n3@10.240.0.7")
 	p := w.expect("", "updates-withheld")
-	if got := withheld(t, p); !strings.Contains(got, "node n1 exists, and has 10.240.0.5") {
+	if got := withheld(t, p); !strings.Contains(got, "10.240.0.5 belongs to aks-pool0-1-vmss") {
 		t.Error(got)
 	}
 	w.s.Cluster(clusterA).Pools[0].Count = 3
