@@ -2,8 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -26,11 +24,12 @@ import (
 //	machine A      | machine A               | A's                  | follows
 //	               |                         | another machine's    | stays: wrong-next-hop
 //	               |                         | no machine's         | stays: updates-withheld
-//	machine A      | machine B               | B's, and A is gone   | is replaced by B's route
-//	               |                         |   or has another row |
-//	               |                         | B's, A exists        | stays: updates-withheld
-//	none           | machine B               | B's, and the copy is | is replaced by B's route
-//	               |                         |   proven stale       |
+//	machine A      | machine B               | B's, and the copy is | is replaced by B's route
+//	  or none      |                         |   proven stale       |
+//	               |                         | B's, and the copy    | is replaced by B's route
+//	               |                         |   leads to machine C,|
+//	               |                         |   which has a row    |
+//	               |                         | B's, not so          | stays: updates-withheld
 //	any            | machine B               | another machine's    | stays: wrong-next-hop
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
@@ -173,32 +172,19 @@ func (w *planning) reportCrossed(v *clusterState) {
 }
 
 // replaceable proves that a copy that names another machine than the cluster's row, or none, can
-// give way to the route of that row, whose next hop is its machine's.
+// give way to the route of that row, whose next hop is its machine's: no node is behind it, or a
+// node is that it does not name, and that has a row of its own.
 func (t *target) replaceable(s *targetCluster, copied inventory.Route) proof {
-	node := s.nodeOf(copied)
-	if node == "" {
-		return t.nodeGone(s, copied)
-	}
 	nics, p := t.w.nics(s.clusterState, copied.Hop)
 	if nics.NICs == nil {
 		return p
 	}
-	for _, a := range slices.SortedFunc(maps.Keys(nics.Holder), netip.Addr.Compare) {
-		if nics.Nodes[a] != node || a.Is4() != copied.Prefix.Addr().Is4() {
-			continue
-		}
+	if node := nics.Nodes[copied.Hop]; s.misleads(nics.NICs, copied) {
 		for _, r := range s.wanted {
-			if s.nodeOf(*r) == node && r.Hop == a && r.Prefix != copied.Prefix {
-				if p := t.w.lastWritten(s, r.Prefix); p.lacks != "" {
-					return p
-				}
-				return proven("its node %s now has the pod CIDR %s", node, r.Prefix)
+			if r.Hop == copied.Hop && r.Prefix != copied.Prefix && s.nodeOf(*r) == node {
+				return proven("%s belongs to node %s now, which has %s", r.Hop, node, r.Prefix)
 			}
 		}
-		return proof{lacks: fmt.Sprintf("node %s exists, and has %s", node, a), there: true}
 	}
-	if hidden := t.hiddenNodes(s, nics.NICs, copied.Hop); hidden != "" {
-		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
-	}
-	return proven("its node %s is gone", node)
+	return t.nodeGone(s, copied)
 }

@@ -143,7 +143,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	}
 	leading := c.leading(associated)
 	const byAssociation = "the node subnets are associated with it"
-	if len(associated) == 1 && cluster.Nodes() == 0 {
+	if len(associated) == 1 && len(leading) == 0 && cluster.Nodes() == 0 {
 		return Discovery{Table: associated[0], How: byAssociation}
 	}
 	rivals, want := c.rivals(leading)
@@ -214,7 +214,7 @@ func (c candidates) named(d Discovery) Discovery {
 		d.Proven = true
 		return d
 	}
-	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) {
+	if last := c.s.Memory.Of(c.cluster.ID); last.LastTable.Equal(d.Table) && !last.Recalled {
 		d.Proven = last.LastProven
 		return d
 	}
@@ -223,8 +223,9 @@ func (c candidates) named(d Discovery) Discovery {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	present := c.associated()
-	if len(c.subnets) == 0 || len(rivals) == 0 && len(present) == 1 && present[0].Equal(d.Table) &&
-		!c.bare() {
+	recalled := c.s.Memory.Of(c.cluster.ID).Recalled
+	if len(c.subnets) == 0 || !recalled && len(rivals) == 0 && len(present) == 1 &&
+		present[0].Equal(d.Table) && !c.bare() {
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
@@ -275,7 +276,7 @@ func (c candidates) remembered() Discovery {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	rivals := c.leading(others)
-	if len(rivals) == 0 {
+	if len(rivals) == 0 && !last.Recalled {
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
@@ -288,6 +289,9 @@ func (c candidates) remembered() Discovery {
 	})
 	if len(written) == 1 {
 		return Discovery{Table: written[0], How: byLog, Proven: true}
+	}
+	if len(rivals) == 0 {
+		return d
 	}
 	return c.unknown("its node subnets had several tables with routes to its nodes: %s",
 		shortNames(inventory.SortIDs(all)))

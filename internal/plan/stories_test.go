@@ -13,11 +13,13 @@ func TestStories(t *testing.T) {
 	const check, again = "a check reads all; its writes succeed: true", "the keeper starts again"
 	own := func(name, cidr, address int) string {
 		return fmt.Sprintf("a person sets in the cluster's table, for %s: %s", smallCIDR[cidr],
-			smallRoute(cidr, smallRow(1+name*3+address)))
+			smallRoute(cidr, aRow(name, address)))
 	}
 	const older = "the cloud provider writes another route, from an older read"
+	const stripped = "another component strips the node subnet"
+	const copied = "a person gives the node subnet a copy of the table"
 	const stopped, passes = "the cloud provider stops, or starts", "time passes"
-	for _, story := range [][]string{
+	stories := map[string][][]string{"small": {
 		// Two next hops are exchanged.
 		{own(0, 0, 1), own(1, 1, 0), check, passes, check},
 		{own(0, 0, 1), own(1, 1, 0), again, check, passes, check},
@@ -36,19 +38,38 @@ func TestStories(t *testing.T) {
 			own(0, 0, 0), check, again, check, passes, check},
 		// A node has another address, while nothing else changes.
 		{"machine 0 has 10.240.0.6 and 10.244.0.0/24", check, passes, check, again, check},
-	} {
-		w, s, steps := newSmallWorld(t), smallStory{}, smallSteps()
-		s = inStep(w)
-		for n, name := range story {
-			i := slices.IndexFunc(steps, func(step smallStep) bool { return step.name == name })
-			if i < 0 {
-				t.Fatalf("there is no step %q", name)
-			}
-			var rules []string
-			s, rules = steps[i].do(w, s)
-			if rules = append(rules, s.heals(w)...); len(rules) > 0 {
-				t.Errorf("%q, step %d:\n%s\n%s", story, n, strings.Join(rules, "\n"), s)
-			}
+		// The keeper starts while the node subnet lacks its table.
+		{"all machines get other pod CIDRs", stripped, again},
+	}, "three": {
+		// A copy delivers, by the name of a node that is gone; then a row is rewritten.
+		{own(0, 1, 2), "machine 0 has 10.240.0.6 and 10.244.0.0/24",
+			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(2, 1)), check},
+	}, "unnamed": {
+		// A cluster without nodes, and a copy of its table on the node subnet.
+		{"machine 0 leaves", "machine 1 leaves", copied, again + ", without its history"},
+		{"machine 0 leaves", "machine 1 leaves", "the cluster's table is deleted", copied},
+		{copied, again, check, again + ", without its history", check},
+		{copied, "the activity log forgets who wrote the table", again, check},
+	}}
+	for name, all := range stories {
+		for _, story := range all {
+			playStory(t, smallVariants()[name].made(t), story)
+		}
+	}
+}
+
+func playStory(t *testing.T, w *smallWorld, story []string) {
+	s, steps := w.inStep(), w.allSteps()
+	for n, name := range story {
+		i := slices.IndexFunc(steps, func(step smallStep) bool { return step.name == name })
+		if i < 0 {
+			t.Fatalf("there is no step %q", name)
+		}
+		var rules []string
+		s, rules = steps[i].do(s)
+		if rules = append(rules, s.heals(w)...); len(rules) > 0 {
+			broke("story "+rules[0], fmt.Sprintf("in %d steps:", n+1))
+			t.Errorf("%q, step %d:\n%s\n%s", story, n, strings.Join(rules, "\n"), s)
 		}
 	}
 }

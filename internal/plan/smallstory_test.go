@@ -1,0 +1,393 @@
+package plan
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// smallStory is a state between two steps.
+type smallStory struct {
+	smallState         // without reads and memory
+	stopped    bool    // the cloud provider
+	byOther    bool    // the last write of the cluster's table was not the cluster's
+	forgot     bool    // the activity log does not show that the cluster wrote its table
+	edited     [5]bool // rows of the cluster's table that a person set
+	keeper     [2]smallMemory
+}
+
+// smallMemory is what a keeper remembers.
+type smallMemory struct {
+	started bool // no check since the keeper started
+	looks   bool // a read of the interfaces is due, and no earlier check has seen nodes
+	crossed bool // a row led to another machine than it names
+	table   int8 // which table the cluster's was, and how sure that is
+	// the interfaces that the last check read, a moment ago: none, all or a part
+	interfaces int8
+	seen       [5]int8 // rows of the cluster's table at the last check: 1 + the next hop
+	settled    [5]bool // they have been there for longer than steadyAfter
+	had        [5][smallMost]bool
+	inSync     [smallTargets][5]int8 // 1 + the next hop
+	// machines and rows of the cluster's table at the last check
+	machines [smallMost]smallMachine
+	offs     [smallMost]bool
+	rows     smallTable
+}
+
+// What a keeper knows of the cluster's table.
+const (
+	tableUnknown = iota
+	tableProven
+	tableLikely
+	tableRecalled // from before the restart, while the node subnet has another
+)
+
+// smallQuestion is what a check knows, and smallAnswer what comes of it.
+type smallQuestion struct {
+	smallState
+	smallMemory
+	byOther, forgot bool
+}
+
+type smallAnswer struct {
+	after    smallState
+	memory   smallMemory
+	said     smallMentions
+	lost     finding.Code // what the findings say of the cluster or its table
+	rules    []string
+	planned  string // the changes
+	onlyPlan bool
+}
+
+// provide is what the cloud provider does: it compares nodes and prefixes, and no next hops.
+func (s *smallStory) provide(w *smallWorld) {
+	if s.stopped || s.deleted != 0 {
+		return
+	}
+	own := s.provided(w)
+	for c, r := range own {
+		if was := s.own[c]; r.exists() && was.node() && was.name() == r.name() {
+			own[c] = was
+		}
+		s.edited[c] = s.edited[c] && own[c] == s.own[c]
+	}
+	if own != s.own {
+		s.own, s.byOther = own, false
+	}
+}
+
+// provided is the cluster's table as the cloud provider writes it.
+func (s smallState) provided(w *smallWorld) (own smallTable) {
+	for i, m := range s.machine {
+		if m.exists() {
+			own[m.cidr()] = aRow(i, m.address())
+			if w.dual {
+				own[smallMost+m.cidr()] = aRow(i, m.address())
+			}
+		}
+	}
+	return own
+}
+
+// wait lets the rows settle that the last check has seen and that are still there.
+func (s *smallStory) wait(w *smallWorld) {
+	s.provide(w)
+	for k := range w.keepers {
+		m := &s.keeper[k]
+		m.interfaces = 0
+		for c, r := range s.own {
+			m.settled[c] = m.settled[c] || r.exists() && m.seen[c] == int8(1+r.address())
+		}
+	}
+}
+
+// facts are what a check knows.
+func (q smallQuestion) facts(w *smallWorld) Facts {
+	f := w.facts(q.smallState)
+	m := &Remembered{Had: map[Pair]bool{}, LookDue: q.looks,
+		InSync: map[string]map[netip.Prefix]netip.Addr{}, hops: map[netip.Addr]ledBy{}}
+	if q.table != tableUnknown {
+		m.LastTable, m.LastProven, m.Recalled = tableA, q.table == tableProven,
+			q.table == tableRecalled
+	}
+	if !q.started {
+		m.noted = smallNow
+	}
+	if m.Nodes.Crossed = q.crossed; !q.looks && !q.started {
+		m.Nodes.Hops = map[netip.Addr]string{}
+	}
+	for k := range w.targets {
+		m.InSync[smallTargetIDs[k].Key()] = map[netip.Prefix]netip.Addr{}
+	}
+	for c, prefix := range smallCIDR {
+		if q.seen[c] > 0 {
+			hop := hopOf(c, int(q.seen[c]-1))
+			led := m.hops[hop]
+			if led.prefixes = append(led.prefixes, prefix); q.settled[c] {
+				led.since = smallNow.Add(-steadyAfter)
+			} else {
+				led.since = smallNow
+			}
+			m.hops[hop] = led
+		}
+		for k := range w.targets {
+			if was := q.inSync[k][c]; was > 0 {
+				m.InSync[smallTargetIDs[k].Key()][prefix] = hopOf(c, int(was-1))
+			}
+		}
+		for a, was := range q.had[c] {
+			if was {
+				m.Had[Pair{Prefix: prefix, Hop: hopOf(c, a)}] = true
+			}
+		}
+	}
+	f.Memory[clusterA.Key()] = m
+	f.Writers[tableA.Key()] = inventory.Writer{Line: "last written", Names: []string{"ann"}}
+	if !q.byOther {
+		f.Writers[tableA.Key()] = inventory.Writer{Line: "last written",
+			Names: w.counts[0].Principals}
+	}
+	if known := f.Learn(clusterA); q.forgot {
+		known.Written = nil
+	}
+	f.Learn(clusterA).ManagedRead = true
+	return f
+}
+
+// young are the interfaces that the last check read.
+func (q smallQuestion) young(w *smallWorld) *inventory.NICs {
+	before := smallState{machine: q.machines, off: q.offs}
+	without := -1
+	switch q.interfaces {
+	case 0:
+		return nil
+	case 2:
+		without = before.first1()
+	}
+	n := w.interfaces(before, false, without)
+	n.Read = smallNow.Add(-apart)
+	return n
+}
+
+// next is what the planner remembers.
+func (q smallQuestion) next(w *smallWorld, d Decision, m Remembered) (n smallMemory) {
+	n.machines, n.offs, n.rows, n.crossed = q.machine, q.off, q.own, m.Nodes.Crossed
+	for c, prefix := range smallCIDR {
+		for a := range smallMost {
+			hop := hopOf(c, a)
+			if led := m.hops[hop]; slices.Contains(led.prefixes, prefix) {
+				n.seen[c], n.settled[c] = int8(1+a), smallNow.Sub(led.since) >= steadyAfter
+			}
+			n.had[c][a] = m.Had[Pair{Prefix: prefix, Hop: hop}]
+			for k := range w.targets {
+				if m.InSync[smallTargetIDs[k].Key()][prefix] == hop {
+					n.inSync[k][c] = int8(1 + a)
+				}
+			}
+		}
+	}
+	switch {
+	case m.LastTable != tableA:
+	case m.LastProven:
+		n.table = tableProven
+	case m.Recalled:
+		n.table = tableRecalled
+	default:
+		n.table = tableLikely
+	}
+	read := d.Facts.Known(clusterA).NICs
+	switch same := q.machines == n.machines && q.offs == n.offs; {
+	case read != nil && read.Failed == "" && q.reads == readPart:
+		n.interfaces = 2
+	case read != nil && read.Failed == "":
+		n.interfaces = 1
+	case same && read == nil:
+		n.interfaces = q.interfaces
+	}
+	return n
+}
+
+// ask plans. It judges the plan unless only the plan matters.
+func (w *smallWorld) ask(q smallQuestion, onlyPlan bool) *smallAnswer {
+	known := w.answers[q]
+	if known != nil && (onlyPlan || !known.onlyPlan) {
+		return known
+	}
+	d, next := w.decide(q.smallState, q.facts(w), q.young(w))
+	a := &smallAnswer{after: q.smallState.leadsTo(w, d.Plan), onlyPlan: onlyPlan,
+		memory: q.next(w, d, next.Of(clusterA)), said: mentions(d.Plan)}
+	for _, f := range d.Findings {
+		if f.Code == finding.ClusterMissing || f.Code == finding.TableMissing ||
+			f.Code == finding.TableUnknown {
+			a.lost = f.Code
+		}
+	}
+	a.after.reads = 0
+	if len(d.Changes) > 0 {
+		a.planned = changes(d.Plan)
+	}
+	if !onlyPlan {
+		a.rules = judged{w, q.smallState, d.Facts, d.Plan}.wrong()
+		if a.planned != "" {
+			again := q
+			again.smallState, again.smallMemory, again.reads = a.after, a.memory, q.reads
+			if then := w.ask(again, true); then.planned != "" {
+				a.rules = append(a.rules, "stable: "+a.planned+"\nthen "+then.planned)
+			}
+		}
+	}
+	w.answers[q] = a
+	return a
+}
+
+// check plans, writes if writes succeed, and remembers. By is the keeper.
+func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after smallStory,
+	a *smallAnswer, rules []string) {
+	q := smallQuestion{s.smallState, s.keeper[by], s.byOther, s.forgot}
+	q.reads = reads
+	q.smallMemory = q.history(s)
+	a = w.ask(q, false)
+	rules = a.rules
+	if len(rules) > 0 {
+		ahead := s.ahead()
+		rules = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool {
+			return slices.ContainsFunc(ahead, func(c int) bool {
+				return strings.HasPrefix(rule, "delivers: "+smallCIDRText[c])
+			})
+		})
+	}
+	if s.keeper[by] = a.memory; writes {
+		s.smallState = a.after
+	}
+	s.reads = 0
+	return s, a, rules
+}
+
+// history is what a keeper recalls: a table that the node subnet does not have now may be wrong.
+func (q smallQuestion) history(s smallStory) smallMemory {
+	m := q.smallMemory
+	if m.started && m.table != tableUnknown && s.on != hasOwn {
+		m.table = tableRecalled
+	}
+	return m
+}
+
+// ahead returns the pod CIDRs that nodes already have while the rows that the cloud provider wrote
+// for them still have another. Nothing shows that a row will change: all that can be read
+// contradicts a person who writes the new route into the target before the cloud provider does.
+func (s smallStory) ahead() (prefixes []int) {
+	for c, r := range s.own {
+		if s.byOther || !r.node() || s.edited[c] {
+			continue
+		}
+		if m := s.machine[r.name()]; m.exists() && m.cidr() != c%smallMost {
+			prefixes = append(prefixes, m.cidr()+c-c%smallMost)
+		}
+	}
+	return prefixes
+}
+
+// late is a check whose write begins late, while others write: the target is read now, and the
+// cluster's table, or the interfaces as well, as they were at the last check.
+func (s smallStory) late(w *smallWorld, machines bool) (after smallStory, rules []string) {
+	old := s
+	if old.own = s.keeper[0].rows; machines {
+		old.machine, old.off = s.keeper[0].machines, s.keeper[0].offs
+	}
+	after, _, rules = old.check(w, 0, readWhole, true)
+	after.machine, after.off, after.own = s.machine, s.off, s.own
+	return after, rules
+}
+
+// restarts forgets what no history has.
+func (m *smallMemory) restarts(history bool) {
+	was := *m
+	*m = smallMemory{started: true, machines: was.machines, offs: was.offs, rows: was.rows}
+	if history {
+		m.table = was.table
+	}
+}
+
+// heals plays what must follow when nothing else happens.
+func (s smallStory) heals(w *smallWorld) (rules []string) {
+	s.stopped = false
+	var last [2]*smallAnswer
+	check := func() {
+		for k := range w.keepers {
+			var broken []string
+			s, last[k], broken = s.check(w, k, readWhole, true)
+			rules = append(rules, broken...)
+		}
+	}
+	for range 3 {
+		s.wait(w)
+		check()
+	}
+	for k := range s.keeper {
+		s.keeper[k].looks = true
+	}
+	check()
+	a := last[0]
+	for k := range w.keepers {
+		if last[k].planned != "" {
+			rules = append(rules, "rest: "+last[k].planned)
+		}
+	}
+	if s.on != hasOwn && a.said.codes == 0 {
+		rules = append(rules, "heals: the node subnet lacks its table")
+	}
+	if s.deleted != 0 {
+		missing := map[int8]finding.Code{deletedCluster: finding.ClusterMissing,
+			deletedTable: finding.TableMissing}[s.deleted]
+		if a.lost != missing && a.lost != finding.TableUnknown && s.on != hasCopy {
+			rules = append(rules, "heals: what was deleted is not said")
+		}
+		return rules
+	}
+	for k := range w.targets {
+		rules = append(rules, s.healed(w, k, a)...)
+	}
+	return rules
+}
+
+// healed returns what is neither right nor said in a target.
+func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string) {
+	if a.lost == finding.TableUnknown {
+		return nil
+	}
+	for c, r := range s.target[k] {
+		same := s.own[c].exists() && s.own[c].address() == r.address()
+		if r.node() && !same && !s.delivers(c, r.hop(c)) && !a.said.any(c, r.address()) {
+			rules = append(rules, "stale: "+smallRoute(c, r)+" stays, and nothing says so")
+		}
+	}
+	right := !s.byOther && s.own == s.provided(w) && w.room == 0 && s.off == smallState{}.off
+	for i, m := range s.machine {
+		for _, c := range []int{m.cidr(), m.cidr() + smallMost} {
+			if !m.exists() || s.off[i] || c >= smallMost && !w.dual {
+				continue
+			}
+			copied := s.target[k][c]
+			if right && k == 0 && copied.address() != m.address() && !copied.person() {
+				rules = append(rules, "right: the target lacks "+smallRoute(c, s.own[c]))
+			}
+			for _, r := range []smallRow{s.own[c], copied} {
+				addresses := []int{m.address()}
+				if r.exists() {
+					addresses = append(addresses, r.address())
+				}
+				full := w.room > 0 && !copied.exists() && a.said.codes > 0
+				if (!r.exists() || r.address() != m.address()) && !full &&
+					!a.said.any(c, addresses...) {
+					rules = append(rules, fmt.Sprintf("heals: %s has no route to %s",
+						smallCIDR[c], hopOf(c, m.address())))
+				}
+			}
+		}
+	}
+	return rules
+}
