@@ -7,6 +7,8 @@
 // Azure.
 package v1alpha1
 
+import "net/netip"
+
 // APIVersion and Kind identify a ClusterRoutes document.
 const (
 	APIVersion = "routekeeper.dev/v1alpha1"
@@ -159,6 +161,13 @@ type EgressRoute struct {
 	Name             string `json:"name,omitempty"`
 	AddressPrefix    string `json:"addressPrefix"`
 	NextHopIPAddress string `json:"nextHopIPAddress"`
+}
+
+// Leads returns the route's destination and next hop; each is invalid if its text is.
+func (r EgressRoute) Leads() (to netip.Prefix, hop netip.Addr) {
+	to, _ = netip.ParsePrefix(r.AddressPrefix)
+	hop, _ = netip.ParseAddr(r.NextHopIPAddress)
+	return to, hop
 }
 
 // SetDefaults sets fields that the config leaves out.

@@ -63,7 +63,8 @@ by cause.
 --egress compares the rules of the Azure Firewall behind the nodes' default route
 with the destinations that AKS requires for the cluster's features: for each, the
 rule that decides. For other appliances it lists what to ask for. Before that it
-shows what the network security groups of the nodes decide about them.
+shows what the network security groups of the nodes decide about them, and which
+packets do not take the way that a config (-f) declares.
 
 ARM does not show the routes that a gateway has learned by BGP, but a running
 machine in the network does. Save them with az network nic
@@ -72,8 +73,8 @@ show-effective-route-table --ids NIC -o json, and pass the file with --learned.
 A packet that goes out to the internet needs a public address: trace says whether
 a NAT gateway, public IP addresses, a load balancer or default outbound access
 gives it one, or that it is dropped. It says which way a packet bypasses: a route
-or NAT gateway that a config (-f) declares, or the firewall of a cluster with
-outboundType userDefinedRouting.
+or NAT gateway that a config (-f) declares for the subnet or in spec.egress, or
+the firewall of a cluster with outboundType userDefinedRouting.
 
 Exit code 0: delivered, or leaves the visible network; 1: an error; 2: dropped
 or bypassing in one of the directions, or a destination that a firewall does not
@@ -167,7 +168,16 @@ func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error
 
 // egressOf compares the egress of the clusters with what AKS requires.
 func egressOf(e *examination) report.Egress {
-	found := report.Egress{Exits: []egress.Exit{}, None: []string{}, Groups: []trace.Filtered{}}
+	found := report.Egress{Exits: []egress.Exit{}, Astray: []report.Astray{}, None: []string{},
+		Groups: []trace.Filtered{}}
+	taken := plan.TakenBy(e.Configs)
+	for i := range e.Configs {
+		for _, astray := range verdict.AstrayEgress(plan.Facts{Snapshot: e.Snapshot},
+			&e.Configs[i], e.Configs, taken) {
+			found.Astray = append(found.Astray, report.Astray{
+				Cluster: e.Configs[i].Metadata.Name, Egress: astray})
+		}
+	}
 	for _, id := range e.Clusters {
 		cluster := e.Snapshot.Cluster(id)
 		if cluster == nil {

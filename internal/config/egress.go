@@ -60,8 +60,8 @@ func (d *routes) checkEgress() error {
 // checkEgressRoute checks one route. Packets to pods must not take it: only a default route may
 // cover pod addresses, because the routes of nodes win over it.
 func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Prefix, error) {
-	prefix, err := netip.ParsePrefix(r.AddressPrefix)
-	if err != nil {
+	prefix, hop := r.Leads()
+	if !prefix.IsValid() {
 		return prefix, d.errorf(at+".addressPrefix", "%s is not a prefix, expected one such as "+
 			"0.0.0.0/0", quoted(r.AddressPrefix))
 	}
@@ -69,9 +69,8 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 		return prefix, d.errorf(at+".addressPrefix", "%s has host bits set, expected %s", prefix,
 			prefix.Masked())
 	}
-	hop, err := netip.ParseAddr(r.NextHopIPAddress)
 	switch {
-	case err != nil || hop.Zone() != "":
+	case !hop.IsValid() || hop.Zone() != "":
 		return prefix, d.errorf(at+".nextHopIPAddress", "%s is not an address, expected one such "+
 			"as 10.0.1.4", quoted(r.NextHopIPAddress))
 	case !hop.IsPrivate() && !shared.Contains(hop):
@@ -126,7 +125,8 @@ func (d *routes) checkEgressTable(docs []*routes) error {
 		}
 		for i, r := range e.Routes {
 			for j, o := range other.spec.Spec.Egress.Routes {
-				if samePrefix(r, o) && !sameHop(r, o) {
+				to, hop := r.Leads()
+				if otherTo, otherHop := o.Leads(); to == otherTo && hop != otherHop {
 					return d.errorf(fmt.Sprintf("spec.egress.routes[%d].nextHopIPAddress", i),
 						"%s names another next hop for %s in the same table, expected the same one",
 						other.where(fmt.Sprintf("spec.egress.routes[%d].nextHopIPAddress", j)),
@@ -136,16 +136,4 @@ func (d *routes) checkEgressTable(docs []*routes) error {
 		}
 	}
 	return nil
-}
-
-func samePrefix(a, b v1alpha1.EgressRoute) bool {
-	p, err := netip.ParsePrefix(a.AddressPrefix)
-	q, other := netip.ParsePrefix(b.AddressPrefix)
-	return err == nil && other == nil && p == q
-}
-
-func sameHop(a, b v1alpha1.EgressRoute) bool {
-	p, err := netip.ParseAddr(a.NextHopIPAddress)
-	q, other := netip.ParseAddr(b.NextHopIPAddress)
-	return err == nil && other == nil && p == q
 }

@@ -81,20 +81,25 @@ func (p *clusterCase) declares(table arm.ID) bool {
 // bypass is a finding of its own, because its cause does not say that packets get past a firewall.
 func pastDeclared(p *clusterCase, found []finding.Finding) []finding.Finding {
 	for _, e := range p.astray {
-		past := p.found(finding.EgressBypassed, e.Subnet, "%s", e)
+		past, table := p.found(finding.EgressBypassed, e.Subnet, "%s", e), arm.ID("")
+		if subnet := p.s.Subnet(e.Subnet); subnet != nil {
+			table = subnet.RouteTable
+		}
 		if e.To != anywhere {
 			past = past.About(e.To.String())
 		}
 		for i, f := range found {
 			nat := f.Subject == string(inventory.PropertyNAT)
-			if f.Cluster != p.name || !e.Subnet.Equal(arm.ID(f.Resource)) ||
+			route := f.Code == finding.EgressRouteLost && f.Subject == e.To.String() &&
+				table.Equal(arm.ID(f.Resource))
+			if f.Cluster != p.name || !route && (!e.Subnet.Equal(arm.ID(f.Resource)) ||
 				nat != e.OfGateway() || f.Code != finding.AssociationLost &&
-				f.Code != finding.AssociationOther || !nat && f.Subject != "" {
+				f.Code != finding.AssociationOther || !nat && f.Subject != "") {
 				continue
 			}
 			found[i] = f.With(e.String())
 			past = past.With(f.Message)
-			past.Fix = f.Fix
+			past.Advice, past.Fix = f.Advice, f.Fix
 		}
 		if !e.Dropped {
 			found = append(found, past)

@@ -41,9 +41,7 @@ type egressConfig struct {
 // DeclaredEgress returns the routes that a config declares. The config is checked.
 func DeclaredEgress(c *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	for _, r := range c.Spec.Egress.Routes {
-		prefix, err := netip.ParsePrefix(r.AddressPrefix)
-		hop, other := netip.ParseAddr(r.NextHopIPAddress)
-		if err == nil && other == nil {
+		if prefix, hop := r.Leads(); prefix.IsValid() && hop.IsValid() {
 			name := strings.NewReplacer("/", "-", ":", "-").Replace("egress-" + r.AddressPrefix)
 			routes = append(routes, inventory.NewRoute(cmp.Or(r.Name, name), prefix.Masked(), hop))
 		}

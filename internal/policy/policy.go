@@ -321,12 +321,18 @@ func (e evaluation) field(name string) (values []any, ok bool) {
 // property returns a property of a document. Its alias leaves out the envelope of a resource.
 func property(v any, name string) any {
 	o, _ := v.(Object)
-	inside, _ := o["properties"].(Object)
-	for _, o := range []Object{inside, o} {
-		for key, value := range o {
-			if strings.EqualFold(key, name) {
-				return value
-			}
+	inside, _ := named(o, "properties").(Object)
+	if value := named(inside, name); value != nil {
+		return value
+	}
+	return named(o, name)
+}
+
+// named returns a value of an object: ARM's names have no case.
+func named(o Object, name string) any {
+	for key, value := range o {
+		if strings.EqualFold(key, name) {
+			return value
 		}
 	}
 	return nil

@@ -199,7 +199,7 @@ func TestUnjudged(t *testing.T) {
 	rules, _ := Make([]Need{{nodes, inventory.PropertyTable, table}}, nil, every())
 	for body, want := range map[string]string{
 		"": "unknown", "null": "[route table of nodes]", "[1]": "unknown", `"x"`: "unknown",
-		`{"properties":{"subnets":7}}`: "unknown", `{"properties":{"routeTable":7}}`: "[route table of nodes]",
+		`{"properties":{"subnets":7}}`: "[route table of nodes]", `{"properties":{"routeTable":7}}`: "[route table of nodes]",
 		`{"PROPERTIES":{"ROUTETABLE":{"ID":"` + strings.ToUpper(string(table)) + `"}}}`: "[]",
 	} {
 		lacks, ok := Refused(rules, nodes, []byte(body))

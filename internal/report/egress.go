@@ -8,20 +8,30 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/trace"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Egress is what the appliances behind the default routes of clusters let pass.
 type Egress struct {
 	Exits []egress.Exit `json:"exits"`
+	// Astray is what does not take the way that the configs declare.
+	Astray []Astray `json:"astray"`
 	// None are clusters whose nodes have no default route to an appliance.
 	None []string `json:"withoutAppliance"`
 	// Groups is what network security groups of nodes decide.
 	Groups []trace.Filtered `json:"groups"`
 }
 
-// Lacking reports whether a firewall lacks a rule, or a group denies what is required.
+// Astray is the egress of a cluster that does not take the declared way.
+type Astray struct {
+	Cluster string `json:"cluster"`
+	verdict.Egress
+}
+
+// Lacking reports whether a firewall lacks a rule, a group denies what is required, or packets do
+// not take the declared way.
 func (e Egress) Lacking() bool {
-	if slices.ContainsFunc(e.Groups, func(f trace.Filtered) bool {
+	if len(e.Astray) > 0 || slices.ContainsFunc(e.Groups, func(f trace.Filtered) bool {
 		return f.Ruling.Decision == trace.Denied
 	}) {
 		return true
@@ -46,6 +56,9 @@ func (e Egress) Write(w io.Writer, format Format, style Style) error {
 func (e Egress) text(style Style) string {
 	var b strings.Builder
 	e.groups(&b, style)
+	for _, a := range e.Astray {
+		fmt.Fprintln(&b, style.Red(plain(a.Cluster+": "+a.String())))
+	}
 	for _, id := range e.None {
 		fmt.Fprintf(&b, "%s: its nodes have no default route to an appliance: nothing to compare\n",
 			plain(id))

@@ -37,8 +37,14 @@ func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 	return "default outbound access"
 }
 
-// Declared is what a subnet must have: the route table, and the NAT gateway; each may be "".
-type Declared struct{ Table, NATGateway arm.ID }
+// Declared is what a subnet must have: the route table, and the NAT gateway; each may be "". Egress
+// are routes that its table must have besides, and Hops the present addresses of the firewall to
+// which these must lead.
+type Declared struct {
+	Table, NATGateway arm.ID
+	Egress            []Route
+	Hops              []netip.Addr
+}
 
 // past names the declared way that a packet does not take from a subnet, "" if it takes it or none
 // is declared. A route of the table that must be there comes before the NAT gateway. A cluster with
@@ -46,16 +52,19 @@ type Declared struct{ Table, NATGateway arm.ID }
 func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, takes Route) string {
 	must := j.o.Declared[subnet.ID.Key()]
 	routed := subnet.RouteTable
-	if table := j.s.Table(must.Table); table != nil {
+	if table := j.s.Table(must.Table); table != nil || len(must.Egress) > 0 {
 		with := *subnet
-		with.RouteTable, routed = table.ID, table.ID
-		routes, err := effective(j.s, &with, j.o.Learned)
+		if table != nil {
+			with.RouteTable, routed = table.ID, table.ID
+		}
+		routes, err := effective(j.s, &with, j.o.Learned, must.Egress...)
 		if err != nil {
 			return ""
 		}
 		if should, found := routes.Lookup(j.way.To); found && should.Source == User &&
 			should.HopType != HopInternet {
-			if should.HopType == takes.HopType && should.Hop == takes.Hop {
+			if should.HopType == takes.HopType && should.Hop == takes.Hop ||
+				slices.Contains(must.Hops, takes.Hop) {
 				return ""
 			}
 			return fmt.Sprintf("the declared route %s", should)

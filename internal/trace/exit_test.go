@@ -19,6 +19,8 @@ func TestToInternet(t *testing.T) {
 	private := func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].Private = true }
 	public := func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Pools[0].PublicIPs = true }
 	balanced := func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Outbound = "loadBalancer" }
+	egress := []Route{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: User, Name: "out",
+		HopType: inventory.HopAppliance, Hop: netip.MustParseAddr("10.0.9.9"), Table: table}}
 	type changes = []func(*inventory.Snapshot)
 	const udrWords = "the firewall: the outboundType of cluster shop is userDefinedRouting, and " +
 		"subnet v/nodes has no "
@@ -59,6 +61,19 @@ func TestToInternet(t *testing.T) {
 			s.Subnets[nodes.Key()].RouteTable = copied
 			addRoute(s, copied, user("0.0.0.0/0", "10.0.9.5"))
 		}}, Declared{Table: table}, Leaves, "", firewall},
+		"spec.egress without a table": {"20.1.2.3", changes{stripped, udr},
+			Declared{Egress: egress}, Leaves, "default outbound access",
+			"the declared route 0.0.0.0/0 to 10.0.9.9 (out in rt)"},
+		"spec.egress before the table": {"20.1.2.3", nil, Declared{Table: table, Egress: egress},
+			Leaves, "", "the declared route 0.0.0.0/0 to 10.0.9.9 (out in rt)"},
+		"spec.egress, a further prefix": {"20.9.2.3", nil, Declared{Egress: append(egress, Route{
+			Prefix: netip.MustParsePrefix("20.9.0.0/16"), Source: User, Table: table,
+			HopType: inventory.HopAppliance, Hop: netip.MustParseAddr("10.0.9.4"), Name: "on"})},
+			Leaves, "", ""},
+		"spec.egress, where the firewall is now": {"20.1.2.3", nil, Declared{Egress: egress,
+			Hops: []netip.Addr{netip.MustParseAddr("10.0.9.4")}}, Leaves, "", ""},
+		"spec.egress, into the network": {"10.0.2.4", changes{stripped}, Declared{Egress: egress},
+			Delivered, "", ""},
 		"another table with the same next hop": {"20.1.2.3", changes{func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].RouteTable = copied
 			addRoute(s, copied, user("0.0.0.0/0", "10.0.9.4"))

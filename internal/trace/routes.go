@@ -13,6 +13,7 @@ package trace
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/gaissmai/bart"
 
@@ -85,12 +86,15 @@ func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, erro
 	return effective(s, subnet, learned)
 }
 
-func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route) (*Routes, error) {
+// effective computes the routes of a subnet as if its table had certain routes, too, instead of its
+// own for the same prefixes.
+func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route,
+	instead ...Route) (*Routes, error) {
 	vnet := s.VNets[subnet.ID.Parent().Key()]
 	if vnet == nil {
 		return nil, fmt.Errorf("virtual network %s was not read", subnet.ID.Parent())
 	}
-	r := &Routes{Subnet: subnet.ID}
+	r := &Routes{Subnet: subnet.ID, All: slices.Clone(instead)}
 	if subnet.RouteTable != "" {
 		table := s.Table(subnet.RouteTable)
 		if table == nil {

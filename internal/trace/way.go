@@ -155,9 +155,13 @@ func (j *journey) end(v Verdict, format string, args ...any) Way {
 	if j.doubt != "" && (v == Delivered || v == Leaves) {
 		j.way.Verdict, j.way.Why = Unknown, j.doubt
 	}
-	if v = j.way.Verdict; j.bypassed != "" && (v == Delivered || v == Leaves) {
+	switch v = j.way.Verdict; {
+	case j.bypassed == "":
+	case v == Delivered || v == Leaves:
 		j.way.Bypasses = j.bypassed
 		j.way.Why = "bypasses " + j.bypassed + "; " + j.way.Why
+	case v == Dropped && !j.general:
+		j.way.Why += "; it does not take " + j.bypassed
 	}
 	return j.way
 }

@@ -199,9 +199,20 @@ func leads(c picture.Cluster, table *inventory.RouteTable) bool {
 func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.Declared {
 	all := map[string]trace.Declared{}
 	taken := plan.TakenBy(configs)
+	t := &tracing{s: s.Snapshot}
 	for i := range configs {
+		must := configs[i].Spec.Egress
 		for _, subnet := range picture.Of(s, &configs[i], configs, taken).Subnets {
 			d := all[subnet.ID.Key()]
+			if cluster := t.s.Cluster(arm.ID(configs[i].Spec.ClusterID)); cluster != nil &&
+				t.egressFrom(subnet, cluster, must) {
+				for _, r := range plan.DeclaredEgress(&configs[i]) {
+					d.Egress = append(d.Egress, trace.Route{Prefix: r.Prefix, Source: trace.User,
+						HopType: r.HopType, Hop: r.Hop, Name: r.Name,
+						Table: arm.ID(must.RouteTableID)})
+				}
+				d.Hops = append(d.Hops, t.firewall(must)...)
+			}
 			d.Table = cmp.Or(subnet.Wanted, d.Table)
 			for _, p := range subnet.Properties {
 				if p.Property == inventory.PropertyNAT {
@@ -268,7 +279,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 				to = inventory.FirstUsable(r.Prefix)
 			}
 			takes, found := routes.Lookup(to)
-			if found && (takes.Hop == r.Hop || t.leadsTo(takes.Hop, config)) {
+			if found && (takes.Hop == r.Hop || slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
 				continue
 			}
 			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
@@ -287,14 +298,21 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	return out
 }
 
+// egressFrom reports whether spec.egress is about packets from a subnet: it has or must have the
+// table, or is a node subnet without any table although the nodes need one.
+func (t *tracing) egressFrom(s picture.Subnet, cluster *inventory.Cluster,
+	must v1alpha1.Egress) bool {
+	table := arm.ID(must.RouteTableID)
+	return table != "" && (table.Equal(s.Table) || table.Equal(s.Wanted) || s.Table == "" &&
+		s.Wanted == "" && s.Unread == "" && nodesAre(s) &&
+		strings.EqualFold(cluster.Outbound, "userDefinedRouting"))
+}
+
 // declared returns the routes that must decide about packets from a subnet: those of the table that
-// it has lost, and of spec.egress if the subnet has or must have its table, or is a node subnet
-// without any table although the nodes need one.
+// it has lost, and of spec.egress.
 func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	config *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
-	table := arm.ID(config.Spec.Egress.RouteTableID)
-	if table.Equal(s.Table) || table.Equal(s.Wanted) || s.Table == "" && s.Wanted == "" &&
-		s.Unread == "" && nodesAre(s) && strings.EqualFold(cluster.Outbound, "userDefinedRouting") {
+	if t.egressFrom(s, cluster, config.Spec.Egress) {
 		routes = plan.DeclaredEgress(config)
 	}
 	if wanted := t.s.Table(s.Wanted); wanted != nil && (s.State == picture.Lost ||
@@ -304,10 +322,12 @@ func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	return routes
 }
 
-// leadsTo reports whether an address is the present one of the firewall of spec.egress.
-func (t *tracing) leadsTo(hop netip.Addr, config *v1alpha1.ClusterRoutes) bool {
-	firewall := t.s.Firewalls[arm.ID(config.Spec.Egress.FirewallID).Key()]
-	return firewall != nil && hop.IsValid() && slices.Contains(firewall.Addresses, hop)
+// firewall returns the present addresses of the firewall of spec.egress, if it was read.
+func (t *tracing) firewall(must v1alpha1.Egress) []netip.Addr {
+	if firewall := t.s.Firewalls[arm.ID(must.FirewallID).Key()]; firewall != nil {
+		return firewall.Addresses
+	}
+	return nil
 }
 
 // nodesAre reports whether a subnet has nodes of the cluster, whose packets Exit is about.
