@@ -38,8 +38,8 @@ func (p *simulatedGateways) probe(ctx context.Context,
 	if err != nil {
 		return emulator.Unknown, fmt.Sprintf("the network was not read: %v", err)
 	}
-	// Clusters that nothing connects may have the same pod CIDR: the probe reaches only those whose
-	// networks are connected with the gateway's.
+	// Clusters that nothing connects may have the same pod CIDR: the probe reaches only the ones
+	// with networks that are connected with the gateway's.
 	health, why := emulator.Unknown, ""
 	for _, c := range clustersOf(s) {
 		if !slices.ContainsFunc(s.Cluster(c).PodCIDRs, func(cidr netip.Prefix) bool {

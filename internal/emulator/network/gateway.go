@@ -14,6 +14,14 @@ import (
 // gateways are the Application Gateways.
 type gateways struct{ network *Network }
 
+// gatewayCreation is how many times as long as that of other resources the creation of an
+// Application Gateway takes: minutes instead of seconds (recorded).
+const gatewayCreation = 10
+
+// acceptsWrites accepts every write of an Application Gateway while an operation runs on it: the
+// last one counts (recorded).
+func acceptsWrites(*kernel.Resource) *kernel.Failure { return nil }
+
 // settleGateway checks an Application Gateway's subnet and addresses.
 func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
@@ -24,7 +32,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 			"Application gateway %s must have a gatewayIPConfiguration.", r.ID)
 	}
 	keepGUID(r, old)
-	dropGatewayBack(properties)
+	gatewayParts.drop(properties)
 	keepPublic(properties, old)
 	properties["operationalState"] = "Running"
 	if old != nil {
