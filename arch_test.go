@@ -183,6 +183,9 @@ var imports = map[string]map[string]string{
 		"internal/emulator/entra":         "tokens for webhooks",
 		"internal/emulator/authorization": "which records a caller sees",
 	},
+	"internal/emulator/keyvault": {
+		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
+	},
 	"internal/emulator/deployments": {
 		"internal/arm": "IDs", "internal/emulator/kernel": "adds itself",
 		"internal/emulator/network":       "which fields only Azure writes",
@@ -209,6 +212,7 @@ var imports = map[string]map[string]string{
 		"internal/emulator/authorization": "a service",
 		"internal/emulator/resources":     "a service",
 		"internal/emulator/insights":      "a service",
+		"internal/emulator/keyvault":      "a service",
 		"internal/emulator/deployments":   "a service",
 		"internal/emulator/control":       "control calls",
 	},

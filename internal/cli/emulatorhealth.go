@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -19,42 +20,76 @@ type simulatedGateways struct {
 	dir string // of emulator.json
 
 	mu   sync.Mutex
-	seen map[string]seenNetwork // by the subscription
+	seen map[string]seenSubscription // by the subscription
+}
+
+type seenSubscription struct {
+	at       time.Time
+	snapshot *inventory.Snapshot
 }
 
 func newSimulatedGateways(dir string) *simulatedGateways {
-	return &simulatedGateways{dir: dir, seen: map[string]seenNetwork{}}
+	return &simulatedGateways{dir: dir, seen: map[string]seenSubscription{}}
 }
 
 func (p *simulatedGateways) probe(ctx context.Context,
 	probe emulator.Probe) (emulator.Health, string) {
-	p.mu.Lock() // a tracer remembers what it has worked out
-	defer p.mu.Unlock()
-	t, err := p.read(ctx, probe)
+	s, err := p.read(ctx, probe.Gateway.Subscription())
 	if err != nil {
 		return emulator.Unknown, fmt.Sprintf("the network was not read: %v", err)
 	}
+	// Clusters that nothing connects may have the same pod CIDR: the probe reaches only the ones
+	// with networks that are connected with the gateway's.
+	health, why := emulator.Unknown, ""
+	for _, c := range clustersOf(s) {
+		if !slices.ContainsFunc(s.Cluster(c).PodCIDRs, func(cidr netip.Prefix) bool {
+			return cidr.Contains(probe.To)
+		}) {
+			continue
+		}
+		h, text, known := judgeProbe(s, probe, c)
+		switch {
+		case !known:
+		case h == emulator.Healthy:
+			return h, ""
+		case why == "" || h == emulator.Unknown:
+			health, why = h, text
+		}
+	}
+	if why == "" {
+		health, why, _ = judgeProbe(s, probe, "")
+	}
+	return health, why
+}
+
+// judgeProbe traces a probe and its answer as a cluster sees the network; it is not known if the
+// cluster does not see the gateway.
+func judgeProbe(s *inventory.Snapshot, probe emulator.Probe, cluster arm.ID) (emulator.Health,
+	string, bool) {
+	t := trace.New(s, trace.Options{Protocol: "tcp", Port: probe.Port, Cluster: cluster})
 	ways, err := waysBetween(t, "gateway/"+probe.Gateway.Name(), probe.To.String())
 	if err != nil {
-		return emulator.Unknown, err.Error()
+		return emulator.Unknown, err.Error(), false
 	}
 	for _, w := range []trace.Way{ways.There, ways.Back} {
 		why := fmt.Sprintf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why)
 		switch w.Verdict {
 		case trace.Delivered:
 		case trace.Unknown:
-			return emulator.Unknown, why
+			return emulator.Unknown, why, true
 		default:
-			return emulator.Unhealthy, why
+			return emulator.Unhealthy, why, true
 		}
 	}
-	return emulator.Healthy, ""
+	return emulator.Healthy, "", true
 }
 
-func (p *simulatedGateways) read(ctx context.Context, probe emulator.Probe) (*trace.Tracer, error) {
-	subscription := probe.Gateway.Subscription()
-	if seen := p.seen[subscription]; time.Since(seen.at) < networkAge && seen.port == probe.Port {
-		return seen.tracer, nil
+func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inventory.Snapshot,
+	error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if seen := p.seen[subscription]; time.Since(seen.at) < networkAge {
+		return seen.snapshot, nil
 	}
 	client, err := connectQuietly(p.dir)
 	if err != nil {
@@ -69,9 +104,8 @@ func (p *simulatedGateways) read(ctx context.Context, probe emulator.Probe) (*tr
 	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
 		return nil, err
 	}
-	t := trace.New(e.Snapshot, trace.Options{Protocol: "tcp", Port: probe.Port})
-	p.seen[subscription] = seenNetwork{time.Now(), probe.Port, t}
-	return t, nil
+	p.seen[subscription] = seenSubscription{time.Now(), e.Snapshot}
+	return e.Snapshot, nil
 }
 
 // clustersOf returns the clusters of a snapshot, in an order.

@@ -28,9 +28,12 @@ type (
 	RouteBugs = aks.RouteBugs
 	// Kubernetes serves the clusters' API servers in place of the small one of package aks.
 	Kubernetes = aks.Kubernetes
-	// KubernetesCluster, KubernetesNode and KubernetesWorkload are what it serves.
+	// KubernetesCluster, KubernetesNode and KubernetesWorkload are what it serves, Service and
+	// ServicePort what gets a load balancer.
 	KubernetesCluster  = aks.KubernetesCluster
 	KubernetesNode     = aks.KubernetesNode
+	Service            = aks.Service
+	ServicePort        = aks.ServicePort
 	KubernetesWorkload = aks.KubernetesWorkload
 )
 

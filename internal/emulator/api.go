@@ -65,6 +65,12 @@ func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 // before the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.APIServers.ServeKubernetes(k) }
 
+// SetServices sets the services of type LoadBalancer of a cluster and returns their addresses by
+// their UIDs, as the cloud provider does.
+func (e *Emulator) SetServices(cluster arm.ID, services []Service) (map[string]string, error) {
+	return e.aks.APIServers.SetServices(cluster, services)
+}
+
 // KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
 // nodes take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {

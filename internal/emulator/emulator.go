@@ -24,6 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/insights"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/keyvault"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 	"routekeeper.dev/routekeeper/internal/emulator/resources"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -171,6 +172,7 @@ func New(opts Options) (*Emulator, error) {
 		CheckClusterIdentity: opts.CheckClusterIdentity})
 	e.insights = insights.New(k, e.entra, e.authorization,
 		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
+	keyvault.New(k)
 	e.deployments = deployments.New(k, e.authorization,
 		deployments.Options{Templates: opts.Templates})
 	k.Control = control.New(k, e.network, e.aks, e.authorization, e.entra).Answer

@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/compute"
 	"routekeeper.dev/routekeeper/internal/emulator/deployments"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/keyvault"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
@@ -96,9 +97,19 @@ var Evidences = []Evidence{
 			"everything; that behind every address answers a server",
 	},
 	{
-		Name: "firewalls, VPN gateways, bastions, load balancers, service endpoint policies",
+		Name: "load balancers", Types: []string{network.TypeLoadBalancer},
+		Documented: "what the cloud provider writes for services (its source); what AKS makes " +
+			"is recorded in lists",
+		Guessed: "all other fields that Azure adds",
+	},
+	{
+		Name: "key vaults", Types: []string{keyvault.TypeVault, keyvault.TypeDeleted},
+		Documented: "deleted vaults, recovery and purge (recorded, but not measured)",
+		Guessed:    "refusal of a purge", GuessedIn: []string{"keyvault/keyvault.go"},
+	},
+	{
+		Name: "firewalls, VPN gateways, bastions, service endpoint policies",
 		Types: []string{network.TypeFirewall, network.TypeVPNGateway, network.TypeBastion,
-			network.TypeLoadBalancer,
 			network.TypeEndpointPolicy},
 		Documented: "which subnet they need, what they hold", Guessed: "all fields that Azure adds",
 	},

@@ -132,10 +132,11 @@ func (m fleetMember) build(c *Client, number int) error {
 				kernel.Object{"name": m.nodeSubnet.Name(), "properties": nodes},
 				kernel.Object{"name": "appgw", "properties": appgw}}, more...),
 		})},
-		{gateway, demoNetwork, at(kernel.Object{"gatewayIPConfigurations": []any{
-			kernel.Object{"name": "subnet",
-				"properties": kernel.Object{"subnet": link(vnet.Child("subnets", "appgw"))}},
-		}})},
+		{gateway, demoNetwork, at(kernel.Object{"sku": gatewaySKU(),
+			"gatewayIPConfigurations": []any{
+				kernel.Object{"name": "subnet",
+					"properties": kernel.Object{"subnet": link(vnet.Child("subnets", "appgw"))}},
+			}})},
 		{identity, demoIdentity, kernel.Object{"location": "westeurope"}},
 	} {
 		if err := c.Put(step.id, step.version, step.body); err != nil {

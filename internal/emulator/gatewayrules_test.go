@@ -2,8 +2,10 @@ package emulator
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -29,8 +31,14 @@ func TestGatewayRules(t *testing.T) {
 	b.refused(http.MethodPut, a,
 		`{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+
 			`2"}}}`, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
-	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24","routeTable":{"id":"`+string(rt)+
-		`2"},"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Network/applicationGateways"}}]}}`)
+	const delegation = `"delegations":[{"name":"d","properties":{"serviceName":"Microsoft.Network/applicationGateways"}}]`
+	onTable := `{"properties":{"addressPrefix":"10.0.1.0/24",` + delegation +
+		`,"routeTable":{"id":"` + string(rt) + `2"}}}`
+	b.refused(http.MethodPut, a, onTable, 400, "ApplicationGatewaySubnetRouteTableNotSupported")
+	b.put(a, `{"properties":{"addressPrefix":"10.0.1.0/24",`+delegation+`}}`)
+	b.put(agw, strings.Replace(gateway("a"), `"properties":{`,
+		`"properties":{"enableApplicationGatewayNetworkIsolation":true,`, 1))
+	b.put(a, onTable)
 	b.refused(http.MethodDelete, a, "", 400, "InUseSubnetCannotBeDeleted")
 	b.refused(http.MethodPut, a, `{"properties":{"addressPrefix":"10.0.5.0/24"}}`, 400,
 		"InUsePrefixCannotBeDeleted")
@@ -40,4 +48,22 @@ func TestGatewayRules(t *testing.T) {
 	if status, code := b.try(http.MethodDelete, a, api, ""); status != 200 {
 		t.Errorf("DELETE of the empty subnet: %d %s", status, code)
 	}
+}
+
+// TestDemoGateway: the demo's gateway is a v2 one, as az shows, whose subnet takes no default route
+// to an appliance.
+func TestDemoGateway(t *testing.T) {
+	b := newBench(t, Options{})
+	d, err := BuildDemo(b.e, DefaultPrincipal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sku := kernel.ObjectAt(b.get(d.GatewaySubnet.Parent().Group()+
+		"/providers/"+arm.TypeGateway+"/shop-agw"), "properties", "sku")
+	if kernel.Text(sku, "tier") != "Standard_v2" {
+		t.Errorf("its SKU is %v", sku)
+	}
+	b.refused(http.MethodPut, d.GatewayTable.Child("routes", "def"),
+		`{"properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.3.4"}}`,
+		400, "ApplicationGatewaySubnetRouteTableNotSupported")
 }

@@ -143,6 +143,11 @@ const (
 	demoRoles    = "2022-04-01"
 )
 
+// gatewaySKU returns the SKU of the scenarios' Application Gateways.
+func gatewaySKU() kernel.Object {
+	return kernel.Object{"name": "Standard_v2", "tier": "Standard_v2", "capacity": 2}
+}
+
 // DemoIn names the demo's resources in a subscription.
 func DemoIn(subscription string) Demo {
 	vnet := arm.ResourceID(subscription, "net-rg", arm.TypeVNet, "shop-vnet")
@@ -225,10 +230,11 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 			},
 		})},
 		{gateway, demoNetwork,
-			at(kernel.Object{"properties": kernel.Object{"gatewayIPConfigurations": []any{
-				kernel.Object{"name": "subnet",
-					"properties": kernel.Object{"subnet": link(d.GatewaySubnet)}},
-			}}})},
+			at(kernel.Object{"properties": kernel.Object{"sku": gatewaySKU(),
+				"gatewayIPConfigurations": []any{
+					kernel.Object{"name": "subnet",
+						"properties": kernel.Object{"subnet": link(d.GatewaySubnet)}},
+				}}})},
 		{identity, demoIdentity, at(kernel.Object{})},
 	} {
 		if err := c.Put(step.id, step.version, step.body); err != nil {

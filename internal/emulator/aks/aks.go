@@ -58,7 +58,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 		scaleSets: map[string]poolOf{}}
 	s.APIServers = &APIServers{aks: s}
 	s.nodes = &nodes{aks: s}
-	v.Pools, a.NodeGroups = s.nodes, s
+	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
 		Types: s.types(), Names: specified + " sshAccess", Waits: waits(),

@@ -152,6 +152,10 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	if f := s.makeNetwork(cl, r); f != nil {
 		return s.undo(cl, old, f)
 	}
+	if f := (balancers{s}).balance(cl,
+		kernel.ObjectAt(r.Body, "properties", "networkProfile")); f != nil {
+		return s.undo(cl, old, f)
+	}
 	wanted := map[string]bool{}
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
 		wanted[kernel.Text(p, "name")] = true
@@ -244,6 +248,11 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 		}
 	}
 	s.authorization.Assign(cl.nodeGroup, cl.Who, "Contributor")
+	if s.kernel.Store.Get(cl.securityGroup()) == nil {
+		if f := s.aksPut(cl, cl.securityGroup(), kernel.Object{}); f != nil {
+			return f
+		}
+	}
 	var subnets []arm.ID
 	own := false
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
@@ -261,6 +270,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 				nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16",
 					"fd3d:1c6e:d4a8::/64"}}
 			}
+			nodes["networkSecurityGroup"] = kernel.Object{"id": string(cl.securityGroup())}
 			body := kernel.Object{"properties": kernel.Object{
 				"addressSpace": kernel.Object{"addressPrefixes": space},
 				"subnets": []any{kernel.Object{"name": cl.OwnSubnet().Name(),
@@ -356,8 +366,9 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 		}) {
 		properties["maxAgentPools"] = 1
 	}
-	showOutbound(r, kernel.ObjectAt(properties, "networkProfile"),
-		kernel.Text(properties, "nodeResourceGroup"))
+	if cl := s.Clusters[r.ID.Key()]; cl != nil {
+		showOutbound(cl, kernel.ObjectAt(properties, "networkProfile"))
+	}
 	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
 		s.showPool(r, p)
 	}

@@ -361,11 +361,8 @@ func orchestratorsDocument(id string) kernel.Object {
 }
 
 // showOutbound adds the nodes' egress, if AKS manages it.
-func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
-	// the address itself does not exist
-	address := kernel.Object{
-		"id": string(arm.ResourceID(r.ID.Subscription(), nodeGroup, network.TypePublicIP,
-			"outbound"))}
+func showOutbound(cl *cluster, profile kernel.Object) {
+	link := func(id arm.ID) any { return kernel.Object{"id": string(id)} }
 	switch kernel.Text(profile, "outboundType") {
 	case "loadBalancer":
 		balancer := kernel.ObjectAt(profile, "loadBalancerProfile")
@@ -373,7 +370,15 @@ func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
 			balancer = kernel.Object{"managedOutboundIPs": kernel.Object{"count": 1}}
 			profile["loadBalancerProfile"] = balancer
 		}
-		kernel.SetDefault(balancer, "effectiveOutboundIPs", []any{address})
+		ips, _ := cl.outbound(profile)
+		links := []any{}
+		for _, id := range ips {
+			links = append(links, link(id))
+		}
+		if len(links) > 0 { // whatever a client has sent back
+			balancer["effectiveOutboundIPs"] = links
+		}
+		kernel.SetDefault(balancer, "effectiveOutboundIPs", links)
 	case "managedNATGateway":
 		gateway := kernel.ObjectAt(profile, "natGatewayProfile")
 		if gateway == nil {
@@ -381,7 +386,9 @@ func showOutbound(r *kernel.Resource, profile kernel.Object, nodeGroup string) {
 			profile["natGatewayProfile"] = gateway
 		}
 		kernel.SetDefault(gateway, "idleTimeoutInMinutes", 4)
-		kernel.SetDefault(gateway, "effectiveOutboundIPs", []any{address})
+		// neither the gateway nor its address exist here
+		kernel.SetDefault(gateway, "effectiveOutboundIPs",
+			[]any{link(cl.inNodeGroup(network.TypePublicIP, "outbound"))})
 	}
 }
 

@@ -29,6 +29,11 @@ type cluster struct {
 	provider  *cloudProvider
 	leaving   bool // it changes from kubenet to overlay
 	ingress   bool // its ingress add-on follows its pods
+	// services are those of type LoadBalancer, addresses the public IP addresses that its load
+	// balancer uses, and written are the load balancers as they were last written, by name.
+	services  []Service
+	addresses []arm.ID
+	written   map[string]string
 	// news is closed when its nodes change; nil while no watch waits for that.
 	news chan struct{}
 
@@ -257,6 +262,7 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	if r := s.aks.kernel.Store.Get(cl.id); r != nil {
 		s.aks.kernel.Store.Changed(r)
 	}
+	s.aks.kernel.Store.Touch(cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer))
 	if cl.Table != "" {
 		cl.provider.wake()
 	}

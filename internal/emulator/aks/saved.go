@@ -23,6 +23,8 @@ type savedCluster struct {
 	NextPodCIDR []int            `json:"nextPodCIDR,omitempty"`
 	Paused      bool             `json:"paused,omitempty"`
 	Bugs        RouteBugs        `json:"bugs,omitzero"`
+	Services    []Service        `json:"services,omitempty"`
+	Addresses   []arm.ID         `json:"addresses,omitempty"`
 }
 
 type savedPool struct {
@@ -59,7 +61,7 @@ func saveCluster(cl *cluster) savedCluster {
 		ID: cl.id, Digits: cl.digits, Location: cl.location, NodeGroup: cl.nodeGroup, Mode: cl.mode,
 		Leaving: cl.leaving, PodCIDRs: cl.podCIDRs,
 		Table: cl.Table, Who: cl.Who, NextPodCIDR: cl.nextPodCIDR, Paused: cl.provider.paused,
-		Bugs: cl.provider.bugs,
+		Bugs: cl.provider.bugs, Services: cl.services, Addresses: cl.addresses,
 	}
 	for _, p := range cl.Pools {
 		pool := savedPool{Name: p.name, Subnet: p.subnet, ScaleSet: p.ScaleSet, Kind: p.kind,
@@ -146,7 +148,8 @@ func (s *AKS) restoreCluster(saved savedCluster) {
 		mode:    saved.Mode,
 		leaving: saved.Leaving, podCIDRs: saved.PodCIDRs,
 		Table: saved.Table, Who: saved.Who, nextPodCIDR: saved.NextPodCIDR,
-		takenPodCIDRs: map[netip.Prefix]bool{},
+		takenPodCIDRs: map[netip.Prefix]bool{}, services: saved.Services,
+		addresses: saved.Addresses,
 	}
 	cl.provider = &cloudProvider{aks: s, cluster: cl, paused: saved.Paused, bugs: saved.Bugs}
 	for _, p := range saved.Pools {

@@ -48,6 +48,13 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 		return s.storeMachines(cl, p)
 	}
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
+	nic := kernel.Object{"primary": true, "enableIPForwarding": true,
+		"ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
+			"properties": kernel.Object{"primary": true,
+				"subnet": kernel.Object{"id": string(p.subnet)}}}}}
+	if group := s.ownSecurityGroup(cl, p); group != "" {
+		nic["networkSecurityGroup"] = kernel.Object{"id": string(group)}
+	}
 	_, f := s.aks.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.location,
 		"sku":      kernel.Object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.Nodes)},
@@ -56,14 +63,18 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 			"virtualMachineProfile": kernel.Object{
 				"networkProfile": kernel.Object{
 					"networkInterfaceConfigurations": []any{
-						kernel.Object{"name": p.ScaleSet.Name(), "properties": kernel.Object{
-							"primary": true, "enableIPForwarding": true,
-							"ipConfigurations": []any{
-								kernel.Object{"name": "ipconfig1",
-									"properties": kernel.Object{"primary": true,
-										"subnet": kernel.Object{"id": string(p.subnet)}}}},
-						}}},
+						kernel.Object{"name": p.ScaleSet.Name(), "properties": nic}},
 				}}},
 	})
 	return f
+}
+
+// ownSecurityGroup returns the security group of the nodes' interfaces: the one that AKS makes, in
+// a network that the cluster was given. In AKS's own network the subnet has it (recorded).
+func (s *nodes) ownSecurityGroup(cl *cluster, p *pool) arm.ID {
+	if group := cl.securityGroup(); !p.subnet.Equal(cl.OwnSubnet()) &&
+		s.aks.kernel.Store.Get(group) != nil {
+		return group
+	}
+	return ""
 }

@@ -4,6 +4,7 @@ package authorization
 
 import (
 	_ "embed"
+	"net/http"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -91,28 +92,33 @@ type nodeGroups interface {
 // types returns the resource types of Microsoft.Authorization.
 func (s *Authorization) types() []kernel.Kind {
 	return []kernel.Kind{
-		{Name: TypeRoleDefinition, Immediate: true, AlwaysCreated: true,
+		{Name: TypeRoleDefinition, Immediate: true, PutStatus: http.StatusCreated,
 			Settle: s.settleRoleDefinition, Show: kernel.ShowBare,
 			Removable: s.roleDefinitionRemovable},
-		{Name: TypeRoleAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"RoleAssignmentNotFound", "The role assignment '{name}' is not found."},
+		{Name: TypeRoleAssignment, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{
+				"RoleAssignmentNotFound", "The role assignment '{name}' is not found."},
 			Settle: s.settleRoleAssignment, Show: kernel.ShowBare},
 		{Name: TypeLock, Immediate: true,
 			Missing: [2]string{"LockNotFound", "The lock '{name}' could not be found."},
 			Settle:  s.settleLock, Show: kernel.ShowBare},
-		{Name: TypePolicyDefinition, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
+		{Name: TypePolicyDefinition, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{
+				"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
 			Settle: s.settlePolicyDefinition, Show: s.showPolicy},
-		{Name: TypePolicySet, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicySetDefinitionNotFound",
-			"The policy set definition '%s' could not be found."},
+		{Name: TypePolicySet, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{
+				"PolicySetDefinitionNotFound",
+				"The policy set definition '%s' could not be found."},
 			Settle: s.settlePolicySet, Show: s.showPolicy},
-		{Name: TypePolicyAssignment, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
+		{Name: TypePolicyAssignment, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{
+				"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
 			Settle: s.settlePolicyAssignment, Show: s.showPolicy,
 			Facts: entra.SystemIdentityFacts(s.kernel.TenantOf)},
-		{Name: TypePolicyExemption, Immediate: true, AlwaysCreated: true, Missing: [2]string{
-			"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},
+		{Name: TypePolicyExemption, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{
+				"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},
 			Settle: s.settlePolicyExemption, Show: s.showPolicy},
 	}
 }

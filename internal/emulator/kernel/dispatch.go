@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -52,11 +53,29 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 			return answer, f
 		}
 	}
-	if id, err := arm.ParseID("/" + strings.Join(c.Path, "/")); err == nil {
-		return k.resourceCall(c, id)
+	id, err := arm.ParseID("/" + strings.Join(c.Path, "/"))
+	if err != nil {
+		answer, f := k.listCall(c)
+		of, err := arm.ParseID("/" + strings.Join(c.Path[:max(0, len(c.Path)-1)], "/"))
+		if err == nil && f != nil && k.KindOf(of).unknown { // an action, or a list of children
+			f.Message += " This emulator stores " + of.Type() + " as a plain document, without " +
+				"actions."
+		}
+		return answer, f
 	}
-	return k.listCall(c)
+	answer, f := k.resourceCall(c, id)
+	if f == nil && k.KindOf(id).unknown {
+		if answer.Header == nil {
+			answer.Header = map[string]string{}
+		}
+		answer.Header[PlainHeader] = id.Type()
+	}
+	return answer, f
 }
+
+// PlainHeader names the type of a resource that the emulator stores as clients send it: it knows
+// nothing of the type.
+const PlainHeader = "X-Routekeeper-Plain-Document"
 
 // Special answers for endpoints that are neither a stored resource nor a list of them. It reports
 // whether the call is for it; every call is for at most one.
@@ -144,9 +163,10 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	}
 	k.Record(c, id, "write", nil)
 	status := http.StatusCreated
-	if old != nil && !k.KindOf(id).AlwaysCreated {
+	if old != nil {
 		status = http.StatusOK
 	}
+	status = cmp.Or(k.KindOf(id).PutStatus, status)
 	return k.Started(c, stored, Reply{Status: status, Header: k.putHeader(c, stored, status),
 		Body: k.Render(stored, c.Version)}), nil
 }
@@ -187,10 +207,10 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 			id.Type(), "id", string(id))
 	}
 	if !kind.Immediate && (c.Fault != nil || kind.Synchronous == nil || !kind.Synchronous(r, old)) {
-		k.Occupy(c, r, r.Doing)
+		occupyUntil(k, c, r, r.Doing, endOfWrite(k, c, kind, old))
 	}
 	r.Created, r.Changed, r.AsOf = time.Now(), time.Now(), c.asOf
-	r.Fresh = old == nil
+	r.Fresh = old == nil || old.Fresh && old.BusyUntil.After(time.Now())
 	if old != nil {
 		r.Created, r.AsOf = old.Created, old.AsOf
 		k.Fabric.LeaveSeats(old)

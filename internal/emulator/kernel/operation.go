@@ -33,7 +33,25 @@ func (k *Kernel) OperationTime(c *Call) time.Duration {
 
 // Occupy makes a resource busy with the operation that a call starts.
 func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
-	r.BusyUntil, r.Doing, r.Failed = time.Now().Add(k.OperationTime(c)), doing, c.Failing()
+	occupyUntil(k, c, r, doing, time.Now().Add(k.OperationTime(c)))
+}
+
+// endOfWrite returns the end of the operation that a PUT starts. While a resource is being created,
+// a write that is accepted ends with the creation.
+func endOfWrite(k *Kernel, c *Call, kind *Kind, old *Resource) time.Time {
+	took := k.OperationTime(c)
+	if old == nil && c.Fault == nil {
+		took *= time.Duration(max(1, kind.Creation))
+	}
+	ends := time.Now().Add(took)
+	if old != nil && old.BusyUntil.After(ends) {
+		return old.BusyUntil
+	}
+	return ends
+}
+
+func occupyUntil(k *Kernel, c *Call, r *Resource, doing string, ends time.Time) {
+	r.BusyUntil, r.Doing, r.Failed = ends, doing, c.Failing()
 	if r.ETag != "" {
 		r.Retag(r.BusyUntil)
 	}
@@ -119,7 +137,8 @@ func (k *Kernel) KeepOperation(op *Operation) {
 func (k *Kernel) operationCall(c *Call) (Reply, *Failure, bool) {
 	n := len(c.Path)
 	if n != 8 || !strings.EqualFold(c.Path[2], "providers") ||
-		!strings.EqualFold(c.Path[4], "locations") {
+		!strings.EqualFold(c.Path[4], "locations") ||
+		!strings.HasPrefix(strings.ToLower(c.Path[6]), "operation") {
 		return Reply{}, nil, false
 	}
 	kind, name := strings.ToLower(c.Path[6]), c.Path[7]

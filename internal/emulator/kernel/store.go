@@ -22,7 +22,7 @@ type Resource struct {
 	// such an operation.
 	settled string
 	settles time.Time
-	Fresh   bool // the last write created it
+	Fresh   bool // the last write created it, or was accepted while it was being created
 	// AsOf is the date of its creation, if a call set one.
 	AsOf time.Time
 	// BusyUntil is when the operation on it ends; until then it is Updating.

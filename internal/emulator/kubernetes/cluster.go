@@ -77,6 +77,8 @@ func (c *cluster) start(ctx context.Context, serviceCIDR string) error {
 		return err
 	}
 	c.all.Go(func() { c.repeat(ctx, c.wake, leaseTime, nodes.write) })
+	services := &services{cluster: c}
+	c.all.Go(func() { c.repeat(ctx, nil, time.Second, services.write) })
 	kubelet := &kubelet{cluster: c}
 	c.all.Go(func() { c.repeat(ctx, nil, time.Second, kubelet.run) })
 	return nil

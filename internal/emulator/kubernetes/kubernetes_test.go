@@ -174,6 +174,12 @@ func TestKubectl(t *testing.T) {
 		!strings.Contains(string(out), "does not support exec") {
 		t.Errorf("exec: %v %s", err, out)
 	}
+	// A service of type LoadBalancer gets an address, and its finalizer lets it go.
+	j.kubectl("expose", "deployment", "nginx", "--name=outside", "--port=80",
+		"--type=LoadBalancer")
+	j.kubectl("wait", "--for=jsonpath={.status.loadBalancer.ingress[0].ip}", "service/outside",
+		"--timeout=60s")
+	j.kubectl("delete", "service/outside", "--timeout=30s")
 	j.kubectl("delete", "-f", manifest, "--timeout=30s")
 	j.kubectl("wait", "--for=delete", "pod", "-l", "app=nginx", "--timeout=30s")
 

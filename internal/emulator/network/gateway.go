@@ -14,6 +14,14 @@ import (
 // gateways are the Application Gateways.
 type gateways struct{ network *Network }
 
+// gatewayCreation is how many times as long as that of other resources the creation of an
+// Application Gateway takes: minutes instead of seconds (recorded).
+const gatewayCreation = 10
+
+// acceptsWrites accepts every write of an Application Gateway while an operation runs on it: the
+// last one counts (recorded).
+func acceptsWrites(*kernel.Resource) *kernel.Failure { return nil }
+
 // settleGateway checks an Application Gateway's subnet and addresses.
 func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
@@ -24,7 +32,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 			"Application gateway %s must have a gatewayIPConfiguration.", r.ID)
 	}
 	keepGUID(r, old)
-	dropGatewayBack(properties)
+	gatewayParts.drop(properties)
 	keepPublic(properties, old)
 	properties["operationalState"] = "Running"
 	if old != nil {
@@ -37,17 +45,14 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
 				kernel.Text(configuration, "name"), r.ID)
 		}
-		if isolated := kernel.ObjectAt(r.Body,
-			"properties")["enableApplicationGatewayNetworkIsolation"]; isolated == true &&
-			!delegated(subnet.Body) {
+		if isolated(r.Body) && !delegated(subnet.Body) {
 			return kernel.Fail(http.StatusBadRequest,
 				"ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
 		}
 		if table := s.network.kernel.Store.Get(kernel.LinkOf(subnet.Body,
-			"routeTable")); table != nil &&
-			!delegated(subnet.Body) {
+			"routeTable")); table != nil && classicV2(r.Body) {
 			if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
 				"routes"),
 				r.ID); f != nil {
@@ -67,6 +72,26 @@ func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
 		}
 	}
 	return ""
+}
+
+// classicIn returns the IP configuration of a classic Application Gateway v2 in the subnet, or "".
+func (s *gateways) classicIn(subnet arm.ID) arm.ID {
+	in := s.gatewayIn(subnet)
+	if r := s.network.kernel.Store.Get(in.Parent()); in != "" && r != nil && classicV2(r.Body) {
+		return in
+	}
+	return ""
+}
+
+// classicV2 reports whether a gateway's subnet must lead 0.0.0.0/0 to the Internet: a v2 one has
+// to, unless it has network isolation (application-gateway-private-deployment).
+func classicV2(body kernel.Object) bool {
+	tier := kernel.Text(kernel.ObjectAt(body, "properties", "sku"), "tier")
+	return !isolated(body) && (tier == "" || strings.HasSuffix(tier, "_v2"))
+}
+
+func isolated(body kernel.Object) bool {
+	return kernel.ObjectAt(body, "properties")["enableApplicationGatewayNetworkIsolation"] == true
 }
 
 // delegated reports whether the subnet is delegated to Application Gateways, as it is for one with

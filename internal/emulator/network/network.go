@@ -32,6 +32,8 @@ type Network struct {
 	kernel    *kernel.Kernel
 	Opts      Options
 	Instances instances
+	// Balanced are the IP configurations of the nodes behind a cluster's load balancer.
+	Balanced func(balancer arm.ID) []arm.ID
 
 	// Linked are the resources that link to a resource, by its key and theirs (links.go).
 	Linked map[string]map[string]arm.ID
@@ -104,9 +106,8 @@ func (s *Network) types() []kernel.Kind {
 				"routeServiceVips", "peerCompleteVnets"}},
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
-		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
-			Settle: s.gateways.settleGateway,
-			Show:   s.gateways.showGateway},
+		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(), Creation: gatewayCreation,
+			Busy: acceptsWrites, Settle: s.gateways.settleGateway, Show: s.gateways.showGateway},
 		{Name: TypeNIC, Tracked: true, Synchronous: samePools, Facts: interfaceFacts,
 			Settle: s.settleInterface,
 			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
@@ -121,7 +122,8 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypeFirewall, Tracked: true, Parts: true},
 		{Name: TypeVPNGateway, Tracked: true, Parts: true},
 		{Name: TypeBastion, Tracked: true, Parts: true},
-		{Name: TypeLoadBalancer, Tracked: true, Parts: true,
+		{Name: TypeLoadBalancer, Tracked: true, Facts: balancerFacts(), Settle: settleBalancer,
+			Show:  s.showBalancer,
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
 		{Name: TypePrivateZone, Tracked: true, Facts: privateZoneFacts,

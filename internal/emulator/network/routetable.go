@@ -65,10 +65,8 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 		if f := firewallTakes(subnet, r.ID, routes); f != nil {
 			return f
 		}
-		if holder := s.kernel.Store.Get(subnet); !delegated(holder.Body) {
-			if f := gatewayTakes(r.ID, routes, s.gateways.gatewayIn(subnet)); f != nil {
-				return f
-			}
+		if f := gatewayTakes(r.ID, routes, s.gateways.classicIn(subnet)); f != nil {
+			return f
 		}
 	}
 	return nil

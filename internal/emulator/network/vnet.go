@@ -185,11 +185,10 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 	if f := s.settleReserved(r); f != nil {
 		return f
 	}
-	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil &&
-		!delegated(r.Body) {
+	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil {
 		if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
 			"routes"),
-			s.gateways.gatewayIn(r.ID)); f != nil {
+			s.gateways.classicIn(r.ID)); f != nil {
 			return f
 		}
 	}

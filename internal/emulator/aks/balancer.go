@@ -1,0 +1,391 @@
+package aks
+
+import (
+	"cmp"
+	"crypto/md5"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// How it works. AKS makes a security group for the nodes, and with outbound type loadBalancer a
+// load balancer with a public IP address for their egress (recorded: lists of a subscription with
+// clusters). The cloud provider adds the services of type LoadBalancer: a public IP address, a
+// frontend, and for each port a rule, a probe and a security rule; internal ones are in a load
+// balancer of their own (pkg/provider/azure_loadbalancer.go in cloud-provider-azure). Changes
+// of the load balancers by others do not stay.
+
+// Service is a Kubernetes service of type LoadBalancer.
+type Service struct {
+	Namespace, Name, UID string
+	Internal             bool
+	// Sources are the ranges that may call it; none: everything.
+	Sources []string
+	Ports   []ServicePort
+}
+
+// ServicePort is a port of a service; NodePort is where the nodes answer the probe.
+type ServicePort struct {
+	Protocol       string
+	Port, NodePort int
+}
+
+// The load balancers of a cluster. The first one is for egress as well.
+const (
+	publicBalancer   = "kubernetes"
+	internalBalancer = "kubernetes-internal"
+)
+
+// base returns the part that the names of everything for the service begin with.
+func (v Service) base() string {
+	return ("a" + strings.ReplaceAll(v.UID, "-", "") + strings.Repeat("0", 32))[:32]
+}
+
+// securityGroup returns the security group that AKS makes for the nodes.
+func (cl *cluster) securityGroup() arm.ID {
+	return cl.inNodeGroup(network.TypeNSG, "aks-agentpool-"+cl.digits+"-nsg")
+}
+
+func (cl *cluster) inNodeGroup(resourceType, name string) arm.ID {
+	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), resourceType, name)
+}
+
+// outbound returns the public IP addresses of the nodes' egress through the load balancer, and how
+// many of them AKS makes.
+func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
+	if kernel.Text(profile, "outboundType") != "loadBalancer" ||
+		!strings.EqualFold(kernel.Text(profile, "loadBalancerSku"), "standard") {
+		return nil, 0
+	}
+	asked := kernel.ObjectAt(profile, "loadBalancerProfile")
+	if asked["outboundIPPrefixes"] != nil {
+		return nil, 0 // which addresses of a prefix it takes is not known here
+	}
+	for _, ip := range kernel.ListAt(kernel.ObjectAt(asked, "outboundIPs"), "publicIPs") {
+		ids = append(ids, arm.ID(kernel.Text(ip, "id")))
+	}
+	if ids != nil {
+		return ids, 0
+	}
+	managed = max(1, kernel.NumberOf(kernel.ObjectAt(asked, "managedOutboundIPs"), "count"))
+	for i := range managed {
+		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
+			fmt.Sprint("outbound", i), cl.id)))
+	}
+	return ids, managed
+}
+
+// balancers are what connects the clusters' nodes with the internet.
+type balancers struct{ aks *AKS }
+
+// balanced returns the IP configurations of the nodes behind a cluster's load balancer.
+func (s balancers) balanced(balancer arm.ID) (out []arm.ID) {
+	cl := s.aks.nodeGroups[balancer.Group().Key()]
+	if cl == nil || balancer.Name() != publicBalancer && balancer.Name() != internalBalancer {
+		return nil
+	}
+	for _, p := range cl.Pools {
+		for _, n := range p.Nodes {
+			out = append(out, p.configuration(n, 0))
+		}
+	}
+	return out
+}
+
+// balance makes the load balancers and public IP addresses of a cluster and its services.
+func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
+	ips, managed := cl.outbound(profile)
+	tags := kernel.Object{"aks-managed-cluster-name": cl.id.Name(),
+		"aks-managed-cluster-rg": cl.id.ResourceGroup()}
+	for _, id := range ips[:managed] {
+		owned := kernel.Clone(tags)
+		owned["aks-managed-type"] = "aks-slb-managed-outbound-ip"
+		if f := s.publicIP(cl, id, owned, 30); f != nil {
+			return f
+		}
+	}
+	outbound := len(ips)
+	var public, internal []Service
+	for _, v := range cl.services {
+		if v.Internal {
+			internal = append(internal, v)
+			continue
+		}
+		public = append(public, v)
+		id := cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base())
+		ips = append(ips, id)
+		if f := s.publicIP(cl, id, kernel.Object{"k8s-azure-cluster-name": "kubernetes",
+			"k8s-azure-service": v.Namespace + "/" + v.Name}, 4); f != nil {
+			return f
+		}
+	}
+	was := cl.addresses
+	cl.addresses = ips
+	body := cl.balancer(publicBalancer, public)
+	body["tags"] = tags
+	addOutbound(body, cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer), ips[:outbound],
+		kernel.ObjectAt(profile, "loadBalancerProfile"))
+	if f := s.storeBalancer(cl, publicBalancer, body); f != nil {
+		return f
+	}
+	if f := s.storeBalancer(cl, internalBalancer,
+		cl.balancer(internalBalancer, internal)); f != nil {
+		return f
+	}
+	for _, id := range was {
+		if r := s.aks.kernel.Store.Get(id); r != nil && id.Group().Equal(cl.nodeGroup) &&
+			!slices.ContainsFunc(ips, id.Equal) {
+			if f := s.aks.kernel.RemoveResource(r); f != nil {
+				return f
+			}
+		}
+	}
+	return s.openPorts(cl)
+}
+
+// publicIP makes a public IP address, unless it exists.
+func (s balancers) publicIP(cl *cluster, id arm.ID, tags kernel.Object, idle int) *kernel.Failure {
+	if s.aks.kernel.Store.Get(id) != nil {
+		return nil
+	}
+	return s.aks.aksPut(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
+		"tags": tags, "properties": kernel.Object{"publicIPAllocationMethod": "Static",
+			"idleTimeoutInMinutes": idle}})
+}
+
+// balancer returns a load balancer for services.
+func (cl *cluster) balancer(name string, services []Service) kernel.Object {
+	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
+	var frontends, rules, probes []any
+	for _, v := range services {
+		frontend := kernel.Object{"subnet": kernel.Object{"id": string(cl.Pools[0].subnet)}}
+		if !v.Internal {
+			frontend = kernel.Object{"publicIPAddress": kernel.Object{"id": string(
+				cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base()))}}
+		}
+		frontends = append(frontends, kernel.Object{"name": v.base(), "properties": frontend})
+		link := func(list, name string) kernel.Object {
+			return kernel.Object{"id": string(id.Child(list, name))}
+		}
+		for _, port := range v.Ports {
+			called := fmt.Sprintf("%s-%s-%d", v.base(), port.Protocol, port.Port)
+			rule := kernel.Object{"protocol": spelledProtocol(port.Protocol),
+				"frontendPort": port.Port, "backendPort": port.Port, "enableFloatingIP": true,
+				"disableOutboundSnat": true, "loadDistribution": "Default",
+				"idleTimeoutInMinutes":    4,
+				"frontendIPConfiguration": link("frontendIPConfigurations", v.base()),
+				"backendAddressPool":      link("backendAddressPools", "kubernetes")}
+			if port.Protocol == "TCP" { // there is no probe by UDP
+				rule["enableTcpReset"], rule["probe"] = true, link("probes", called)
+				probes = append(probes, kernel.Object{"name": called,
+					"properties": kernel.Object{"protocol": "Tcp", "port": port.NodePort,
+						"intervalInSeconds": 5, "numberOfProbes": 2}})
+			}
+			rules = append(rules, kernel.Object{"name": called, "properties": rule})
+		}
+	}
+	return kernel.Object{"sku": kernel.Object{"name": "Standard"},
+		"properties": kernel.Object{"frontendIPConfigurations": frontends,
+			"backendAddressPools": []any{kernel.Object{"name": "kubernetes"}},
+			"loadBalancingRules":  rules, "probes": probes}}
+}
+
+func spelledProtocol(protocol string) string {
+	if protocol == "UDP" {
+		return "Udp"
+	}
+	return "Tcp"
+}
+
+// addOutbound adds the nodes' egress to a load balancer.
+func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Object) {
+	if len(ips) == 0 {
+		return
+	}
+	p := kernel.ObjectAt(body, "properties")
+	var frontends, links []any
+	for _, ip := range ips {
+		frontends = append(frontends, kernel.Object{"name": ip.Name(), "properties": kernel.Object{
+			"publicIPAddress": kernel.Object{"id": string(ip)}}})
+		links = append(links, kernel.Object{
+			"id": string(id.Child("frontendIPConfigurations", ip.Name()))})
+	}
+	services, _ := p["frontendIPConfigurations"].([]any)
+	pools, _ := p["backendAddressPools"].([]any)
+	const pool = "aksOutboundBackendPool"
+	p["frontendIPConfigurations"] = append(frontends, services...)
+	p["backendAddressPools"] = append(pools, kernel.Object{"name": pool})
+	p["outboundRules"] = []any{kernel.Object{"name": "aksOutboundRule", "properties": kernel.Object{
+		"allocatedOutboundPorts": kernel.NumberOf(asked, "allocatedOutboundPorts"),
+		"idleTimeoutInMinutes":   cmp.Or(kernel.NumberOf(asked, "idleTimeoutInMinutes"), 30),
+		"protocol":               "All", "enableTcpReset": true,
+		"frontendIPConfigurations": links,
+		"backendAddressPool": kernel.Object{
+			"id": string(id.Child("backendAddressPools", pool))},
+	}}}
+}
+
+// storeBalancer writes a load balancer that has changed, or removes one without frontends.
+func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *kernel.Failure {
+	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
+	r := s.aks.kernel.Store.Get(id)
+	if len(kernel.ListAt(kernel.ObjectAt(body, "properties"), "frontendIPConfigurations")) == 0 {
+		delete(cl.written, name)
+		if r == nil {
+			return nil
+		}
+		return s.aks.kernel.RemoveResource(r)
+	}
+	text := string(kernel.Encode(body))
+	if r != nil && cl.written[name] == text {
+		return nil
+	}
+	if f := s.aks.aksPut(cl, id, body); f != nil {
+		return f
+	}
+	if cl.written == nil {
+		cl.written = map[string]string{}
+	}
+	cl.written[name] = text
+	return nil
+}
+
+// ruleBase begins the names of the cloud provider's security rules.
+const ruleBase = "k8s-azure-lb_allow_IPv4_"
+
+// openPorts writes the cloud provider's rules of the nodes' security group: one for all services
+// with the same protocol, ports and sources. The rules of others stay.
+func (s balancers) openPorts(cl *cluster) *kernel.Failure {
+	r := s.aks.kernel.Store.Get(cl.securityGroup())
+	if r == nil {
+		return nil
+	}
+	all := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "securityRules")
+	kept := slices.DeleteFunc(slices.Clone(all), func(rule kernel.Object) bool {
+		return strings.HasPrefix(kernel.Text(rule, "name"), ruleBase)
+	})
+	taken := map[int]bool{}
+	for _, rule := range kept {
+		taken[kernel.NumberOf(kernel.ObjectAt(rule, "properties"), "priority")] = true
+	}
+	rules := map[string]kernel.Object{}
+	var order []string
+	for _, v := range cl.services {
+		sources := v.Sources
+		if len(sources) == 0 {
+			if v.Internal { // the default rules let the network in
+				continue
+			}
+			sources = []string{"Internet"}
+		}
+		for _, protocol := range []string{"TCP", "UDP"} {
+			var ports []string
+			for _, port := range v.Ports {
+				if port.Protocol == protocol {
+					ports = append(ports, fmt.Sprint(port.Port))
+				}
+			}
+			if ports == nil {
+				continue
+			}
+			slices.Sort(ports)
+			sum := md5.Sum([]byte(strings.Join(append(append([]string{protocol}, sources...),
+				ports...), ",")))
+			name := ruleBase + hex.EncodeToString(sum[:])
+			if rules[name] == nil {
+				order = append(order, name)
+				rules[name] = kernel.Object{"protocol": spelledProtocol(protocol),
+					"sourcePortRange": "*", "access": "Allow", "direction": "Inbound",
+					"destinationPortRanges": listed(ports)}
+				if len(sources) == 1 {
+					rules[name]["sourceAddressPrefix"] = sources[0]
+				} else {
+					rules[name]["sourceAddressPrefixes"] = listed(sources)
+				}
+			}
+			to, _ := rules[name]["destinationAddressPrefixes"].([]any)
+			rules[name]["destinationAddressPrefixes"] = append(to, s.addressOf(cl, v))
+		}
+	}
+	if len(order) == 0 && len(kept) == len(all) {
+		return nil
+	}
+	priority := 500
+	out := kernel.Items(kept)
+	for _, name := range order {
+		for taken[priority] {
+			priority++
+		}
+		taken[priority] = true
+		rules[name]["priority"] = priority
+		out = append(out, kernel.Object{"name": name, "properties": rules[name]})
+	}
+	body := kernel.Clone(r.Body)
+	kernel.ObjectAt(body, "properties")["securityRules"] = out
+	return s.aks.aksPut(cl, r.ID, body)
+}
+
+func listed(texts []string) (out []any) {
+	for _, text := range texts {
+		out = append(out, text)
+	}
+	return out
+}
+
+// addressOf returns the address of a service, "" while it has none.
+func (s balancers) addressOf(cl *cluster, v Service) string {
+	if !v.Internal {
+		if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypePublicIP,
+			publicBalancer+"-"+v.base())); r != nil {
+			return kernel.Text(kernel.ObjectAt(r.Body, "properties"), "ipAddress")
+		}
+		return ""
+	}
+	if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
+		internalBalancer)); r != nil {
+		for _, frontend := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
+			"frontendIPConfigurations") {
+			if kernel.Text(frontend, "name") == v.base() {
+				return kernel.Text(kernel.ObjectAt(frontend, "properties"), "privateIPAddress")
+			}
+		}
+	}
+	return ""
+}
+
+// SetServices sets the services of type LoadBalancer of a cluster and returns their addresses by
+// their UIDs, as the cloud provider does.
+func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]string, error) {
+	defer s.aks.kernel.Lock()()
+	s.aks.kernel.Happen()
+	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	if cl == nil || r == nil {
+		return nil, fmt.Errorf("no cluster %s", id)
+	}
+	if !slices.EqualFunc(cl.services, services, Service.equal) {
+		was := cl.services
+		cl.services = services
+		s.aks.kernel.Store.Changed(r)
+		if f := (balancers{s.aks}).balance(cl, kernel.ObjectAt(r.Body, "properties",
+			"networkProfile")); f != nil {
+			cl.services = was // it is tried again
+			return nil, fmt.Errorf("%s: %s", f.Code, f.Message)
+		}
+	}
+	addresses := map[string]string{}
+	for _, v := range services {
+		addresses[v.UID] = balancers{s.aks}.addressOf(cl, v)
+	}
+	return addresses, nil
+}
+
+func (v Service) equal(other Service) bool {
+	return v.Namespace == other.Namespace && v.Name == other.Name && v.UID == other.UID &&
+		v.Internal == other.Internal && slices.Equal(v.Sources, other.Sources) &&
+		slices.Equal(v.Ports, other.Ports)
+}

@@ -1,0 +1,123 @@
+package network
+
+import (
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+)
+
+// parts are the lists of a resource type whose items have IDs and refer to each other.
+type parts struct {
+	// lists are in the order of processing: back references are in the order in which they are
+	// found.
+	lists []string
+	// back is the list of back references in a part, by the list of the parts that refer to it.
+	back map[string]string
+	// sub are lists in parts whose items are parts, too.
+	sub map[string]string
+}
+
+// show gives the parts of a resource their IDs, and adds back references.
+func (of parts) show(r *kernel.Resource, resourceType string, properties kernel.Object) {
+	known := map[string]kernel.Object{} // the properties of each, by its ID's key
+	type part struct {
+		id         arm.ID
+		list       string
+		properties kernel.Object
+	}
+	var all []part
+	add := func(id arm.ID, list, partType string, item kernel.Object) {
+		if kernel.ObjectAt(item, "properties") == nil {
+			item["properties"] = kernel.Object{}
+		}
+		item["id"], item["etag"], item["type"] = string(id), r.Tag(), partType
+		p := kernel.ObjectAt(item, "properties")
+		p["provisioningState"] = kernel.State(r)
+		known[id.Key()] = p
+		all = append(all, part{id, list, p})
+	}
+	for _, list := range of.lists {
+		for _, item := range kernel.ListAt(properties, list) {
+			id, partType := r.ID.Child(list, kernel.Text(item, "name")), resourceType+"/"+list
+			add(id, list, partType, item)
+			if sub := of.sub[list]; sub != "" {
+				for _, below := range kernel.ListAt(kernel.ObjectAt(item, "properties"), sub) {
+					add(id.Child(sub, kernel.Text(below, "name")), sub, partType+"/"+sub, below)
+				}
+			}
+		}
+	}
+	type back struct {
+		target kernel.Object
+		name   string
+		from   arm.ID
+	}
+	var backs []back
+	for _, from := range all {
+		name := of.back[from.list]
+		for field, value := range from.properties {
+			for _, to := range referred(value) {
+				if target := known[to.Key()]; target != nil && name != "" &&
+					field != of.sub[from.list] {
+					backs = append(backs, back{target, name, from.id})
+				}
+			}
+		}
+	}
+	for _, b := range backs {
+		if known, _ := b.target[b.name].([]any); !contains(known, b.from) {
+			b.target[b.name] = append(known, kernel.Object{"id": string(b.from)})
+		}
+	}
+}
+
+// referred returns the IDs in a reference, or in a list of them.
+func referred(value any) []arm.ID {
+	switch v := value.(type) {
+	case kernel.Object:
+		if id := kernel.Text(v, "id"); id != "" {
+			return []arm.ID{arm.ID(id)}
+		}
+	case []any:
+		var out []arm.ID
+		for _, item := range v {
+			out = append(out, referred(item)...)
+		}
+		return out
+	}
+	return nil
+}
+
+func contains(references []any, id arm.ID) bool {
+	for _, known := range referred(references) {
+		if known.Equal(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// drop removes from a request the fields of the parts that only Azure may write: clients send what
+// they read.
+func (of parts) drop(properties kernel.Object) {
+	for _, list := range of.lists {
+		for _, item := range kernel.ListAt(properties, list) {
+			p := kernel.ObjectAt(item, "properties")
+			for _, name := range of.back {
+				if _, isList := p[name].([]any); isList && name != of.sub[list] {
+					delete(p, name)
+				}
+			}
+			for _, below := range kernel.ListAt(p, of.sub[list]) {
+				dropReadOnly(below)
+			}
+			dropReadOnly(item)
+		}
+	}
+}
+
+func dropReadOnly(part kernel.Object) {
+	for _, field := range []string{"id", "etag", "type"} {
+		delete(part, field)
+	}
+	delete(kernel.ObjectAt(part, "properties"), "provisioningState")
+}
