@@ -60,7 +60,7 @@ var imports = map[string]map[string]string{
 		"internal/finding": "quotes commands"},
 	"internal/provision": {"internal/build": "the steps", "internal/azure": "takes them",
 		"internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
-	"internal/prove": {
+	"internal/prove": {"docs": "the texts of the facts",
 		"internal/iac/generate": "the rights that it tries",
 		"internal/inventory":    "what permissions grant",
 	},

@@ -1,4 +1,4 @@
-// Package docs embeds the page that is also the program's text about findings.
+// Package docs embeds the pages that are also the program's texts: one owner for each text.
 package docs
 
 import _ "embed"
@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed findings.md
 var Findings string
+
+// Prove is the page of the facts about Azure. Package prove reads it.
+//
+//go:embed prove.md
+var Prove string

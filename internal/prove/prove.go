@@ -12,13 +12,16 @@
 //	ended, and Azure did otherwise     | differs, and Follows has the consequence for a config
 //	ended, but tested nothing          | untested (an operation that ended at once is not superseded)
 //
-// The plan, the documentation and the report of the command are made from this table. The package
+// The texts of the facts are in docs/prove.md. The package
 // must not call Azure.
 package prove
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/docs"
 )
 
 // Verdict is the result of a fact.
@@ -53,23 +56,36 @@ type Result struct {
 	Seen    string // what was observed, or why nothing was
 }
 
-// The families of facts, in order.
-const (
-	familyETags      = "ETags"
-	familyWrites     = "Writes"
-	familyReads      = "Reads"
-	familyWriters    = "Other writers"
-	familyLog        = "Activity log"
-	familyRights     = "Rights"
-	sourceRecorded   = "recorded traffic of Azure, 2022 to 2025"
-	sourceUnproven   = "no public source"
-	sourceDocumented = "Azure's documentation"
-)
+// familyRights is the family of the facts about rights.
+const familyRights = "Rights"
 
-// Facts returns the table of facts, in the order of display.
+// Facts returns the facts in the order of display. Those about rights are made from the keeper's
+// roles. The texts of the others are in the tables of docs/prove.md, one for each family: name,
+// question, what is expected with its source in brackets, how it is judged, and what follows.
 func Facts() []Fact {
-	return slices.Concat(
-		etagFacts(), writeFacts(), readFacts(), writerFacts(), activityFacts(), rightFacts())
+	judged := map[string]Fact{}
+	for _, f := range slices.Concat(etagFacts(), writeFacts(), readFacts(), writerFacts(),
+		activityFacts()) {
+		judged[f.Name] = f
+	}
+	var all []Fact
+	family := ""
+	for line := range strings.Lines(docs.Prove) {
+		if title, is := strings.CutPrefix(line, "### "); is {
+			family = strings.TrimSpace(title)
+		}
+		cells := strings.Split(line, " | ")
+		f, is := judged[strings.Trim(cells[0], "| `")]
+		if len(cells) != 5 || !is {
+			continue
+		}
+		source := strings.LastIndex(cells[2], " (")
+		f.Family, f.Question, f.Judged = family, cells[1], cells[3]
+		f.Expected, f.Source = cells[2][:source], strings.TrimSuffix(cells[2][source+2:], ")")
+		f.Follows = strings.TrimSuffix(strings.TrimSpace(cells[4]), " |")
+		all = append(all, f)
+	}
+	return append(all, rightFacts()...)
 }
 
 // Choose returns the named facts, or all of them without names, and the names that no fact has.

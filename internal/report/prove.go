@@ -230,20 +230,3 @@ func wording(v string, style Style) string {
 	}
 	return style.Yellow(text)
 }
-
-// ProofTable returns the table of facts in the documentation.
-func ProofTable(facts []prove.Fact) string {
-	var b strings.Builder
-	family := ""
-	for _, f := range facts {
-		if f.Family != family {
-			family = f.Family
-			fmt.Fprintf(&b, "\n### %s\n\n| fact | question | expected | judged by | where it "+
-				"differs |\n"+
-				"| --- | --- | --- | --- | --- |\n", family)
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s (%s) | %s | %s |\n",
-			f.Name, f.Question, f.Expected, f.Source, f.Judged, f.Follows)
-	}
-	return b.String()
-}
