@@ -44,7 +44,7 @@ var imports = map[string]map[string]string{
 	"internal/egress": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "quotes commands"},
 	"internal/capacity": {},
-	"internal/topic":    {},
+	"internal/topic":    {"docs": "the text"},
 	"internal/policy":   {"internal/arm": "IDs"},
 	"internal/prevent": {"api/v1alpha1": "what is guarded", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot", "internal/plan": "what ends with kubenet",

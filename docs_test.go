@@ -13,7 +13,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/topic"
 )
 
 var update = flag.Bool("update", false, "write the generated pages instead of comparing them")
@@ -84,12 +83,6 @@ func TestRulesPage(t *testing.T) {
 			strings.Join(rows, "\n"))
 	}
 	isPage(t, "docs/rules.md", "RulesPage", page.String())
-}
-
-// TestNetworkingPage: docs/networking.md is what explain prints. go test . -run NetworkingPage
-// -update writes it.
-func TestNetworkingPage(t *testing.T) {
-	isPage(t, "docs/networking.md", "NetworkingPage", topic.Page())
 }
 
 // TestEmulatorPage: the table of evidence in docs/emulator.md is what the emulator's code says. go

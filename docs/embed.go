@@ -12,3 +12,8 @@ var Findings string
 //
 //go:embed prove.md
 var Prove string
+
+// Networking is the page that explains the network plugins. Package topic reads it.
+//
+//go:embed networking.md
+var Networking string
