@@ -35,16 +35,18 @@ const (
 
 // Fact is one assumption of routekeeper about Azure.
 type Fact struct {
-	Name, Family string
-	Question     string
+	Name     string `json:"name"`
+	Family   string `json:"family"`
+	Question string `json:"question"`
 	// Expected is the assumption, and Source its source.
-	Expected, Source string
+	Expected string `json:"expected"`
+	Source   string `json:"source"`
 	// Judged says what is compared.
-	Judged string
-	// Follows is the consequence for a config or the program if Azure differs.
-	Follows string
+	Judged string `json:"judged"`
 	// Trial is the trial that tests it.
-	Trial string
+	Trial string `json:"trial"`
+	// Follows is the consequence for a config or the program if Azure differs.
+	Follows string `json:"-"`
 
 	judge func(Observed) (Verdict, string)
 }
@@ -52,8 +54,10 @@ type Fact struct {
 // Result is a fact with its verdict.
 type Result struct {
 	Fact
-	Verdict Verdict
-	Seen    string // what was observed, or why nothing was
+	Verdict Verdict `json:"verdict,omitempty"`
+	Seen    string  `json:"seen,omitempty"` // what was observed, or why nothing was
+	// So is the consequence, "" unless Azure differs.
+	So string `json:"follows,omitempty"`
 }
 
 // familyRights is the family of the facts about rights.
@@ -117,6 +121,9 @@ func Judge(facts []Fact, seen Observed) []Result {
 			r.Verdict, r.Seen = Untested, why
 		default:
 			r.Verdict, r.Seen = f.judge(seen)
+		}
+		if r.Verdict == Differs {
+			r.So = f.Follows
 		}
 		results = append(results, r)
 	}
