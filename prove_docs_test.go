@@ -1,35 +1,36 @@
 package main
 
 import (
-	"os"
+	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
+	"routekeeper.dev/routekeeper/docs"
 	"routekeeper.dev/routekeeper/internal/prove"
-	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// TestProvePage: the table in docs/prove.md is the table of facts. go test . -run ProvePage -update
-// writes it.
+// TestProvePage: docs/prove.md has a row for each fact. The rows about rights are made from the
+// keeper's roles: go test . -run ProvePage -update writes them.
 func TestProvePage(t *testing.T) {
-	const path, mark = "docs/prove.md", "<!-- facts: go test . -run ProvePage -update -->\n"
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.ReplaceAll(string(raw), "\r\n", "\n")
-	head, _, found := strings.Cut(text, mark)
-	if !found {
-		t.Fatalf("%s has no line %q", path, mark)
-	}
-	want := head + mark + report.ProofTable(prove.Facts())
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
+	var rights strings.Builder
+	rights.WriteString("| fact | question | expected | judged by | where it differs |\n" +
+		"| --- | --- | --- | --- | --- |\n")
+	facts := prove.Facts()
+	for _, f := range facts {
+		if f.Question == "" || f.Expected == "" || f.Source == "" || f.Judged == "" ||
+			f.Follows == "" {
+			t.Errorf("the fact %s is not whole: %+v", f.Name, f)
 		}
-		return
+		if f.Family == "Rights" {
+			fmt.Fprintf(&rights, "| `%s` | %s | %s (%s) | %s | %s |\n", f.Name, f.Question,
+				f.Expected, f.Source, f.Judged, f.Follows)
+		}
 	}
-	if text != want {
-		t.Errorf("%s is old: go test . -run ProvePage -update", path)
+	isPart(t, "docs/prove.md", "rights", "ProvePage", rights.String())
+	_, tables, _ := strings.Cut(docs.Prove, "\n### ")
+	rows := regexp.MustCompile("(?m)^\\| `").FindAllString(tables, -1)
+	if len(rows) != len(facts) {
+		t.Errorf("docs/prove.md has %d rows, and there are %d facts", len(rows), len(facts))
 	}
 }

@@ -80,8 +80,7 @@ maximum fits; 1: an error; 2: it does not fit.`,
 	for _, p := range capacity.Plugins() {
 		names = append(names, string(p))
 	}
-	_ = cmd.RegisterFlagCompletionFunc("plugin",
-		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "plugin", names)
 	a.timeoutFlag(cmd)
 	cmd.MarkFlagsOneRequired("subnet", "need-nodes", "need-pods", "cluster", "from-bundle")
 	for _, other := range []string{"subnet", "need-nodes", "need-pods", "plugin", "pod-cidr",

@@ -144,8 +144,7 @@ func (a *app) describing(cmd *cobra.Command, o *createOptions) {
 	f.IntVar(&o.limits.MaxCapacity, "gateway-max-capacity", v1alpha1.DefaultGatewayCapacity,
 		"maximum `number` of gateway instances")
 	a.clusterSource(cmd, &o.source, "blueprint", "subscription", "location")
-	_ = cmd.RegisterFlagCompletionFunc("blueprint",
-		cobra.FixedCompletions(pluginNames(), cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "blueprint", pluginNames())
 }
 
 func pluginNames() []string {

@@ -50,6 +50,12 @@ func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 	}
 }
 
+// completeWith completes the values of a flag that takes one of a few.
+func completeWith(cmd *cobra.Command, flag string, values []string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values,
+		cobra.ShellCompDirectiveNoFileComp))
+}
+
 // completeFlag completes the values of a flag.
 func completeFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) (

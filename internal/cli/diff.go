@@ -68,9 +68,7 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("policy",
-		cobra.FixedCompletions([]string{"Sync", "UpsertOnly", "Observe"},
-			cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "policy", []string{"Sync", "UpsertOnly", "Observe"})
 	for _, name := range []string{"source", "target"} {
 		_ = cmd.MarkFlagFilename(name, "json")
 	}

@@ -65,8 +65,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	cmd.Flags().StringVar(&o.severity, "severity", finding.Info.String(),
 		"show findings of this severity and above: info, warning or error")
 	for _, name := range []string{"fail-on", "severity"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(
-			[]string{"info", "warning", "error"}, cobra.ShellCompDirectiveNoFileComp))
+		completeWith(cmd, name, []string{"info", "warning", "error"})
 	}
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
 		"how many routes a route table can hold "+

@@ -96,8 +96,7 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
 	_ = cmd.MarkFlagFilename("etcd")
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.RegisterFlagCompletionFunc("scenario",
-		cobra.FixedCompletions(scenarios, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "scenario", scenarios)
 	cmd.AddCommand(a.newEmulatorList(), a.newEmulatorScale(), a.newEmulatorStrip(),
 		a.newEmulatorBreak())
 	return cmd

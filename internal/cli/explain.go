@@ -64,7 +64,7 @@ type explained struct {
 }
 
 func describe(d finding.Description) explained {
-	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy, d.Page()}
+	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy, d.Page}
 }
 
 func listTopics(w io.Writer, format report.Format, style report.Style) error {

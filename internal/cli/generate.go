@@ -164,8 +164,7 @@ func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
 	f.StringVar(&o.folder, "out", "", "write files into this folder (`DIR`)")
 	f.BoolVar(&a.force, "force", false, "with --out: overwrite files that exist")
 	_ = cmd.MarkFlagDirname("out")
-	_ = cmd.RegisterFlagCompletionFunc("host",
-		cobra.FixedCompletions(hosts, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "host", hosts)
 	f.StringArrayVar(&o.paths, "from-config", nil,
 		"write a keeper's rights for this config `FILE`, folder or - (repeatable)")
 	_ = f.MarkHidden("from-config")

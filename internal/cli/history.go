@@ -71,8 +71,7 @@ func (a *app) filterFlags(cmd *cobra.Command, o *historyOptions) {
 	f.StringVar(&o.kind, "kind", "", "only checks of this `kind`: "+
 		strings.Join(history.Kinds, ", "))
 	completeFlag(cmd, "cluster", a.complete(historyNames, 1))
-	_ = cmd.RegisterFlagCompletionFunc("kind", cobra.FixedCompletions(history.Kinds,
-		cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "kind", history.Kinds)
 }
 
 func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {

@@ -118,14 +118,10 @@ func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 		"(`NAME`)")
 	f.StringVar(&o.mode, "mode", "incremental", "deployment `MODE` of templates: incremental or "+
 		"complete")
-	_ = cmd.RegisterFlagCompletionFunc("mode",
-		cobra.FixedCompletions([]string{"incremental", "complete"},
-			cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "mode", []string{"incremental", "complete"})
 	f.StringVar(&o.failOn, "fail-on", finding.Warning.String(),
 		"exit with 2 for findings of this severity and above: info, warning or error")
-	_ = cmd.RegisterFlagCompletionFunc("fail-on",
-		cobra.FixedCompletions([]string{"info", "warning", "error"},
-			cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "fail-on", []string{"info", "warning", "error"})
 }
 
 // planGarbage is how much garbage is left before the collector runs, in percent of what is in use:

@@ -93,9 +93,7 @@ do.`,
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
 	f.StringVar(&o.print, "print", "", "write code instead: bicep or terraform")
-	_ = cmd.RegisterFlagCompletionFunc("print",
-		cobra.FixedCompletions([]cobra.Completion{"bicep", "terraform"},
-			cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "print", []string{"bicep", "terraform"})
 	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience",
 		"auth-object-id", "auth-tenant"} {
 		cmd.MarkFlagsMutuallyExclusive("remove", other)

@@ -65,8 +65,7 @@ func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 	for i, f := range formats {
 		completions[i] = string(f)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(completions,
-		cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "output", completions)
 }
 
 // outFlag adds --out and --force.

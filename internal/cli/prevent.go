@@ -78,8 +78,7 @@ refused.`,
 	a.timeoutFlag(cmd)
 	a.outputFlags(cmd, report.Text, report.JSON)
 	f.Lookup("output").Usage = "with --dry-run: `format`: text, json"
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(policyFormats,
-		cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "format", policyFormats)
 	for _, other := range []string{"format", "exempt", "until"} {
 		cmd.MarkFlagsMutuallyExclusive("dry-run", other)
 	}

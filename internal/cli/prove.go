@@ -107,8 +107,7 @@ fact differs, no keeper repaired the strip, or you answered no.`,
 	for _, fact := range prove.Facts() {
 		names = append(names, fact.Name)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("fact",
-		cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "fact", names)
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }

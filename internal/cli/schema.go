@@ -40,7 +40,6 @@ func (a *app) newSchema() *cobra.Command {
 		"`KIND` of document: ClusterRoutes, Cluster for cluster create, "+
 			"Notify for messages, or CustomResourceDefinition of ClusterRoutes for Kubernetes, "+
 			"as YAML")
-	_ = cmd.RegisterFlagCompletionFunc("kind",
-		cobra.FixedCompletions(kinds, cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "kind", kinds)
 	return cmd
 }

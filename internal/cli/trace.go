@@ -117,9 +117,7 @@ allow.`,
 	f.IntVar(&o.port, "port", 0, "destination port, with --protocol tcp or udp (default: any)")
 	f.StringVar(&o.learned, "learned", "", "`FILE` (or -) with effective routes as az prints "+
 		"them, for learned routes")
-	_ = cmd.RegisterFlagCompletionFunc("protocol",
-		cobra.FixedCompletions([]string{"any", "tcp", "udp", "icmp"},
-			cobra.ShellCompDirectiveNoFileComp))
+	completeWith(cmd, "protocol", []string{"any", "tcp", "udp", "icmp"})
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }

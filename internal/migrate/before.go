@@ -52,7 +52,7 @@ func SourceOf(code finding.Code) string {
 	if at, known := references[code]; known {
 		return at
 	}
-	return finding.Describe(code).Page()
+	return finding.Describe(code).Page
 }
 
 // before returns the steps that remove the blockers. Broken pod traffic is repaired first.

@@ -91,7 +91,7 @@ func (c *clusterCase) after() []Step {
 	if c.has(finding.ResourceLocked) {
 		steps = append(steps, Step{Title: "Create the locks again",
 			Why:    "They were removed for the migration.",
-			Source: finding.Describe(finding.ResourceLocked).Page()})
+			Source: finding.Describe(finding.ResourceLocked).Page})
 	}
 	steps = append(steps,
 		Step{Title: "Keep or remove the copies of its routes",

@@ -29,13 +29,7 @@ const logDelay = 20 * time.Minute
 func activityFacts() []Fact {
 	return []Fact{
 		{
-			Name: "log-delay", Family: familyLog, Trial: trialActivity,
-			Question: "How late does the activity log show a write?",
-			Expected: "20 minutes at most", Source: sourceDocumented,
-			Judged: "reads of the log, until it shows every write of this run or " +
-				"--activity-wait ends",
-			Follows: "History and doctor name writers later than that, and alerts on writes come " +
-				"late, too. The checks of --interval do not wait for the log.",
+			Name: "log-delay", Trial: trialActivity,
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
@@ -56,13 +50,7 @@ func activityFacts() []Fact {
 			},
 		},
 		{
-			Name: "log-correlation", Family: familyLog, Trial: trialActivity,
-			Question: "Does the answer to a write have the correlation ID of its records?",
-			Expected: "yes: so the keeper recognizes its own writes",
-			Source:   sourceRecorded,
-			Judged:   "x-ms-correlation-request-id of each answer, correlationId of the records",
-			Follows: "History and the finding of a conflict can show the keeper's own writes as " +
-				"another writer's: check the caller instead.",
+			Name: "log-correlation", Trial: trialActivity,
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
@@ -78,12 +66,7 @@ func activityFacts() []Fact {
 			},
 		},
 		{
-			Name: "log-records", Family: familyLog, Trial: trialActivity,
-			Question: "Is a write Started, perhaps Accepted, and Succeeded under one correlation " +
-				"ID?",
-			Expected: "yes: the last record counts", Source: sourceRecorded,
-			Judged:  "statuses of the records of one write",
-			Follows: "The log may not show who changed a resource: send the recording.",
+			Name: "log-records", Trial: trialActivity,
 			judge: func(o Observed) (Verdict, string) {
 				a := o.Activity
 				switch {
@@ -98,12 +81,7 @@ func activityFacts() []Fact {
 			},
 		},
 		{
-			Name: "log-caller", Family: familyLog, Trial: trialActivity,
-			Question: "Do the records name the login that wrote?",
-			Expected: "yes, as the caller or in its claims", Source: sourceDocumented,
-			Judged: "caller and claims of the records of this run's writes",
-			Follows: "history and doctor cannot say who stripped a subnet, and the log cannot " +
-				"show which table is a cluster's: set routeTableID.",
+			Name: "log-caller", Trial: trialActivity,
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Activity == nil:

@@ -35,42 +35,21 @@ type Strip struct {
 	Lost []string
 }
 
+func subnetWrite(o Observed) *Write { return o.Subnet }
+func tableWrite(o Observed) *Write  { return o.Table }
+
 func etagFacts() []Fact {
 	return []Fact{
-		staleFact("subnet-if-match", "subnet", trialSubnet, func(o Observed) *Write {
-			return o.Subnet
-		},
-			sourceUnproven,
-			"Two writers can overwrite each other on a guarded subnet. Use only one: keep other "+
-				"tools away from it, or set guard.mode: Observe. Each repair is still read back."),
-		staleFact("table-if-match", "route table", trialTable, func(o Observed) *Write {
-			return o.Table
-		},
-			"cloud-provider-azure relies on it",
-			"A sync can overwrite another writer's routes. Give each target table one writer, or "+
-				"set policy: Observe for it."),
-		codeFact("subnet-if-match-code", "subnet", trialSubnet,
-			func(o Observed) *Write { return o.Subnet }),
-		codeFact("table-if-match-code", "route table", trialTable,
-			func(o Observed) *Write { return o.Table }),
-		settlesFact("subnet-etag-settles", "subnet", trialSubnet,
-			func(o Observed) *Write { return o.Subnet }),
-		settlesFact("table-etag-settles", "route table", trialTable,
-			func(o Observed) *Write { return o.Table }),
-		sameFact("subnet-same-put", "subnet", trialSubnet, func(o Observed) *Write {
-			return o.Subnet
-		}),
-		sameFact("table-same-put", "route table", trialTable, func(o Observed) *Write {
-			return o.Table
-		}),
+		staleFact("subnet-if-match", trialSubnet, subnetWrite),
+		staleFact("table-if-match", trialTable, tableWrite),
+		codeFact("subnet-if-match-code", trialSubnet, subnetWrite),
+		codeFact("table-if-match-code", trialTable, tableWrite),
+		settlesFact("subnet-etag-settles", trialSubnet, subnetWrite),
+		settlesFact("table-etag-settles", trialTable, tableWrite),
+		sameFact("subnet-same-put", trialSubnet, subnetWrite),
+		sameFact("table-same-put", trialTable, tableWrite),
 		{
-			Name: "shared-etag", Family: familyETags, Trial: trialShared,
-			Question: "Does a network share one ETag with its subnets, and a table " +
-				"with its routes?",
-			Expected: "yes, so a write of one subnet makes the ETags of all subnets stale",
-			Source:   sourceRecorded,
-			Judged:   "GET network and GET table: the ETags in each document are compared",
-			Follows:  "Azure refuses fewer writes than expected; nothing has to change.",
+			Name: "shared-etag", Trial: trialShared,
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Shared
 				if s == nil {
@@ -88,14 +67,7 @@ func etagFacts() []Fact {
 			},
 		},
 		{
-			Name: "strip-keeps-table-etag", Family: familyETags, Trial: trialStrip,
-			Question: "Does a table keep its ETag when a subnet loses it or gets it back?",
-			Expected: "yes: a strip and its repair do not disturb the cluster's cloud provider",
-			Source:   sourceUnproven,
-			Judged:   "the table's ETag before a strip, after it, and after the repair",
-			Follows: "Each strip and each repair makes the cloud provider's cached ETag stale: " +
-				"Azure refuses its writes for about 100 s, and new nodes wait for their routes. " +
-				"Find out who strips the subnet (routekeeper history), and stop that first.",
+			Name: "strip-keeps-table-etag", Trial: trialStrip,
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Strip
 				switch {
@@ -117,14 +89,9 @@ func etagFacts() []Fact {
 }
 
 // staleFact returns the fact that If-Match works.
-func staleFact(
-	name, what, trial string, of func(Observed) *Write, source, follows string,
-) Fact {
+func staleFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
-		Name: name, Family: familyETags, Trial: trial, Source: source, Follows: follows,
-		Question: "Does a PUT of a " + what + " with an old ETag in If-Match fail?",
-		Expected: "yes, with 412, and nothing changes",
-		Judged:   "PUT with the ETag from before the last change, then GET",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -149,14 +116,9 @@ func staleFact(
 // etagMismatch is the code of a 412 (Azure's Network provider, as cloud-provider-azure reads it).
 const etagMismatch = "PreconditionFailedEtagMismatch"
 
-func codeFact(name, what, trial string, of func(Observed) *Write) Fact {
+func codeFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
-		Name: name, Family: familyETags, Trial: trial,
-		Question: "How does Azure refuse a " + what + " with an old ETag?",
-		Expected: "status 412 with the code " + etagMismatch,
-		Source:   "cloud-provider-azure's sources",
-		Judged:   "the code of that answer; its text is in the recording",
-		Follows:  "routekeeper uses only the status; send the recording to its maintainers.",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -173,14 +135,9 @@ func codeFact(name, what, trial string, of func(Observed) *Write) Fact {
 	}
 }
 
-func settlesFact(name, what, trial string, of func(Observed) *Write) Fact {
+func settlesFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
-		Name: name, Family: familyETags, Trial: trial,
-		Question: "Does the ETag of a " + what + " change again when the operation of a PUT ends?",
-		Expected: "yes: the next PUT cannot use the ETag of a PUT's answer",
-		Source:   sourceRecorded,
-		Judged:   "the ETag of a PUT's answer, and the ETag of a GET after its operation",
-		Follows:  "Nothing has to change: routekeeper uses the ETag of a fresh GET.",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {
@@ -197,15 +154,9 @@ func settlesFact(name, what, trial string, of func(Observed) *Write) Fact {
 	}
 }
 
-func sameFact(name, what, trial string, of func(Observed) *Write) Fact {
+func sameFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
-		Name: name, Family: familyETags, Trial: trial,
-		Question: "Does a PUT that changes nothing on a " + what + " end at once, with a new ETag?",
-		Expected: "yes: such a PUT makes Azure refuse another writer; routekeeper sends none",
-		Source:   sourceRecorded,
-		Judged: "PUT of the document as read: its provisioningState, and the ETags before and " +
-			"after",
-		Follows: "Nothing has to change: routekeeper sends no such PUT.",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {

@@ -12,13 +12,16 @@
 //	ended, and Azure did otherwise     | differs, and Follows has the consequence for a config
 //	ended, but tested nothing          | untested (an operation that ended at once is not superseded)
 //
-// The plan, the documentation and the report of the command are made from this table. The package
+// The texts of the facts are in docs/prove.md. The package
 // must not call Azure.
 package prove
 
 import (
 	"slices"
+	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/docs"
 )
 
 // Verdict is the result of a fact.
@@ -32,16 +35,18 @@ const (
 
 // Fact is one assumption of routekeeper about Azure.
 type Fact struct {
-	Name, Family string
-	Question     string
+	Name     string `json:"name"`
+	Family   string `json:"family"`
+	Question string `json:"question"`
 	// Expected is the assumption, and Source its source.
-	Expected, Source string
+	Expected string `json:"expected"`
+	Source   string `json:"source"`
 	// Judged says what is compared.
-	Judged string
-	// Follows is the consequence for a config or the program if Azure differs.
-	Follows string
+	Judged string `json:"judged"`
 	// Trial is the trial that tests it.
-	Trial string
+	Trial string `json:"trial"`
+	// Follows is the consequence for a config or the program if Azure differs.
+	Follows string `json:"-"`
 
 	judge func(Observed) (Verdict, string)
 }
@@ -49,27 +54,42 @@ type Fact struct {
 // Result is a fact with its verdict.
 type Result struct {
 	Fact
-	Verdict Verdict
-	Seen    string // what was observed, or why nothing was
+	Verdict Verdict `json:"verdict,omitempty"`
+	Seen    string  `json:"seen,omitempty"` // what was observed, or why nothing was
+	// So is the consequence, "" unless Azure differs.
+	So string `json:"follows,omitempty"`
 }
 
-// The families of facts, in order.
-const (
-	familyETags      = "ETags"
-	familyWrites     = "Writes"
-	familyReads      = "Reads"
-	familyWriters    = "Other writers"
-	familyLog        = "Activity log"
-	familyRights     = "Rights"
-	sourceRecorded   = "recorded traffic of Azure, 2022 to 2025"
-	sourceUnproven   = "no public source"
-	sourceDocumented = "Azure's documentation"
-)
+// familyRights is the family of the facts about rights.
+const familyRights = "Rights"
 
-// Facts returns the table of facts, in the order of display.
+// Facts returns the facts in the order of display. Those about rights are made from the keeper's
+// roles. The texts of the others are in the tables of docs/prove.md, one for each family: name,
+// question, what is expected with its source in brackets, how it is judged, and what follows.
 func Facts() []Fact {
-	return slices.Concat(
-		etagFacts(), writeFacts(), readFacts(), writerFacts(), activityFacts(), rightFacts())
+	judged := map[string]Fact{}
+	for _, f := range slices.Concat(etagFacts(), writeFacts(), readFacts(), writerFacts(),
+		activityFacts()) {
+		judged[f.Name] = f
+	}
+	var all []Fact
+	family := ""
+	for line := range strings.Lines(docs.Prove) {
+		if title, is := strings.CutPrefix(line, "### "); is {
+			family = strings.TrimSpace(title)
+		}
+		cells := strings.Split(line, " | ")
+		f, is := judged[strings.Trim(cells[0], "| `")]
+		if len(cells) != 5 || !is {
+			continue
+		}
+		source := strings.LastIndex(cells[2], " (")
+		f.Family, f.Question, f.Judged = family, cells[1], cells[3]
+		f.Expected, f.Source = cells[2][:source], strings.TrimSuffix(cells[2][source+2:], ")")
+		f.Follows = strings.TrimSuffix(strings.TrimSpace(cells[4]), " |")
+		all = append(all, f)
+	}
+	return append(all, rightFacts()...)
 }
 
 // Choose returns the named facts, or all of them without names, and the names that no fact has.
@@ -101,6 +121,9 @@ func Judge(facts []Fact, seen Observed) []Result {
 			r.Verdict, r.Seen = Untested, why
 		default:
 			r.Verdict, r.Seen = f.judge(seen)
+		}
+		if r.Verdict == Differs {
+			r.So = f.Follows
 		}
 		results = append(results, r)
 	}

@@ -17,12 +17,7 @@ type Interface struct {
 func readFacts() []Fact {
 	return []Fact{
 		{
-			Name: "fresh-get", Family: familyReads, Trial: trialReads,
-			Question: "Does a GET right after the end of a write show the write?",
-			Expected: "yes: each write is read back once", Source: sourceUnproven,
-			Judged: "five writes of a table, and five GETs after each",
-			Follows: "A write can look undone. routekeeper then writes again, up to three times. " +
-				"Expect longer repairs, and the finding write-undone.",
+			Name: "fresh-get", Trial: trialReads,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
@@ -33,13 +28,7 @@ func readFacts() []Fact {
 			},
 		},
 		{
-			Name: "fresh-list", Family: familyReads, Trial: trialReads,
-			Question: "Does a list right after the end of a write show the write?",
-			Expected: "yes: checks read lists, and confirm by GET what they find",
-			Source:   sourceUnproven,
-			Judged:   "five writes of a table, and a list of its group after each",
-			Follows: "A check can be late by one --interval, or see an old state that a GET " +
-				"then corrects. Nothing has to change.",
+			Name: "fresh-list", Trial: trialReads,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Reads == nil {
 					return notMade()
@@ -50,13 +39,7 @@ func readFacts() []Fact {
 			},
 		},
 		{
-			Name: "interface-list", Family: familyReads, Trial: trialInterface,
-			Question: "Does a list show a new network interface at once, with its address?",
-			Expected: "yes: a route is deleted only if complete lists lack its next hop",
-			Source:   sourceUnproven,
-			Judged:   "PUT of an interface, then a list of its group",
-			Follows: "A list can lack the address of a new node. Set policy: UpsertOnly for " +
-				"your targets, so that routes are added and updated, but not deleted.",
+			Name: "interface-list", Trial: trialInterface,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
@@ -66,11 +49,7 @@ func readFacts() []Fact {
 			},
 		},
 		{
-			Name: "interface-gone", Family: familyReads, Trial: trialInterface,
-			Question: "Does a list lack a network interface once its deletion has ended?",
-			Expected: "yes; otherwise deletes come later", Source: sourceUnproven,
-			Judged:  "DELETE of an interface, then a list of its group",
-			Follows: "Routes of deleted nodes stay for some more checks; nothing has to change.",
+			Name: "interface-gone", Trial: trialInterface,
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Interface == nil:
@@ -82,13 +61,7 @@ func readFacts() []Fact {
 			},
 		},
 		{
-			Name: "interface-in-subnet", Family: familyReads, Trial: trialInterface,
-			Question: "Does a subnet name the IP configurations of the interfaces in it?",
-			Expected: "yes: they prove that a cluster exists if AKS does not answer",
-			Source:   sourceDocumented,
-			Judged:   "PUT of an interface, then GET of its subnet",
-			Follows: "If AKS does not answer, a lost association is repaired only when it " +
-				"answers again.",
+			Name: "interface-in-subnet", Trial: trialInterface,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()
@@ -98,11 +71,7 @@ func readFacts() []Fact {
 			},
 		},
 		{
-			Name: "interface-at-once", Family: familyReads, Trial: trialInterface,
-			Question: "Is a write of a network interface complete once Azure answers it?",
-			Expected: "yes: Succeeded, without an operation", Source: sourceRecorded,
-			Judged:  "provisioningState and headers of the answer",
-			Follows: "Nothing has to change: routekeeper writes no interfaces.",
+			Name: "interface-at-once", Trial: trialInterface,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Interface == nil {
 					return notMade()

@@ -19,8 +19,9 @@ type Trial struct {
 
 // Call is one kind of call.
 type Call struct {
-	Method, What string
-	Times        int
+	Method string `json:"method"`
+	What   string `json:"what"`
+	Times  int    `json:"times"` // 0: as often as necessary
 }
 
 // The names of the trials.

@@ -39,12 +39,7 @@ const patience = 2 * time.Minute
 func writeFacts() []Fact {
 	return []Fact{
 		{
-			Name: "strip", Family: familyWrites, Trial: trialStrip,
-			Question: "Does a subnet lose its route table if a PUT does not name the table?",
-			Expected: "yes: this is how associations are lost", Source: "azure-cli#7210",
-			Judged: "PUT of a subnet without routeTable, then GET",
-			Follows: "Redeployments without routeTable do no harm here. Guarding a subnet costs " +
-				"nothing, and some warnings of iac check are unnecessary.",
+			Name: "strip", Trial: trialStrip,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Strip == nil {
 					return notMade()
@@ -53,13 +48,7 @@ func writeFacts() []Fact {
 			},
 		},
 		{
-			Name: "repair", Family: familyWrites, Trial: trialStrip,
-			Question: "Does the PUT that puts a table back leave the rest of the subnet as it was?",
-			Expected: "yes: security group, service endpoints and policies are unchanged",
-			Source:   sourceDocumented,
-			Judged:   "GET before the strip and GET after the repair, field by field",
-			Follows: "A repair loses fields of your subnets: set guard.mode: Observe, and send " +
-				"the recording to the maintainers.",
+			Name: "repair", Trial: trialStrip,
 			judge: func(o Observed) (Verdict, string) {
 				s := o.Strip
 				switch {
@@ -74,19 +63,14 @@ func writeFacts() []Fact {
 					list(s.Lost))
 			},
 		},
-		unknownFact("subnet-unknown-field", "subnet", func(u Unknown) (Answer, bool) {
+		unknownFact("subnet-unknown-field", func(u Unknown) (Answer, bool) {
 			return u.Subnet, u.SubnetKept
 		}),
-		unknownFact("route-unknown-field", "route", func(u Unknown) (Answer, bool) {
+		unknownFact("route-unknown-field", func(u Unknown) (Answer, bool) {
 			return u.Route, u.RouteKept
 		}),
 		{
-			Name: "network-put-keeps-subnets", Family: familyWrites, Trial: trialNetwork,
-			Question: "Does a PUT of a network without subnets leave its subnets alone?",
-			Expected: "yes, from api-version 2023-09-01 on", Source: sourceDocumented,
-			Judged: "PUT of the network without subnets, then GET of its subnets",
-			Follows: "Redeployments of a network delete its subnets, and iac check does not warn " +
-				"about it. List the subnets in every template.",
+			Name: "network-put-keeps-subnets", Trial: trialNetwork,
 			judge: func(o Observed) (Verdict, string) {
 				if o.Network == nil {
 					return notMade()
@@ -96,12 +80,7 @@ func writeFacts() []Fact {
 			},
 		},
 		{
-			Name: "network-put-strips", Family: familyWrites, Trial: trialNetwork,
-			Question: "Does a PUT of a network strip a subnet that it lists without routeTable?",
-			Expected: "yes", Source: sourceDocumented,
-			Judged: "PUT of the network with its subnets, one without routeTable, then GET",
-			Follows: "Such redeployments do no harm here; some warnings of iac check are " +
-				"unnecessary.",
+			Name: "network-put-strips", Trial: trialNetwork,
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Network == nil:
@@ -114,14 +93,7 @@ func writeFacts() []Fact {
 			},
 		},
 		{
-			Name: "full-table", Family: familyWrites, Trial: trialLimit,
-			Question: fmt.Sprintf("Does a PUT of %d routes succeed, and within two minutes?",
-				FullTable),
-			Expected: "yes: a longer write is left to the next check",
-			Source:   sourceDocumented,
-			Judged:   "PUT of a new table, and the time until it is settled",
-			Follows: "Set maxRoutes of your targets to the number of routes that a table holds. " +
-				"If writes only take longer, routes of new nodes arrive with the next check.",
+			Name: "full-table", Trial: trialLimit,
 			judge: func(o Observed) (Verdict, string) {
 				l := o.Limit
 				switch {
@@ -137,12 +109,7 @@ func writeFacts() []Fact {
 			},
 		},
 		{
-			Name: "route-limit", Family: familyWrites, Trial: trialLimit,
-			Question: fmt.Sprintf("Does a table refuse route %d?", FullTable+1),
-			Expected: "yes: the default of maxRoutes is 400", Source: sourceDocumented,
-			Judged: "PUT of one route more than 400",
-			Follows: "Tables hold more here: you can raise maxRoutes of your targets to the " +
-				"limit of your subscription.",
+			Name: "route-limit", Trial: trialLimit,
 			judge: func(o Observed) (Verdict, string) {
 				switch {
 				case o.Limit == nil:
@@ -159,12 +126,7 @@ func writeFacts() []Fact {
 			},
 		},
 		{
-			Name: "table-in-use", Family: familyWrites, Trial: trialInUse,
-			Question: "Does Azure refuse to delete a route table that a subnet uses?",
-			Expected: "yes: before a table can be deleted, its subnets must lose it",
-			Source:   sourceDocumented,
-			Judged:   "DELETE of a table with an association",
-			Follows:  "A table can be deleted while subnets use it: lock important tables.",
+			Name: "table-in-use", Trial: trialInUse,
 			judge: func(o Observed) (Verdict, string) {
 				if o.InUse == nil {
 					return notMade()
@@ -172,26 +134,14 @@ func writeFacts() []Fact {
 				return yes(!o.InUse.OK(), o.InUse.brief(), "it was accepted")
 			},
 		},
-		endFact("subnet-operation", "subnet", trialSubnet, func(o Observed) *Write {
-			return o.Subnet
-		}),
-		endFact("table-operation", "route table", trialTable, func(o Observed) *Write {
-			return o.Table
-		}),
+		endFact("subnet-operation", trialSubnet, subnetWrite),
+		endFact("table-operation", trialTable, tableWrite),
 	}
 }
 
-func unknownFact(name, what string, of func(Unknown) (Answer, bool)) Fact {
+func unknownFact(name string, of func(Unknown) (Answer, bool)) Fact {
 	return Fact{
-		Name: name, Family: familyWrites, Trial: trialUnknown,
-		Question: "Does Azure keep an unknown field of a " + what +
-			", or refuse it?",
-		Expected: "it does one of both: it does not drop the field silently",
-		Source:   sourceUnproven,
-		Judged:   "PUT with a field that no api-version has, then GET",
-		Follows: "A PUT can lose fields that its api-version does not have. routekeeper reads " +
-			"and writes at one api-version, so it loses nothing that it can see; keep it up to " +
-			"date.",
+		Name: name, Trial: trialUnknown,
 		judge: func(o Observed) (Verdict, string) {
 			if o.Unknown == nil {
 				return notMade()
@@ -208,15 +158,9 @@ func unknownFact(name, what string, of func(Unknown) (Answer, bool)) Fact {
 	}
 }
 
-func endFact(name, what, trial string, of func(Observed) *Write) Fact {
+func endFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
-		Name: name, Family: familyWrites, Trial: trial,
-		Question: "Does the answer to a PUT of a " + what + " say how to follow its operation?",
-		Expected: "yes: in Azure-AsyncOperation; the operation ends as Succeeded",
-		Source:   sourceRecorded,
-		Judged:   "the headers of a PUT that answers Updating, and the end of its operation",
-		Follows: "routekeeper then reads the resource until it is settled: repairs take a little " +
-			"longer.",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			w := of(o)
 			switch {

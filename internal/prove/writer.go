@@ -26,12 +26,7 @@ type Overlap struct {
 func writerFacts() []Fact {
 	return []Fact{
 		{
-			Name: "same-table", Family: familyWriters, Trial: trialRace,
-			Question: "Of two PUTs of one table at once with the same ETag, is only one accepted?",
-			Expected: "yes: no writer undoes another writer's change", Source: sourceUnproven,
-			Judged: "two PUTs at once with the same If-Match, then GET",
-			Follows: "Two writers of one table can undo each other's routes. Give each target " +
-				"one writer, or set policy: Observe for it.",
+			Name: "same-table", Trial: trialRace,
 			judge: func(o Observed) (Verdict, string) {
 				r := o.SameTable
 				switch {
@@ -53,14 +48,7 @@ func writerFacts() []Fact {
 			},
 		},
 		{
-			Name: "sibling-subnets", Family: familyWriters, Trial: trialRace,
-			Question: "Do two PUTs of different subnets of a network at once leave each other " +
-				"alone?",
-			Expected: "yes: one may be refused for now, and an accepted one stays",
-			Source:   sourceUnproven,
-			Judged:   "two PUTs at once on two subnets, then GET of both",
-			Follows: "A redeployment of one subnet can undo the repair of another one at the " +
-				"same moment. The keeper notices when it reads back, and repairs again.",
+			Name: "sibling-subnets", Trial: trialRace,
 			judge: func(o Observed) (Verdict, string) {
 				r := o.Siblings
 				switch {
@@ -82,23 +70,16 @@ func writerFacts() []Fact {
 				return Confirmed, "one was refused for now: " + r.First.brief()
 			},
 		},
-		overlapFact("table-overlap", "route table", trialTableOverlap,
+		overlapFact("table-overlap", trialTableOverlap,
 			func(o Observed) *Overlap { return o.TableOverlap }),
-		overlapFact("subnet-overlap", "subnet", trialSubnetOverlap,
+		overlapFact("subnet-overlap", trialSubnetOverlap,
 			func(o Observed) *Overlap { return o.SubnetOverlap }),
 	}
 }
 
-func overlapFact(name, what, trial string, of func(Observed) *Overlap) Fact {
+func overlapFact(name, trial string, of func(Observed) *Overlap) Fact {
 	return Fact{
-		Name: name, Family: familyWriters, Trial: trial,
-		Question: "What does a PUT of a " + what + " do while the operation of another PUT runs?",
-		Expected: "it is refused for now, or the other one ends as superseded, both with codes " +
-			"that routekeeper retries",
-		Source: "azure-sdk-for-go issues; " + sourceRecorded,
-		Judged: "two PUTs without waiting, the end of the first one's operation, then GET",
-		Follows: "routekeeper treats the code as a lasting refusal, and repairs at a later " +
-			"check: send the recording to its maintainers.",
+		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {
 			v := of(o)
 			switch {

@@ -20,7 +20,7 @@ func WriteCodes(w io.Writer, all []finding.Description, style Style) error {
 func WriteCode(w io.Writer, d finding.Description, style Style) error {
 	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n\nWhat to do: %s\n",
 		style.Bold(string(d.Code)), d.Severity, d.Title, d.Meaning, d.Remedy)
-	if page := d.Page(); page != "" && err == nil {
+	if page := d.Page; page != "" && err == nil {
 		_, err = fmt.Fprintf(w, "\nMicrosoft's page: %s\n", page)
 	}
 	return err

@@ -26,29 +26,22 @@ type Proof struct {
 	Leftovers []ProofLeftover `json:"leftovers"`
 	// Group is the ID of the resource group that was created. Deleted says that it is proven to be
 	// gone.
-	Group     string      `json:"group,omitempty"`
-	Deleted   bool        `json:"deleted"`
-	Calls     int         `json:"calls"`
-	Recording string      `json:"recording,omitempty"`
-	Facts     []ProofFact `json:"facts"`
-	Confirmed int         `json:"confirmed"`
-	Differs   int         `json:"differs"`
-	Untested  int         `json:"untested"`
+	Group     string         `json:"group,omitempty"`
+	Deleted   bool           `json:"deleted"`
+	Calls     int            `json:"calls"`
+	Recording string         `json:"recording,omitempty"`
+	Facts     []prove.Result `json:"facts"`
+	Confirmed int            `json:"confirmed"`
+	Differs   int            `json:"differs"`
+	Untested  int            `json:"untested"`
 }
 
 // ProofTrial is a trial.
 type ProofTrial struct {
-	Name    string      `json:"name"`
-	What    string      `json:"what"`
-	Seconds int         `json:"seconds"`
-	Calls   []ProofCall `json:"calls"`
-}
-
-// ProofCall is a kind of call with its number; 0: as many as necessary.
-type ProofCall struct {
-	Method string `json:"method"`
-	What   string `json:"what"`
-	Times  int    `json:"times"`
+	Name    string       `json:"name"`
+	What    string       `json:"what"`
+	Seconds int          `json:"seconds"`
+	Calls   []prove.Call `json:"calls"`
 }
 
 // ProofLeftover is a group of an earlier run.
@@ -60,20 +53,6 @@ type ProofLeftover struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// ProofFact is a fact.
-type ProofFact struct {
-	Name     string `json:"name"`
-	Family   string `json:"family"`
-	Question string `json:"question"`
-	Expected string `json:"expected"`
-	Source   string `json:"source"`
-	Judged   string `json:"judged"`
-	Trial    string `json:"trial"`
-	Verdict  string `json:"verdict,omitempty"`
-	Seen     string `json:"seen,omitempty"`
-	Follows  string `json:"follows,omitempty"`
-}
-
 // proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
 // networks).
 const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups " +
@@ -83,46 +62,35 @@ const proofCost = "nothing: resource groups, route tables, networks, subnets, se
 func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
 	trials := prove.Trials(facts)
 	p := Proof{
-		Trials: []ProofTrial{}, Leftovers: []ProofLeftover{}, Facts: []ProofFact{}, Cost: proofCost,
+		Trials: []ProofTrial{}, Leftovers: []ProofLeftover{}, Facts: []prove.Result{},
+		Cost:    proofCost,
 		Seconds: int(prove.Takes(trials).Seconds()), MostSeconds: int(most.Seconds()),
 	}
 	if prove.Waits(trials) {
 		p.LogSeconds = int(logWait.Seconds())
 	}
 	for _, t := range trials {
-		trial := ProofTrial{Name: t.Name, What: t.What, Seconds: int(t.Takes.Seconds())}
-		for _, c := range t.Calls {
-			trial.Calls = append(trial.Calls, ProofCall{c.Method, c.What, c.Times})
-		}
-		p.Trials = append(p.Trials, trial)
+		p.Trials = append(p.Trials,
+			ProofTrial{t.Name, t.What, int(t.Takes.Seconds()), t.Calls})
 	}
 	for _, f := range facts {
-		p.Facts = append(p.Facts, proofFact(f))
+		p.Facts = append(p.Facts, prove.Result{Fact: f})
 	}
 	return p
 }
 
-func proofFact(f prove.Fact) ProofFact {
-	return ProofFact{Name: f.Name, Family: f.Family, Question: f.Question, Expected: f.Expected,
-		Source: f.Source, Judged: f.Judged, Trial: f.Trial}
-}
-
 // Judged adds the result for each fact.
 func (p *Proof) Judged(results []prove.Result) {
-	p.Facts = []ProofFact{}
+	p.Facts = results
 	for _, r := range results {
-		f := proofFact(r.Fact)
-		f.Verdict, f.Seen = string(r.Verdict), r.Seen
 		switch r.Verdict {
 		case prove.Confirmed:
 			p.Confirmed++
 		case prove.Differs:
 			p.Differs++
-			f.Follows = r.Follows
 		default:
 			p.Untested++
 		}
-		p.Facts = append(p.Facts, f)
 	}
 }
 
@@ -168,7 +136,7 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 	return err
 }
 
-func calls(all []ProofCall) string {
+func calls(all []prove.Call) string {
 	var parts []string
 	for _, c := range all {
 		part := c.Method + " " + c.What
@@ -196,9 +164,9 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintf(&out, "\n%s\n", style.Bold(family))
 		}
 		fmt.Fprintf(&out, "  %s  %s: %s\n", wording(f.Verdict, style), plain(f.Name), plain(f.Seen))
-		if f.Verdict == string(prove.Differs) {
+		if f.Verdict == prove.Differs {
 			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected,
-				f.Follows)
+				f.So)
 		}
 	}
 	fmt.Fprintf(&out, "\n%d confirmed, %d differ, %d untested. ", p.Confirmed, p.Differs,
@@ -220,30 +188,13 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-func wording(v string, style Style) string {
+func wording(v prove.Verdict, style Style) string {
 	text := fmt.Sprintf("%-9s", v)
 	switch v {
-	case string(prove.Confirmed):
+	case prove.Confirmed:
 		return style.Green(text)
-	case string(prove.Differs):
+	case prove.Differs:
 		return style.Red(text)
 	}
 	return style.Yellow(text)
-}
-
-// ProofTable returns the table of facts in the documentation.
-func ProofTable(facts []prove.Fact) string {
-	var b strings.Builder
-	family := ""
-	for _, f := range facts {
-		if f.Family != family {
-			family = f.Family
-			fmt.Fprintf(&b, "\n### %s\n\n| fact | question | expected | judged by | where it "+
-				"differs |\n"+
-				"| --- | --- | --- | --- | --- |\n", family)
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s (%s) | %s | %s |\n",
-			f.Name, f.Question, f.Expected, f.Source, f.Judged, f.Follows)
-	}
-	return b.String()
 }

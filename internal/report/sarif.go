@@ -85,7 +85,7 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 			d := finding.Describe(f.Code)
 			run.Tool.Driver.Rules = append(run.Tool.Driver.Rules, sarifRule{
 				ID: string(f.Code), Short: sarifText{d.Title}, Full: sarifText{
-					d.Meaning}, Help: sarifText{d.Remedy}, HelpURI: d.Page(),
+					d.Meaning}, Help: sarifText{d.Remedy}, HelpURI: d.Page,
 				Default: sarifConfig{sarifLevels[d.Severity]},
 			})
 		}

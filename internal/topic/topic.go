@@ -1,11 +1,11 @@
-// Package topic explains the network plugins of AKS and related topics, for routekeeper explain and
-// docs/networking.md. It holds texts and decides nothing.
+// Package topic explains the network plugins of AKS and related topics, for routekeeper explain, in
+// the words of docs/networking.md. It decides nothing.
 package topic
 
 import (
-	"embed"
-	"fmt"
 	"strings"
+
+	"routekeeper.dev/routekeeper/docs"
 )
 
 // Topic is an explanation.
@@ -15,23 +15,13 @@ type Topic struct {
 	Text  string // Markdown, without its heading, in 80 columns
 }
 
-//go:embed text/*.md
-var files embed.FS
-
-// All returns the topics in a good order for reading.
+// All returns the topics in a good order for reading: the sections of docs/networking.md.
 func All() []Topic {
-	entries, err := files.ReadDir("text")
-	if err != nil {
-		panic(err) // they are embedded
-	}
 	var all []Topic
-	for _, e := range entries {
-		raw, err := files.ReadFile("text/" + e.Name())
-		if err != nil {
-			panic(err)
-		}
-		heading, text, _ := strings.Cut(strings.ReplaceAll(string(raw), "\r\n", "\n"), "\n\n")
-		name, title, _ := strings.Cut(strings.TrimPrefix(heading, "# "), ": ")
+	page := strings.ReplaceAll(docs.Networking, "\r\n", "\n")
+	for _, section := range strings.Split(page, "\n## ")[1:] {
+		heading, text, _ := strings.Cut(section, "\n\n")
+		name, title, _ := strings.Cut(heading, ": ")
 		all = append(all, Topic{Name: name, Title: title, Text: text})
 	}
 	return all
@@ -50,18 +40,6 @@ func (t Topic) Plain() string {
 		default:
 			b.WriteString(strings.ReplaceAll(line, "`", ""))
 		}
-	}
-	return b.String()
-}
-
-// Page returns docs/networking.md.
-func Page() string {
-	var b strings.Builder
-	b.WriteString("# Networking of AKS, explained\n\n" +
-		"What `routekeeper explain TOPIC` prints. The facts and their sources are in " +
-		"[azure.md](azure.md).\n")
-	for _, t := range All() {
-		fmt.Fprintf(&b, "\n## %s: %s\n\n%s", t.Name, t.Title, t.Text)
 	}
 	return b.String()
 }

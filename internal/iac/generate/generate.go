@@ -11,6 +11,7 @@ package generate
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"path"
 	"regexp"
@@ -20,6 +21,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/mitchellh/go-wordwrap"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
@@ -29,13 +31,15 @@ type Output struct {
 	Text []byte
 }
 
-//go:embed bicep terraform
+//go:embed arm bicep terraform
 var templates embed.FS
 
 // write fills in the templates of files in a folder.
 func write(folder string, names []string, data any) ([]Output, error) {
 	all, err := template.New("").Funcs(template.FuncMap{
 		"hcl": hclString, "bicep": bicepString, "wrap": wrap, "pool": poolOf,
+		"json": func(v any) string { return jsonText(v, false) }, "comment": comment,
+		"resourceID": resourceID,
 		"snake":      func(name string) string { return strings.ReplaceAll(name, "-", "_") },
 		"rule":       func(r prevent.Rule) string { return jsonText(policyRule(r), true) },
 		"parameters": func(r prevent.Rule) string { return jsonText(declared(r), true) },
@@ -50,8 +54,15 @@ func write(folder string, names []string, data any) ([]Output, error) {
 		if err := all.ExecuteTemplate(&text, path.Base(name)+".tmpl", data); err != nil {
 			return nil, err
 		}
-		if strings.HasPrefix(folder, "terraform") {
+		switch form, _, _ := strings.Cut(folder, "/"); form {
+		case "terraform":
 			text = *bytes.NewBuffer(hclwrite.Format(text.Bytes()))
+		case "arm":
+			var indented bytes.Buffer
+			if err := json.Indent(&indented, text.Bytes(), "", "  "); err != nil {
+				return nil, err
+			}
+			text = indented
 		}
 		files = append(files, Output{name, text.Bytes()})
 	}
@@ -82,6 +93,12 @@ func bicepString(s any) string {
 	quoted := strings.NewReplacer(`\`, `\\`, `'`, `\'`, "\n", `\n`, "${",
 		`\${`).Replace(fmt.Sprint(s))
 	return "'" + quoted + "'"
+}
+
+// resourceID returns the expression of a resource in a resource group.
+func resourceID(id arm.ID) string {
+	return fmt.Sprintf("resourceId(%s, %s, '%s', %s)", armString(id.Subscription()),
+		armString(id.ResourceGroup()), id.Type(), armString(id.Name()))
 }
 
 // wrap breaks a sentence into comment lines.

@@ -75,6 +75,16 @@ func (r Rights) Bicep() ([]Output, error) {
 	return write("bicep/rights", names, l)
 }
 
+// ARM writes the rights as an ARM template for a subscription: the same roles, names and
+// assignments as the Bicep.
+func (r Rights) ARM() ([]Output, error) {
+	l, err := r.check()
+	if err != nil {
+		return nil, err
+	}
+	return write("arm/rights", []string{"main.json"}, l)
+}
+
 // rights are what the templates read.
 type rights struct {
 	Rights

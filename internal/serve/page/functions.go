@@ -46,7 +46,7 @@ var functions = template.FuncMap{
 	"states":       func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
 	"stateName":    func(state string) string { return stateNames[state] },
 	"explain":      func(c finding.Code) string { return finding.Describe(c).Meaning },
-	"microsoft":    func(c finding.Code) string { return finding.Describe(c).Page() },
+	"microsoft":    func(c finding.Code) string { return finding.Describe(c).Page },
 	"role": func(role string) string {
 		if role == picture.RoleCluster {
 			return "the cluster's route table"
