@@ -69,10 +69,11 @@ func TestNodeGroup(t *testing.T) {
 	}
 
 	web := Service{Namespace: "default", Name: "web", UID: "8f133f1e-3cba-4f27-af56-e388ef212e2c",
-		Ports: []ServicePort{{"TCP", 80, 30080}, {"TCP", 443, 30443}}}
+		Ports: []ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080},
+			{Protocol: "TCP", Port: 443, NodePort: 30443}}}
 	const base = "a8f133f1e3cba4f27af56e388ef212e2"
 	inside := Service{Namespace: "default", Name: "db", UID: "2", Internal: true,
-		Ports: []ServicePort{{"UDP", 53, 30053}}}
+		Ports: []ServicePort{{Protocol: "UDP", Port: 53, NodePort: 30053}}}
 	addresses, err := b.e.SetServices(cluster, []Service{web, inside})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +125,7 @@ func TestNodeGroupOfRouting(t *testing.T) {
 		"kubernetes")
 	b.refused(http.MethodGet, balancer, "", 404, "ResourceNotFound")
 	service := Service{Namespace: "default", Name: "web", UID: "1",
-		Ports: []ServicePort{{"TCP", 80, 30080}}}
+		Ports: []ServicePort{{Protocol: "TCP", Port: 80, NodePort: 30080}}}
 	addresses, err := b.e.SetServices(d.Cluster, []Service{service})
 	if err != nil || addresses["1"] == "" {
 		t.Fatal(addresses, err)

@@ -61,8 +61,8 @@ func TestKeyVault(t *testing.T) {
 	b.put(kv, body)
 }
 
-// TestPlainHeader: an answer says that the emulator does not know a type, and so does the refusal of
-// its actions.
+// TestPlainHeader: an answer says that the emulator does not know a type, and so does the refusal
+// of its actions.
 func TestPlainHeader(t *testing.T) {
 	b := newBench(t, Options{})
 	const app = group + "/providers/Microsoft.App/containerApps/a"
