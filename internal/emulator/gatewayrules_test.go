@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -66,4 +68,33 @@ func TestDemoGateway(t *testing.T) {
 	b.refused(http.MethodPut, d.GatewayTable.Child("routes", "def"),
 		`{"properties":{"addressPrefix":"0.0.0.0/0","nextHopType":"VirtualAppliance","nextHopIpAddress":"10.42.3.4"}}`,
 		400, "ApplicationGatewaySubnetRouteTableNotSupported")
+}
+
+// TestGatewayWhileUpdating: a gateway accepts writes while it is created, and is stopped until then
+// (recorded).
+func TestGatewayWhileUpdating(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 10 * time.Second})
+		b.put(rt, `{"location":"westeurope"}`)
+		b.put(vnet, plainVNet)
+		time.Sleep(11 * time.Second)
+		agw := group + "/providers/Microsoft.Network/applicationGateways/agw"
+		body := `{"location":"westeurope","properties":{"gatewayIPConfigurations":[{"name":"c","properties":{"subnet":{"id":"` +
+			string(vnet) + `/subnets/a"}}}]}}`
+		for range 2 {
+			if status, code := b.try(http.MethodPut, agw, api, body); status >= 300 {
+				t.Fatalf("PUT: %d %s", status, code)
+			}
+			if p := kernel.ObjectAt(b.get(agw), "properties"); kernel.Text(p,
+				"operationalState") != "Stopped" {
+				t.Errorf("the new gateway is %v", p["operationalState"])
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(11 * time.Second)
+		if p := kernel.ObjectAt(b.get(agw), "properties"); kernel.Text(p,
+			"operationalState") != "Running" {
+			t.Errorf("the gateway is %v", p["operationalState"])
+		}
+	})
 }

@@ -192,3 +192,17 @@ func TestMachines(t *testing.T) {
 		t.Errorf("after the delete: %d, %s", status, kernel.Encode(b.get(machines)))
 	}
 }
+
+// TestEmptyCapabilities: azurerm sends an empty object for every machine, and takes one in the
+// answer for a change.
+func TestEmptyCapabilities(t *testing.T) {
+	b := newBench(t, Options{})
+	vm := arm.ResourceID(sub, group.Name(), "Microsoft.Compute/virtualMachines", "m")
+	for sent, want := range map[string]bool{`{}`: false, `{"ultraSSDEnabled":false}`: true} {
+		b.put(vm, `{"location":"westeurope","properties":{"additionalCapabilities":`+sent+`}}`)
+		if _, has := kernel.ObjectAt(b.get(vm), "properties")["additionalCapabilities"]; has !=
+			want {
+			t.Errorf("additionalCapabilities %s are shown: %t", sent, has)
+		}
+	}
+}

@@ -48,11 +48,22 @@ func (s *Compute) types() []kernel.Kind {
 		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
 			Facts:  scaleSetFacts(s.kernel.TenantOf),
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
-		{Name: network.TypeVM, Tracked: true},
+		{Name: network.TypeVM, Tracked: true, Settle: settleMachine},
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
 		{Name: TypeScaleSetExtension, Settle: s.settleExtension,
 			Missing: [2]string{"NotFound", noEntity}},
 	}
+}
+
+// settleMachine drops an empty object of capabilities, which azurerm sends for every machine and
+// which would be a change in its next plan.
+func settleMachine(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	p := kernel.ObjectAt(r.Body, "properties")
+	if asked, isObject := p["additionalCapabilities"].(kernel.Object); isObject &&
+		len(asked) == 0 {
+		delete(p, "additionalCapabilities")
+	}
+	return nil
 }
 
 // waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.

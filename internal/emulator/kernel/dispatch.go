@@ -207,7 +207,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 			id.Type(), "id", string(id))
 	}
 	if !kind.Immediate && (c.Fault != nil || kind.Synchronous == nil || !kind.Synchronous(r, old)) {
-		occupyUntil(k, c, r, r.Doing, endOfWrite(k, c, kind, old))
+		occupyUntil(k, c, r, r.Doing, endOfWrite(k, c, old))
 	}
 	r.Created, r.Changed, r.AsOf = time.Now(), time.Now(), c.asOf
 	r.Fresh = old == nil || old.Fresh && old.BusyUntil.After(time.Now())
@@ -223,7 +223,8 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 			return nil, f
 		}
 	}
-	if before != nil && r.Failed == nil && bytes.Equal(before, k.compared(r)) {
+	if before != nil && r.Failed == nil && !old.BusyUntil.After(time.Now()) &&
+		bytes.Equal(before, k.compared(r)) {
 		k.calm(r)
 	}
 	return r, nil

@@ -17,10 +17,8 @@ type Kind struct {
 	// Synchronous reports whether a write ends before it is answered: at most it names an operation
 	// that has ended. Nil: no write does.
 	Synchronous func(r, old *Resource) bool
-	// Creation is how many times as long as other operations its creation takes; 0: one.
-	Creation int
-	Merges   bool // a PATCH changes more than its tags
-	unknown  bool
+	Merges      bool // a PATCH changes more than its tags
+	unknown     bool
 	// PutStatus is the status of every PUT; 0: 201 if it creates, otherwise 200.
 	PutStatus int
 	// Settle turns a request's body (r.body) into the stored document, or refuses it. old is nil

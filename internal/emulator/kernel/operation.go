@@ -36,14 +36,10 @@ func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
 	occupyUntil(k, c, r, doing, time.Now().Add(k.OperationTime(c)))
 }
 
-// endOfWrite returns the end of the operation that a PUT starts. While a resource is being created,
-// a write that is accepted ends with the creation.
-func endOfWrite(k *Kernel, c *Call, kind *Kind, old *Resource) time.Time {
-	took := k.OperationTime(c)
-	if old == nil && c.Fault == nil {
-		took *= time.Duration(max(1, kind.Creation))
-	}
-	ends := time.Now().Add(took)
+// endOfWrite returns the end of the operation that a PUT starts. One that is accepted during
+// another operation does not end before it.
+func endOfWrite(k *Kernel, c *Call, old *Resource) time.Time {
+	ends := time.Now().Add(k.OperationTime(c))
 	if old != nil && old.BusyUntil.After(ends) {
 		return old.BusyUntil
 	}

@@ -14,10 +14,6 @@ import (
 // gateways are the Application Gateways.
 type gateways struct{ network *Network }
 
-// gatewayCreation is how many times as long as that of other resources the creation of an
-// Application Gateway takes: minutes instead of seconds (recorded).
-const gatewayCreation = 10
-
 // acceptsWrites accepts every write of an Application Gateway while an operation runs on it: the
 // last one counts (recorded).
 func acceptsWrites(*kernel.Resource) *kernel.Failure { return nil }

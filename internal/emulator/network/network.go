@@ -106,7 +106,7 @@ func (s *Network) types() []kernel.Kind {
 				"routeServiceVips", "peerCompleteVnets"}},
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
-		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(), Creation: gatewayCreation,
+		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
 			Busy: acceptsWrites, Settle: s.gateways.settleGateway, Show: s.gateways.showGateway},
 		{Name: TypeNIC, Tracked: true, Synchronous: samePools, Facts: interfaceFacts,
 			Settle: s.settleInterface,
