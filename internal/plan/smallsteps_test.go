@@ -185,6 +185,16 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 			}, "a person exchanges the next hops of %s and %s", smallCIDR[c], smallCIDR[d])
 		}
 	}
+	for _, c := range w.prefixes() {
+		for _, d := range w.prefixes() {
+			add(func(s *smallStory) bool {
+				rows := s.own
+				rows[c], rows[d] = 0, rows[c]
+				return c != d && (c < smallMost) == (d < smallMost) && s.own[c].exists() &&
+					write(s, rows)
+			}, "a person gives the row of %s the prefix %s", smallCIDR[c], smallCIDR[d])
+		}
+	}
 	add(func(s *smallStory) bool { return write(s, s.keeper[0].rows) },
 		"a person restores the cluster's table as the last check read it")
 	add(func(s *smallStory) bool { return write(s, w.start.own) },

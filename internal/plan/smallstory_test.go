@@ -314,6 +314,15 @@ func (m *smallMemory) restarts(history bool) {
 
 // heals plays what must follow when nothing else happens.
 func (s smallStory) heals(w *smallWorld) (rules []string) {
+	if s.stopped { // before anyone starts the cloud provider
+		waits := s
+		for range 2 {
+			var broken []string
+			waits.wait(w)
+			waits, _, broken = waits.check(w, 0, readWhole, true)
+			rules = append(rules, broken...)
+		}
+	}
 	s.stopped = false
 	var last [2]*smallAnswer
 	check := func() {
