@@ -16,7 +16,7 @@ type smallStory struct {
 	stopped    bool    // the cloud provider
 	byOther    bool    // the last write of the cluster's table was not the cluster's
 	forgot     bool    // the activity log does not show that the cluster wrote its table
-	edited     [5]bool // rows of the cluster's table that a person set
+	edited     [5]bool // rows of the cluster's table that a person named
 	keeper     [2]smallMemory
 }
 
