@@ -118,7 +118,7 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 	finding.PrefixTaken: func(c smallClaim) (wrong []string) {
 		for cidr, r := range c.target {
 			row := c.s.own[cidr]
-			if !r.exists() || !row.exists() {
+			if !r.exists() || !row.exists() || r.address() == row.address() {
 				continue
 			}
 			if strings.HasPrefix(c.Message, fmt.Sprintf("%s already goes to %s by the unmanaged "+
@@ -344,9 +344,6 @@ var smallReasons = []struct {
 		last := c.f.Writers[tableA.Key()]
 		return last.Line == "earlier" ||
 			!slices.Equal(last.Names, c.f.Cluster(clusterA).Principals)
-	}},
-	{regexp.MustCompile(`^the log could not be read$`), func(c smallClaim, _ []string) bool {
-		return c.f.Writers[tableA.Key()].Failed
 	}},
 }
 

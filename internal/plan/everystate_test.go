@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -220,7 +221,10 @@ func (j judged) wrongTarget(k int) (rules []string) {
 	said := mentions(j.p)
 	for c, r := range s.target[k] {
 		if _, there := after[smallCIDR[c]]; there && r.person() && !s.own[c].node() &&
-			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) {
+			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) &&
+			!slices.ContainsFunc(j.p.Findings, func(f finding.Finding) bool {
+				return f.Code == finding.TableUnknown
+			}) {
 			rules = append(rules, "said: "+smallRoute(c, r)+", which no node's row has")
 		}
 	}

@@ -112,8 +112,6 @@ func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 			w.need.Writers = append(w.need.Writers, s.source)
 		}
 		p.lacks = "the activity log was not read"
-	case last.Failed:
-		p.lacks = last.Line
 	case !slices.ContainsFunc(last.Names, func(name string) bool {
 		return slices.Contains(s.cluster.Principals, name)
 	}), last.At.Before(row.After) && last.Asked.Before(row.After.Add(logLate)):

@@ -144,8 +144,9 @@ func (w *smallWorld) machineSteps(add func(do func(*smallStory) bool, format str
 // personSteps are what a person, or another component, writes.
 func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format string, args ...any)) {
 	write := func(s *smallStory, rows smallTable) bool {
-		for c := range rows {
-			s.edited[c] = s.edited[c] || rows[c] != s.own[c]
+		for c, r := range rows { // the cloud provider passes over another next hop
+			was := s.own[c]
+			s.edited[c] = s.edited[c] || r.exists() != was.exists() || r.name() != was.name()
 		}
 		s.own, s.byOther = rows, true
 		return s.deleted == 0
@@ -162,8 +163,9 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 		}
 		for _, r := range rows {
 			add(func(s *smallStory) bool {
-				s.own[c], s.byOther, s.edited[c] = r, true, true
-				return s.deleted == 0
+				rows := s.own
+				rows[c] = r
+				return write(s, rows)
 			}, "a person sets in the cluster's table, for %s: %s", smallCIDR[c], smallRoute(c, r))
 			for k := range w.targets {
 				add(func(s *smallStory) bool { s.target[k][c] = r; return true },
@@ -183,6 +185,16 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 				}
 				return rows != s.own && write(s, rows)
 			}, "a person exchanges the next hops of %s and %s", smallCIDR[c], smallCIDR[d])
+		}
+	}
+	for _, c := range w.prefixes() {
+		for _, d := range w.prefixes() {
+			add(func(s *smallStory) bool {
+				rows := s.own
+				rows[c], rows[d] = 0, rows[c]
+				return c != d && (c < smallMost) == (d < smallMost) && s.own[c].exists() &&
+					write(s, rows)
+			}, "a person gives the row of %s the prefix %s", smallCIDR[c], smallCIDR[d])
 		}
 	}
 	add(func(s *smallStory) bool { return write(s, s.keeper[0].rows) },

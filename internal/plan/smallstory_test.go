@@ -16,7 +16,7 @@ type smallStory struct {
 	stopped    bool    // the cloud provider
 	byOther    bool    // the last write of the cluster's table was not the cluster's
 	forgot     bool    // the activity log does not show that the cluster wrote its table
-	edited     [5]bool // rows of the cluster's table that a person set
+	edited     [5]bool // rows of the cluster's table that a person named
 	keeper     [2]smallMemory
 }
 
@@ -314,6 +314,15 @@ func (m *smallMemory) restarts(history bool) {
 
 // heals plays what must follow when nothing else happens.
 func (s smallStory) heals(w *smallWorld) (rules []string) {
+	if s.stopped { // before anyone starts the cloud provider
+		waits := s
+		for range 2 {
+			var broken []string
+			waits.wait(w)
+			waits, _, broken = waits.check(w, 0, readWhole, true)
+			rules = append(rules, broken...)
+		}
+	}
 	s.stopped = false
 	var last [2]*smallAnswer
 	check := func() {

@@ -40,6 +40,9 @@ func TestStories(t *testing.T) {
 		{"machine 0 has 10.240.0.6 and 10.244.0.0/24", check, passes, check, again, check},
 		// The keeper starts while the node subnet lacks its table.
 		{"all machines get other pod CIDRs", stripped, again},
+		// The copy of a node that is gone happens to lead to the pods' next machine.
+		{"machine 0 leaves", "a person exchanges the next hops of 10.244.0.0/24 and 10.244.1.0/24",
+			stopped, "machine 1 has 10.240.0.4 and 10.244.0.0/24"},
 	}, "three": {
 		// A copy delivers, by the name of a node that is gone; then a row is rewritten.
 		{own(0, 1, 2), "machine 0 has 10.240.0.6 and 10.244.0.0/24",
