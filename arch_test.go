@@ -52,6 +52,10 @@ var imports = map[string]map[string]string{
 	"internal/iac": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates",
 		"internal/iac/yamltree": "reads playbooks and manifests"},
+	"internal/iac/assess": {"internal/iac": "the changes", "internal/diagnose": "their result",
+		"internal/arm": "IDs", "internal/inventory": "the network before and after",
+		"api/v1alpha1": "configs of the clusters", "internal/finding": "what would be wrong",
+		"internal/plan": "configs that init would propose"},
 	"internal/iac/armtemplate": {},
 	"internal/iac/yamltree":    {"internal/yamllimits": "limits of YAML"},
 	"internal/iac/generate": {"internal/arm": "IDs of what is there",
@@ -62,8 +66,7 @@ var imports = map[string]map[string]string{
 		"internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/prove": {"docs": "the texts of the facts",
 		"internal/iac/generate": "the rights that it tries",
-		"internal/inventory":    "what permissions grant",
-	},
+		"internal/inventory":    "what permissions grant"},
 	"internal/prove/lab": {
 		"internal/prove": "the facts that it tries", "internal/azure": "makes the calls",
 		"internal/arm": "IDs and documents", "internal/inventory": "settled documents, permissions",
@@ -111,6 +114,9 @@ var imports = map[string]map[string]string{
 	"internal/observe": {"api/v1alpha1": "what to read for",
 		"internal/plan": "says what it still needs", "internal/arm": "IDs",
 		"internal/inventory": "the snapshot"},
+	"internal/survey": {"api/v1alpha1": "configs, read and proposed", "internal/azure": "reads",
+		"internal/observe": "reads until a plan has what it needs", "internal/arm": "IDs",
+		"internal/inventory": "the snapshot", "internal/plan": "proposes configs"},
 	"internal/apply": {"internal/azure": "what a write was", "internal/plan": "plans again",
 		"internal/arm": "IDs", "internal/inventory": "decodes and edits",
 		"internal/finding": "what went wrong"},
@@ -286,6 +292,7 @@ var imports = map[string]map[string]string{
 		"internal/verdict": "doctor and status",
 		"internal/bundle":  "collect", "internal/kube": "nodes and pods",
 		"internal/history": "what was done", "internal/iac": "the commands",
+		"internal/iac/assess": "iac check", "internal/survey": "init, doctor and others",
 		"internal/licenses":     "the command",
 		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
 		"internal/migrate": "the command", "internal/notify": "notify test",
@@ -299,11 +306,11 @@ var imports = map[string]map[string]string{
 // files.
 var pure = []string{"api/v1alpha1", "internal/arm", "internal/inventory", "internal/finding",
 	"internal/config", "internal/yamllimits", "internal/plan", "internal/trace",
-	"internal/capacity", "internal/diagnose",
-	"internal/bundle", "internal/iac", "internal/iac/armtemplate", "internal/iac/generate",
+	"internal/capacity", "internal/diagnose", "internal/bundle", "internal/iac",
+	"internal/iac/armtemplate", "internal/iac/assess", "internal/iac/generate",
 	"internal/iac/yamltree", "internal/monitor", "internal/picture", "internal/report",
-	"internal/build", "internal/prove", "internal/migrate", "internal/egress", "internal/verdict",
-	"internal/prevent", "internal/policy"}
+	"internal/build", "internal/prove", "internal/migrate", "internal/egress",
+	"internal/verdict", "internal/prevent", "internal/policy"}
 
 // impure are the imports that a pure package must not have, and why.
 var impure = map[string]string{

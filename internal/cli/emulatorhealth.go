@@ -11,6 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/survey"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -96,7 +97,7 @@ func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inv
 		return nil, err
 	}
 	e := &examination{client: client}
-	if e.Snapshot, err = survey(ctx, client, arm.ID("/subscriptions/"+subscription),
+	if e.Snapshot, err = survey.Around(ctx, client, arm.ID("/subscriptions/"+subscription),
 		nil); err != nil {
 		return nil, err
 	}

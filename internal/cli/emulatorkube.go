@@ -14,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/kubernetes"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/survey"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -80,7 +81,7 @@ func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet) (
 	}
 	e := &examination{client: client}
 	e.Clusters = []arm.ID{cluster}
-	if e.Snapshot, err = surveyOf(ctx, client, "", e.Clusters); err != nil {
+	if e.Snapshot, err = survey.Of(ctx, client, "", e.Clusters); err != nil {
 		return nil, err
 	}
 	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {

@@ -22,6 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 // examineOptions say what to read, and from where.
@@ -262,7 +263,7 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 	if e.Proposed {
 		err = e.propose(ctx, o)
 	} else {
-		e.Snapshot, err = survey(ctx, client, "", e.Clusters)
+		e.Snapshot, err = survey.Around(ctx, client, "", e.Clusters)
 	}
 	if err != nil {
 		return nil, err
@@ -276,7 +277,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 	if s.Taken.IsZero() { // the survey may be as old as this
 		s.Taken = time.Now()
 	}
-	if err := settle(ctx, e.client, s, e.Configs); err != nil {
+	if err := survey.Configured(ctx, e.client, s, e.Configs); err != nil {
 		return err
 	}
 	var groups []arm.ID
@@ -311,10 +312,10 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 	if err != nil {
 		return err
 	}
-	if e.Snapshot, err = surveyOf(ctx, e.client, scope, ones); err != nil {
+	if e.Snapshot, err = survey.Of(ctx, e.client, scope, ones); err != nil {
 		return err
 	}
-	proposed, err := proposals(ctx, e.client, e.Snapshot, ones)
+	proposed, err := survey.Propose(ctx, e.client, e.Snapshot, ones)
 	if err != nil {
 		return err
 	}

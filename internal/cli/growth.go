@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 // runGrowth reports how far the pools of a cluster can grow.
@@ -70,7 +71,7 @@ func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := surveyOf(ctx, client, scope, only(one))
+	s, err := survey.Of(ctx, client, scope, only(one))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,10 +15,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/iac/assess"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 func (a *app) newIaC() *cobra.Command {
@@ -177,7 +179,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		return err
 	}
 	a.mistyped(o, readings)
-	checked.Findings = assess(whole, readings, configs, known)
+	checked.Findings = assess.Findings(whole, readings, configs, known)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}
@@ -364,7 +366,7 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 	if err != nil {
 		return err
 	}
-	for _, line := range notSeen(s) {
+	for _, line := range survey.NotSeen(s) {
 		r.Notes = append(r.Notes, iac.Note{Text: "the real network was not seen whole: " + line})
 	}
 	if err := azure.ReadPolicies(ctx, client, s); err != nil {

@@ -18,6 +18,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
+	"routekeeper.dev/routekeeper/internal/iac/assess"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -137,7 +138,7 @@ func knownFrom(live *inventory.Snapshot) (k iac.Known) {
 }
 
 func assessed(r *iac.Reading, live *inventory.Snapshot) []finding.Finding {
-	return assess(r, []*iac.Reading{r}, nil, knownFrom(live))
+	return assess.Findings(r, []*iac.Reading{r}, nil, knownFrom(live))
 }
 
 func demoSnapshot(t *testing.T) *inventory.Snapshot {
@@ -254,7 +255,7 @@ func milder(t interface{ Errorf(string, ...any) }, name string, r *iac.Reading,
 	with := assessed(r, live)
 	for _, f := range assessed(r, nil) {
 		if slices.ContainsFunc(with, func(g finding.Finding) bool {
-			follows := slices.Contains(following, f.Code) &&
+			follows := slices.Contains(assess.Following, f.Code) &&
 				strings.HasPrefix(string(g.Code), "iac-")
 			if follows && g.Severity >= f.Severity && strings.EqualFold(g.Resource, f.Resource) {
 				return true

@@ -16,6 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 type initOptions struct {
@@ -86,11 +87,11 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := surveyOf(ctx, client, scope, only(one))
+	s, err := survey.Of(ctx, client, scope, only(one))
 	if err != nil {
 		return err
 	}
-	proposals, err := proposals(ctx, client, s, only(one))
+	proposals, err := survey.Propose(ctx, client, s, only(one))
 	if err != nil {
 		return err
 	}
@@ -118,7 +119,8 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	if one != "" {
 		from = "cluster " + one.Name()
 	}
-	if _, err := io.WriteString(w, report.ConfigYAML(proposals, from, notSeen(s))); err != nil {
+	if _, err := io.WriteString(w, report.ConfigYAML(proposals, from,
+		survey.NotSeen(s))); err != nil {
 		return err
 	}
 	if toFile {

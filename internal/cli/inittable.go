@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 // makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
@@ -100,10 +101,10 @@ func (a *app) makeGatewayTables(
 func proposeAgain(
 	ctx context.Context, client *azure.Client, scope, one arm.ID,
 ) (*inventory.Snapshot, []plan.Proposal, error) {
-	s, err := surveyOf(ctx, client, scope, only(one))
+	s, err := survey.Of(ctx, client, scope, only(one))
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := proposals(ctx, client, s, only(one))
+	all, err := survey.Propose(ctx, client, s, only(one))
 	return s, all, err
 }

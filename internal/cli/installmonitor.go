@@ -15,6 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/monitor"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/serve"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 type monitorOptions struct {
@@ -292,7 +293,7 @@ func readWatched(ctx context.Context, client *azure.Client, configs []v1alpha1.C
 	if err := client.Read(ctx, s, want, azure.ReadOptions{}); err != nil {
 		return monitor.Watched{}, err
 	}
-	if err := settle(ctx, client, s, configs); err != nil {
+	if err := survey.Configured(ctx, client, s, configs); err != nil {
 		return monitor.Watched{}, err
 	}
 	return monitor.Watch(s, configs)

@@ -16,6 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 type pruneOptions struct {
@@ -189,12 +190,12 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 		// there may be no cluster any more, so do not look for one
 		s, err = client.Survey(ctx, scope)
 	} else {
-		s, err = surveyOf(ctx, client, scope, only(one))
+		s, err = survey.Of(ctx, client, scope, only(one))
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	proposed, err := proposals(ctx, client, s, nil)
+	proposed, err := survey.Propose(ctx, client, s, nil)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -211,7 +212,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 		azure.ReadOptions{}); err != nil {
 		return nil, nil, err
 	}
-	if err := settle(ctx, client, s, configs); err != nil {
+	if err := survey.Configured(ctx, client, s, configs); err != nil {
 		return nil, nil, err
 	}
 	return s, configs, client.Examine(ctx, s)

@@ -1,4 +1,7 @@
-package cli
+// Package survey reads what commands must know before they know a config: the network around
+// clusters, the configs that init would propose for them, and the resources that configs name. It
+// must not write, and decides nothing: package plan proposes.
+package survey
 
 import (
 	"context"
@@ -15,11 +18,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// survey reads the network around certain clusters, or around all clusters of the scope. If the
+// Around reads the network around certain clusters, or around all clusters of the scope. If the
 // login may not list a subscription, it tries the resource groups around the clusters: their own,
 // the node resource groups, and the groups of existing node subnets. These groups may also be in
 // other subscriptions.
-func survey(ctx context.Context, client *azure.Client, scope arm.ID,
+func Around(ctx context.Context, client *azure.Client, scope arm.ID,
 	clusters []arm.ID) (*inventory.Snapshot, error) {
 	if len(clusters) == 0 {
 		s, err := client.Survey(ctx, scope)
@@ -31,7 +34,7 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 				}
 			}
 			err = errors.New("no AKS cluster is seen in " + string(scope))
-			if lines := notSeen(s); len(lines) > 0 { // the other lines mostly say the same
+			if lines := NotSeen(s); len(lines) > 0 { // the other lines mostly say the same
 				err = fmt.Errorf("%w; not seen: %s", err, lines[0])
 			}
 		}
@@ -69,10 +72,10 @@ func survey(ctx context.Context, client *azure.Client, scope arm.ID,
 	return s, nil
 }
 
-// surveyOf works like survey, and an error if one of certain clusters does not exist.
-func surveyOf(ctx context.Context, client *azure.Client, scope arm.ID, ones []arm.ID) (
+// Of works like Around, and returns an error if one of certain clusters does not exist.
+func Of(ctx context.Context, client *azure.Client, scope arm.ID, ones []arm.ID) (
 	*inventory.Snapshot, error) {
-	s, err := survey(ctx, client, scope, ones)
+	s, err := Around(ctx, client, scope, ones)
 	for _, one := range ones {
 		if err == nil && s.Cluster(one) == nil {
 			u := s.Unread[one.Key()]
@@ -82,8 +85,8 @@ func surveyOf(ctx context.Context, client *azure.Client, scope arm.ID, ones []ar
 	return s, err
 }
 
-// notSeen returns a line for each resource that could not be read, with the reason.
-func notSeen(s *inventory.Snapshot) []string {
+// NotSeen returns a line for each resource that could not be read, with the reason.
+func NotSeen(s *inventory.Snapshot) []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
 		if u := s.Unread[key]; !u.Absent {
@@ -93,9 +96,9 @@ func notSeen(s *inventory.Snapshot) []string {
 	return lines
 }
 
-// proposals makes proposals for certain clusters, or for all. It reads what it needs to find the
+// Propose makes proposals for certain clusters, or for all. It reads what it needs to find the
 // clusters' route tables.
-func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
+func Propose(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	clusters []arm.ID) ([]plan.Proposal, error) {
 	var all []plan.Proposal
 	err := observe.Until(ctx, reading(client, s), func() (want inventory.Wanted) {
@@ -113,9 +116,9 @@ func proposals(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	return all, err
 }
 
-// settle reads the resources in the configs that the survey did not show, and what it needs to find
-// the clusters' route tables.
-func settle(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
+// Configured reads the resources in the configs that the survey did not show, and what it needs to
+// find the clusters' route tables.
+func Configured(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	configs []v1alpha1.ClusterRoutes) error {
 	read := reading(client, s)
 	subnets := observe.Subnets(s, configs)

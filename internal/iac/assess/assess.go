@@ -1,4 +1,6 @@
-package cli
+// Package assess says what infrastructure code would do to a network: about each change, and what
+// a diagnosis of the network that results finds in addition. It is pure, and must not read files.
+package assess
 
 import (
 	"maps"
@@ -14,18 +16,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// following are the codes of findings that are consequences of a lost route table or lost routes.
-var following = []finding.Code{
+// Following are the codes of findings that are consequences of a lost route table or lost routes.
+var Following = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty,
 	finding.TargetDrift, finding.PoolWithoutTable,
 	finding.GatewayNoTable, finding.GatewayRoutesMissing, finding.EgressRouteMissing,
 	finding.EgressBypassed, finding.NodeWithoutRoute, finding.RouteUnnoticed,
 }
 
-// assess returns the findings about files: about each change, and about the network that results.
+// Findings returns the findings about files: about each change, and about the network that results.
 // What a file shows by itself counts whatever the real network shows, because that may have been
 // read with too few rights, or be the one of another subscription.
-func assess(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.ClusterRoutes,
+func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.ClusterRoutes,
 	known iac.Known) []finding.Finding {
 	told := whole.Findings(known)
 	out := slices.Clone(told)
@@ -132,7 +134,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 			}
 		}
 		worst, is := about[strings.ToLower(f.Resource)]
-		follows := is && worst >= f.Severity && slices.Contains(following, f.Code)
+		follows := is && worst >= f.Severity && slices.Contains(Following, f.Code)
 		if f.Severity > finding.Info && !known[f.Key()] && !follows {
 			out = append(out, f.With("this is the case after applying, but not now"))
 		}
