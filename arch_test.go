@@ -95,6 +95,7 @@ var imports = map[string]map[string]string{
 		"internal/diagnose": "what blocks", "internal/plan": "which routes are whose",
 		"internal/inventory": "the snapshot", "internal/arm": "IDs",
 		"internal/finding": "blockers, and commands", "internal/capacity": "batches of nodes",
+		"internal/prevent": "which policies block",
 	},
 	"internal/report": {
 		"internal/migrate": "plans off kubenet, shown", "internal/egress": "names, shown",

@@ -43,6 +43,7 @@ repairs it at the source, and writes code that keeps pod routes.`,
 
 type iacOptions struct {
 	subnets, paths       []string
+	prevent              []string
 	source, subscription string
 	group, mode          string
 	live                 bool
@@ -74,6 +75,9 @@ subnet is needed if --subnet names it, if a config (-f) manages it, if a cluster
 or a gateway in the file uses it, or if the real network says so (--live). What
 a file cannot show is a note, and a warning for a subnet that pods need.
 
+--live also says which assigned policies refuse a change, and --prevent which
+policies of routekeeper prevent would.
+
 Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		Example: `  terraform show -json plan.out | routekeeper iac check -
   routekeeper iac check plan.json --subnet nodes
@@ -96,6 +100,9 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		},
 	}
 	a.iacFlags(cmd, &o)
+	cmd.Flags().StringArrayVar(&o.prevent, "prevent", nil, "as -f, and say what the policies of "+
+		"routekeeper prevent for this `FILE` would refuse")
+	_ = cmd.MarkFlagFilename("prevent", "yaml", "yml", "json")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown, report.SARIF)
 	return cmd
 }
@@ -147,6 +154,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	checked := report.Checked{Version: version()}
 	whole := &iac.Reading{}
+	o.paths = append(o.paths, o.prevent...)
 	known, configs, err := a.named(o)
 	if err != nil {
 		return err
@@ -178,8 +186,13 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
 		return err
 	}
+	policies, err := judgePolicies(a, o, &known)
+	if err != nil {
+		return err
+	}
 	a.mistyped(o, readings)
-	checked.Findings = assess.Findings(whole, readings, configs, known)
+	checked.Findings = refuseTables(assess.Findings(whole, readings, configs, known), readings,
+		known.Live, policies)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}

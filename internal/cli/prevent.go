@@ -69,8 +69,8 @@ refused.`,
 	f := cmd.Flags()
 	f.StringVar(&o.language, "format", policyFormats[0], "the language: "+
 		strings.Join(policyFormats, ", "))
-	f.StringVar(&o.subscription, "subscription", "", "the subscription (`ID`), if the config has "+
-		"subnets in several")
+	f.StringVar(&o.subscription, "subscription", "", "only this subscription (`ID`); needed "+
+		"with subnets in several, unless --format is az")
 	f.StringVar(&o.exempt, "exempt", "", "write an exemption of this `NETWORK` (name or ID)")
 	f.StringVar(&o.until, "until", "", "with --exempt: its end, a `TIME` such as "+
 		"2027-01-31T18:00:00Z or 1d from now")
@@ -139,17 +139,33 @@ func runPrevent(cmd *cobra.Command, a *app, o preventOptions) error {
 	if err != nil {
 		return err
 	}
-	subscription, network, err := o.choose(wanted)
+	subscriptions, network, err := o.choose(wanted)
 	if err != nil {
 		return err
 	}
-	aliases, err := client.NetworkAliases(ctx, arm.ID("/subscriptions/"+subscription))
-	if err != nil {
-		return fmt.Errorf("the aliases of Azure Policy cannot be read: %w", err)
+	var rules []prevent.Rule
+	var files []generate.Output
+	for _, subscription := range subscriptions {
+		aliases, err := client.NetworkAliases(ctx, arm.ID("/subscriptions/"+subscription))
+		if err != nil {
+			return fmt.Errorf("the aliases of Azure Policy cannot be read: %w", err)
+		}
+		here := wanted.In(subscription)
+		made, left := prevent.Make(here.Needs, here.Tables, aliases)
+		wanted.Left = append(wanted.Left, left...)
+		var code policyCode = generate.Policies{Subscription: subscription, Rules: made}
+		if network != "" {
+			code = generate.Exemption{Network: network, Until: o.end,
+				Assignments: prevent.Concerning(made, network)}
+		}
+		written, err := map[string]func() ([]generate.Output, error){"azurerm": code.Terraform,
+			"arm": code.ARM, "bicep": code.Bicep, "az": code.AZ}[o.language]()
+		if err != nil {
+			return err
+		}
+		rules, files = append(rules, made...), append(files, written...)
 	}
-	wanted = wanted.In(subscription)
-	rules, left := prevent.Make(wanted.Needs, wanted.Tables, aliases)
-	wanted.Left = append(wanted.Left, left...)
+	wanted.Left = slices.Compact(wanted.Left) // each subscription lacks the same aliases
 	wanted.Blocks = append(prevent.Sides(rules), wanted.Blocks...)
 	if o.dryRun {
 		return showPrevention(ctx, a, w, client, rules, wanted)
@@ -159,16 +175,6 @@ func runPrevent(cmd *cobra.Command, a *app, o preventOptions) error {
 		return fmt.Errorf("no policy can be written: %s", strings.Join(wanted.Left, "; "))
 	}
 	warnOf(a, o, wanted)
-	var code policyCode = generate.Policies{Subscription: subscription, Rules: rules}
-	if network != "" {
-		code = generate.Exemption{Network: network, Until: o.end,
-			Assignments: prevent.Concerning(rules, network)}
-	}
-	files, err := map[string]func() ([]generate.Output, error){"azurerm": code.Terraform,
-		"arm": code.ARM, "bicep": code.Bicep, "az": code.AZ}[o.language]()
-	if err != nil {
-		return err
-	}
 	return printOutputs(w, files)
 }
 
@@ -199,14 +205,15 @@ func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.Cluste
 	return prevent.Gather(s, configs), err
 }
 
-// choose returns the subscription of the policies, and the network to exempt, "" for none.
-func (o preventOptions) choose(wanted prevent.Wanted) (subscription string, network arm.ID,
+// choose returns the subscriptions of the policies, and the network to exempt, "" for none. Code of
+// azurerm, ARM and Bicep is for one subscription.
+func (o preventOptions) choose(wanted prevent.Wanted) (subscriptions []string, network arm.ID,
 	err error) {
 	if len(wanted.Needs) == 0 {
-		return "", "", fmt.Errorf("the config has no subnet to guard: %s",
+		return nil, "", fmt.Errorf("the config has no subnet to guard: %s",
 			cmp.Or(strings.Join(wanted.Left, "; "), "spec.guard.subnets names none"))
 	}
-	var names, subscriptions []string
+	var names []string
 	var found []arm.ID
 	for _, id := range wanted.Networks() {
 		if s := strings.ToLower(id.Subscription()); !slices.Contains(subscriptions, s) {
@@ -219,21 +226,24 @@ func (o preventOptions) choose(wanted prevent.Wanted) (subscription string, netw
 	}
 	switch {
 	case o.exempt != "" && len(found) == 0:
-		return "", "", fmt.Errorf("--exempt: no guarded subnet is in a network %s%s",
+		return nil, "", fmt.Errorf("--exempt: no guarded subnet is in a network %s%s",
 			finding.Show(o.exempt), instead(o.exempt, names))
 	case len(found) > 1:
-		return "", "", fmt.Errorf("--exempt: several networks are named %s: name one by its ID",
+		return nil, "", fmt.Errorf("--exempt: several networks are named %s: name one by its ID",
 			finding.Show(o.exempt))
 	case len(found) == 1:
-		return strings.ToLower(found[0].Subscription()), found[0], nil
-	case o.subscription == "" && len(subscriptions) > 1:
-		return "", "", fmt.Errorf("the config has subnets in the subscriptions %s: choose one "+
-			"with --subscription", strings.Join(subscriptions, ", "))
+		return []string{strings.ToLower(found[0].Subscription())}, found[0], nil
+	case o.subscription == "" && len(subscriptions) > 1 && o.language != "az" && !o.dryRun:
+		return nil, "", fmt.Errorf("the config has subnets in the subscriptions %s: choose one "+
+			"with --subscription, or --format az for all", strings.Join(subscriptions, ", "))
 	case o.subscription != "" && !slices.Contains(subscriptions, strings.ToLower(o.subscription)):
-		return "", "", fmt.Errorf("--subscription: no guarded subnet is in %s, but in %s",
+		return nil, "", fmt.Errorf("--subscription: no guarded subnet is in %s, but in %s",
 			finding.Show(o.subscription), strings.Join(subscriptions, ", "))
 	}
-	return cmp.Or(strings.ToLower(o.subscription), subscriptions[0]), "", nil
+	if o.subscription != "" {
+		subscriptions = []string{strings.ToLower(o.subscription)}
+	}
+	return subscriptions, "", nil
 }
 
 // warnOf prints what the policies leave out and block, before the code.

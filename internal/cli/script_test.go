@@ -50,11 +50,11 @@ var operator = emulator.Principal{Name: "operator",
 // TestScripts drives the built binary. In addition to testscript's commands there are:
 //
 //	exits CODE command…     run a command that must exit with that code
-//	azure demo|empty [kubernetes] [strict]
+//	azure demo|empty [kubernetes] [strict] [two]
 //	                        serve an emulator; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on
 //	                        are IDs in it; with kubernetes, its clusters have real API servers; with
 //	                        strict, it requires of a cluster what AKS requires, and new roles take
-//	                        effect after three seconds
+//	                        effect after three seconds; with two, it has two subscriptions
 //	controller              build routekeeper-controller, for exec
 //	kubectl …               run the kubectl that .ci/kube builds with kube.yaml
 //	machine SUBNET PREFIX TABLE   make a subnet with a machine's network interface in it
@@ -163,8 +163,10 @@ func scriptAzure(ts *testscript.TestScript, neg bool, args []string) {
 			})
 		case "strict":
 			o.CheckClusterIdentity, o.RoleDelay = true, 3*time.Second
+		case "two":
+			o.Subscriptions = emulatortest.Subscriptions(2)
 		default:
-			ts.Fatalf("usage: azure demo|empty [fleet] [kubernetes] [strict]")
+			ts.Fatalf("usage: azure demo|empty [fleet] [kubernetes] [strict] [two]")
 		}
 	}
 	a, server, err := startAzure(ts.MkAbs("az"), args[0] == "demo", o, join...)

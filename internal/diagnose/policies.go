@@ -59,18 +59,20 @@ func Opposed(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, name string,
 		if o.Perhaps {
 			f.Severity = finding.Info
 		}
-		f = f.WithAdvice("change the policy, or exempt %s from it", scope.Short())
-		if o.Policy.Reference != "" {
-			f = f.WithFix("az policy exemption create --name routekeeper --policy-assignment %s "+
-				"--policy-definition-reference-ids %s --exemption-category Waiver --scope %s",
-				o.Policy.Assignment, o.Policy.Reference, scope)
-		} else {
-			f = f.WithFix("az policy exemption create --name routekeeper --policy-assignment %s "+
-				"--exemption-category Waiver --scope %s", o.Policy.Assignment, scope)
-		}
-		found = append(found, f)
+		found = append(found, f.WithAdvice("change the policy, or exempt %s from it",
+			scope.Short()).WithFix("%s", Exempt(o.Policy, scope)))
 	}
 	return found
+}
+
+// Exempt returns the command that exempts a resource from an assigned policy.
+func Exempt(p inventory.AssignedPolicy, scope arm.ID) finding.CommandLine {
+	command := finding.Command("az policy exemption create --name routekeeper "+
+		"--policy-assignment %s --exemption-category Waiver --scope %s", p.Assignment, scope)
+	if p.Reference != "" {
+		command = finding.Command("%s --policy-definition-reference-ids %s", command, p.Reference)
+	}
+	return command
 }
 
 // subjectOf tells the policies of assignments apart.

@@ -22,6 +22,30 @@ type Known struct {
 	Tables map[string]string
 	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
+	// Refused says which policies refuse a write that gives a subnet another value of a property,
+	// or none ("").
+	Refused func(subnet arm.ID, p inventory.Property, value arm.ID) []string
+}
+
+// refused says which policies refuse what an effect certainly does to a subnet, also for a moment.
+// A delete is no such write.
+func (k Known) refused(e Effect) []string {
+	if k.Refused == nil || e.Verb != Loses && e.Verb != Another && e.Verb != Flaps {
+		return nil
+	}
+	id := e.What.ID
+	for _, c := range k.Carriers {
+		if (id == "" || partly(id)) && c.ID != "" && c.same(e.What) {
+			id = c.ID
+		}
+	}
+	if id == "" || partly(id) {
+		return nil
+	}
+	if e.Verb == Flaps {
+		e.After = ""
+	}
+	return k.Refused(id, e.property(), arm.ID(e.After))
 }
 
 // guards reports whether a subnet must have by a config the NAT gateway or security group that it
@@ -272,7 +296,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	if why == "" && e.Verb != Useless {
 		f.Severity--
 	}
-	return []finding.Finding{e.dress(f, why)}
+	return []finding.Finding{e.dress(f, why).With(k.refused(e)...)}
 }
 
 // routes makes the finding for a table that loses routes.

@@ -1,9 +1,14 @@
 package migrate
 
 import (
+	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
 // The pages that the steps are based on.
@@ -24,7 +29,7 @@ func (c *clusterCase) steps() []Step {
 	if c.has(finding.MigrationPodCIDR) {
 		start = c.az("update", options+" --pod-cidr PREFIX")
 	}
-	steps := append(c.before(),
+	steps := append(append(c.before(), c.exemptions()...),
 		c.credentials(), c.masquerade(),
 		checkCode("Code that sets the network plugin must also set the overlay mode.",
 			pageAzurerm),
@@ -39,6 +44,40 @@ func (c *clusterCase) steps() []Step {
 				String()}, Source: pageDocs},
 	)
 	return append(steps, c.after()...)
+}
+
+// exemptions returns the step that exempts the node subnets' network from assigned policies that
+// refuse to take the route table off, if there are any.
+func (c *clusterCase) exemptions() []Step {
+	var names, commands []string
+	for _, id := range c.cluster.ExistingSubnets() {
+		subnet := c.Snapshot.Subnet(id)
+		if subnet == nil || subnet.RouteTable == "" || !c.cluster.Kubenet() {
+			continue
+		}
+		body, err := inventory.WithoutProperty(subnet.Raw, inventory.PropertyTable)
+		if err != nil {
+			continue
+		}
+		for _, p := range prevent.Refusing(c.Snapshot.Policies, id, body) {
+			command := diagnose.Exempt(p, id.Parent())
+			if strings.HasPrefix(arm.ID(p.Assignment).Name(), "routekeeper-") && !c.Proposed {
+				command = finding.Command("routekeeper prevent -f %s --format az --exempt %s "+
+					"--until 7d", c.File, id.Parent())
+			}
+			if !slices.Contains(commands, command.String()) {
+				names, commands = append(names, p.Name), append(commands, command.String())
+			}
+		}
+	}
+	if commands == nil {
+		return nil
+	}
+	return []Step{{Phase: Before, Title: "Exempt the network from policies",
+		Why: "AKS takes the route table off the node subnets. These policies would refuse that: " +
+			strings.Join(names, ", ") + ". routekeeper prevent prints the commands of an " +
+			"exemption that ends by itself; delete another one afterwards.",
+		Commands: commands, Source: "https://github.com/Azure/AKS/issues/4308"}}
 }
 
 func (c *clusterCase) credentials() Step {

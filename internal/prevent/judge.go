@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/policy"
 )
 
@@ -32,4 +33,44 @@ func Refused(rules []Rule, id arm.ID, body []byte) (lacks []string, ok bool) {
 		}
 	}
 	return lacks, true
+}
+
+// Usual returns the aliases that lists of Azure Policy's aliases are known to have: all that rules
+// use, without the ones of NAT gateways.
+func Usual() (all []string) {
+	for _, r := range candidates(nil, nil) {
+		if r.Property != inventory.PropertyNAT {
+			all = append(all, r.aliases()...)
+		}
+	}
+	return all
+}
+
+// Assigned returns rules as if they were assigned to all resources.
+func Assigned(rules []Rule) (all []inventory.AssignedPolicy) {
+	for _, r := range rules {
+		parameter, _ := r.Parameter()
+		for _, a := range r.Assignments() {
+			all = append(all, inventory.AssignedPolicy{Name: a.Name, Rule: object{
+				"if": r.Condition(), "then": object{"effect": r.Effect}},
+				Parameters: object{parameter: object{"value": a.Value}}})
+		}
+	}
+	return all
+}
+
+// Refusing returns the policies that refuse a request for certain.
+func Refusing(policies []inventory.AssignedPolicy, id arm.ID,
+	body []byte) (all []inventory.AssignedPolicy) {
+	request := policy.Request{Type: id.Type(), ID: id}
+	if json.Unmarshal(body, &request.Body) != nil {
+		return nil
+	}
+	for _, p := range policies {
+		if rule := ruleOf(p); p.Holds(id) && rule.Effect() == "deny" &&
+			rule.Applies(request.Type) && rule.Holds(request) == policy.Yes {
+			all = append(all, p)
+		}
+	}
+	return all
 }

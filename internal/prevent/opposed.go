@@ -87,12 +87,17 @@ func restore(network policy.Request, repaired map[string]map[inventory.Property]
 	}
 }
 
-func oppose(p inventory.AssignedPolicy, r policy.Request,
-	repaired map[string]map[inventory.Property]arm.ID) (o Opposed, opposes bool) {
+// ruleOf returns the rule of an assigned policy.
+func ruleOf(p inventory.AssignedPolicy) policy.Rule {
 	condition, _ := p.Rule["if"].(policy.Object)
 	then, _ := p.Rule["then"].(policy.Object)
-	rule := policy.Rule{Mode: p.Mode, If: condition, Then: then, Parameters: p.Parameters,
+	return policy.Rule{Mode: p.Mode, If: condition, Then: then, Parameters: p.Parameters,
 		Defaults: p.Defaults}
+}
+
+func oppose(p inventory.AssignedPolicy, r policy.Request,
+	repaired map[string]map[inventory.Property]arm.ID) (o Opposed, opposes bool) {
+	rule := ruleOf(p)
 	o = Opposed{Policy: p, Resource: r.ID, Effect: rule.Effect()}
 	holds := policy.No
 	if rule.Applies(r.Type) {
@@ -102,7 +107,7 @@ func oppose(p inventory.AssignedPolicy, r policy.Request,
 	switch o.Effect {
 	case "deny":
 		o.How = "refuses each write of it, with all that it must have"
-		return o, holds == policy.Yes || o.Perhaps && names(condition)
+		return o, holds == policy.Yes || o.Perhaps && names(rule.If)
 	case "modify", "append":
 		o.How = changes(rule, r, repaired)
 		return o, o.How != "" && holds != policy.No

@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/prevent"
+	"routekeeper.dev/routekeeper/internal/report"
+)
+
+// judgePolicies lets policies judge what code writes: the assigned ones, and the ones of prevent
+// for the configs of a flag. It returns all of them.
+func judgePolicies(a *app, o iacOptions, known *iac.Known) ([]inventory.AssignedPolicy, error) {
+	s := known.Live
+	if s == nil {
+		s = inventory.NewSnapshot()
+	}
+	var rules []prevent.Rule
+	if len(o.prevent) > 0 {
+		configs, err := a.readConfig(o.prevent)
+		if err != nil {
+			return nil, err
+		}
+		wanted := prevent.Gather(s, configs)
+		made, left := prevent.Make(wanted.Needs, wanted.Tables, prevent.Usual())
+		for _, line := range append(wanted.Left, left...) {
+			say(a.err, "routekeeper: --prevent leaves out: %s\n", report.Plain(line))
+		}
+		rules = made
+	}
+	known.Refused = func(id arm.ID, p inventory.Property, value arm.ID) (lines []string) {
+		if subnet := s.Subnet(id); subnet != nil {
+			for _, by := range prevent.Refusing(s.Policies, id, with(subnet.Raw, p, value)) {
+				lines = append(lines, refuses(by))
+			}
+		}
+		for _, r := range rules {
+			if r.Property != p { // what else the subnet has is not known
+				continue
+			}
+			for _, by := range prevent.Refusing(prevent.Assigned([]prevent.Rule{r}), id,
+				with(nil, p, value)) {
+				lines = append(lines, refuses(by))
+			}
+		}
+		return lines
+	}
+	return append(slices.Clip(s.Policies), prevent.Assigned(rules)...), nil
+}
+
+// refuses says that a policy refuses a write.
+func refuses(p inventory.AssignedPolicy) string {
+	if p.Assignment == "" {
+		return "the policy " + p.Name + " that routekeeper prevent writes would refuse this write"
+	}
+	return fmt.Sprintf("policy %s, assigned to %s, refuses this write", p.Name, p.Scope)
+}
+
+// refuseTables adds to findings about route tables, and about subnets with them, which policies
+// refuse what code makes of the table.
+func refuseTables(found []finding.Finding, readings []*iac.Reading, live *inventory.Snapshot,
+	policies []inventory.AssignedPolicy) []finding.Finding {
+	if live == nil || len(policies) == 0 {
+		return found
+	}
+	for _, r := range readings {
+		for key, after := range r.Overlay(live).Tables {
+			before := live.Tables[key]
+			if before == nil || before == after {
+				continue
+			}
+			body, err := inventory.SetRoutes(before.Raw, after.Routes())
+			if err != nil {
+				continue
+			}
+			for _, by := range prevent.Refusing(policies, after.ID, body) {
+				for i, f := range found {
+					if after.ID.Equal(arm.ID(f.Resource)) || slices.Contains(aboutRoutes, f.Code) &&
+						slices.ContainsFunc(after.Subnets, arm.ID(f.Resource).Equal) {
+						found[i] = f.With(refuses(by))
+					}
+				}
+			}
+		}
+	}
+	return found
+}
+
+// aboutRoutes are findings about subnets whose table lost its default route.
+var aboutRoutes = []finding.Code{finding.EgressBypassed, finding.EgressRouteMissing,
+	finding.EgressDropped}
+
+// with returns the request that gives a subnet's document another value of a property, or none.
+func with(subnet []byte, p inventory.Property, value arm.ID) []byte {
+	var body map[string]any
+	_ = json.Unmarshal(subnet, &body) // nil: only the property is known
+	properties, _ := body["properties"].(map[string]any)
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	delete(properties, string(p))
+	if value != "" {
+		properties[string(p)] = map[string]any{"id": string(value)}
+	}
+	raw, _ := json.Marshal(map[string]any{"properties": properties})
+	return raw
+}
