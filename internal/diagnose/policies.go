@@ -67,12 +67,13 @@ func Opposed(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, name string,
 
 // Exempt returns the command that exempts a resource from an assigned policy.
 func Exempt(p inventory.AssignedPolicy, scope arm.ID) finding.CommandLine {
-	command := finding.Command("az policy exemption create --name routekeeper "+
-		"--policy-assignment %s --exemption-category Waiver --scope %s", p.Assignment, scope)
 	if p.Reference != "" {
-		command = finding.Command("%s --policy-definition-reference-ids %s", command, p.Reference)
+		return finding.Command("az policy exemption create --name routekeeper --policy-assignment "+
+			"%s --policy-definition-reference-ids %s --exemption-category Waiver --scope %s",
+			p.Assignment, p.Reference, scope)
 	}
-	return command
+	return finding.Command("az policy exemption create --name routekeeper --policy-assignment %s "+
+		"--exemption-category Waiver --scope %s", p.Assignment, scope)
 }
 
 // subjectOf tells the policies of assignments apart.
