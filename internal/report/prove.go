@@ -195,6 +195,7 @@ func wording(v prove.Verdict, style Style) string {
 		return style.Green(text)
 	case prove.Differs:
 		return style.Red(text)
+	default:
+		return style.Yellow(text)
 	}
-	return style.Yellow(text)
 }

@@ -151,6 +151,17 @@ func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
 	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
 }
 
+// HopUnused reports whether it is certain that nothing has the next hop of a subnet's route, in a
+// snapshot with the subnets of all networks.
+func (t *Tracer) HopUnused(from arm.ID, hop netip.Addr) bool {
+	subnet := t.s.Subnet(from)
+	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {
+		return false
+	}
+	near, v := t.nextSubnet(subnet, hop)
+	return v == Delivered && (near == nil || t.unused(hop, near))
+}
+
 // allSeen reports whether everything with an address in a subnet is known: all network interfaces
 // were read, and nothing else is there, such as the frontend of a load balancer, a firewall, a
 // gateway or a delegated service.

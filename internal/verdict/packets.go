@@ -27,6 +27,8 @@ import (
 type tracing struct {
 	s *inventory.Snapshot
 	t *trace.Tracer
+	// whole traces if nothing was assumed; nil otherwise.
+	whole *trace.Tracer
 }
 
 // room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
@@ -229,7 +231,8 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 // with networks, as a diagnosis reads it.
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
-	return (&tracing{s: s.Snapshot}).egress(picture.Of(s, config, all, taken), config)
+	t := &tracing{s: s.Snapshot, whole: trace.New(s.Snapshot, trace.Options{})}
+	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
 // Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
@@ -290,7 +293,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 				by := trace.Exit(t.s.Subnet(s.ID), cluster)
 				e.Takes, e.Dropped = by, by == ""
 			default:
-				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone
+				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone ||
+					t.whole != nil && takes.Hop.IsValid() && t.whole.HopUnused(s.ID, takes.Hop)
 			}
 			out = append(out, e)
 		}
