@@ -37,7 +37,7 @@ var readers = []string{
 	"routekeeper-controller --notify FILE --kubeconfig KUBE",
 	"notify test -f FILE",
 	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER", "iac check YAMLFOLDER",
-	"emulator --faults FILE",
+	"iac check GOOD --prevent FILE", "emulator --faults FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --event-secret-file FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --auth-users-file FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --tls-cert FILE --tls-key FILE",

@@ -137,8 +137,8 @@ func TestApplicationGateways(t *testing.T) {
 	is(t, "who is in the subnet", appgw.Properties.ApplicationGatewayIPConfigurations[0].ID, *g.ID+
 		"/gatewayIPConfigurations/subnet")
 
-	// The subnet of a classic gateway refuses 0.0.0.0/0 to an appliance. One that is delegated for
-	// network isolation accepts it.
+	// The subnet of a gateway without network isolation refuses 0.0.0.0/0 to an appliance, also if
+	// it is delegated.
 	associated := subnet("", "10.0.2.0/24", *rt.ID)
 	poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "appgw", *associated, nil)).refused(t,
 		400, "ApplicationGatewaySubnetRouteTableNotSupported")
@@ -146,9 +146,8 @@ func TestApplicationGateways(t *testing.T) {
 		Name: to.Ptr("gateway"), Properties: &armnetwork.ServiceDelegationPropertiesFormat{
 			ServiceName: to.Ptr("Microsoft.Network/applicationGateways")},
 	}}
-	isolated := poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "appgw", *associated, nil)).
-		ok(t).Subnet
-	is(t, "the isolated subnet's table", isolated.Properties.RouteTable.ID, *rt.ID)
+	poll(subnets.BeginCreateOrUpdate(a.ctx, "net", "vnet", "appgw", *associated, nil)).refused(t,
+		400, "ApplicationGatewaySubnetRouteTableNotSupported")
 
 	poll(subnets.BeginDelete(a.ctx, "net", "vnet", "appgw", nil)).refused(t, 400,
 		"InUseSubnetCannotBeDeleted")
