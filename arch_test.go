@@ -55,7 +55,7 @@ var imports = map[string]map[string]string{
 	"internal/iac/assess": {"internal/iac": "the changes", "internal/diagnose": "their result",
 		"internal/arm": "IDs", "internal/inventory": "the network before and after",
 		"api/v1alpha1": "configs of the clusters", "internal/finding": "what would be wrong",
-		"internal/plan": "configs that init would propose"},
+		"internal/plan": "configs to propose", "internal/prevent": "what refuses the changes"},
 	"internal/iac/armtemplate": {},
 	"internal/iac/yamltree":    {"internal/yamllimits": "limits of YAML"},
 	"internal/iac/generate": {"internal/arm": "IDs of what is there",

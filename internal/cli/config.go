@@ -36,7 +36,12 @@ func markConfig(cmd *cobra.Command) {
 
 // readConfig reads all documents that -f names.
 func (a *app) readConfig(paths []string) ([]v1alpha1.ClusterRoutes, error) {
-	files, err := a.readFiles("-f", paths)
+	return readConfigOf(a, "-f", paths)
+}
+
+// readConfigOf reads all documents that a flag names.
+func readConfigOf(a *app, flag string, paths []string) ([]v1alpha1.ClusterRoutes, error) {
+	files, err := a.readFiles(flag, paths)
 	if err != nil {
 		return nil, err
 	}

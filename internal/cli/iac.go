@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime/debug"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/prevent"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/survey"
 )
@@ -154,7 +156,17 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	}
 	checked := report.Checked{Version: version()}
 	whole := &iac.Reading{}
-	o.paths = append(o.paths, o.prevent...)
+	var prevented []v1alpha1.ClusterRoutes
+	if len(o.prevent) > 0 {
+		if prevented, err = readConfigOf(a, "--prevent", o.prevent); err != nil {
+			return err
+		}
+	}
+	for _, path := range o.prevent {
+		if !slices.Contains(o.paths, path) {
+			o.paths = append(o.paths, path)
+		}
+	}
 	known, configs, err := a.named(o)
 	if err != nil {
 		return err
@@ -186,13 +198,12 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
 		return err
 	}
-	policies, err := judgePolicies(a, o, &known)
-	if err != nil {
+	policies := judgePolicies(a.err, prevented, &known)
+	a.mistyped(o, readings)
+	if checked.Findings, err = assess.RefuseTables(assess.Findings(whole, readings, configs, known),
+		readings, known.Live, policies); err != nil {
 		return err
 	}
-	a.mistyped(o, readings)
-	checked.Findings = refuseTables(assess.Findings(whole, readings, configs, known), readings,
-		known.Live, policies)
 	if err := checked.Write(w, format, style); err != nil {
 		return err
 	}
@@ -200,6 +211,27 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 		return attention
 	}
 	return nil
+}
+
+// judgePolicies lets policies judge what code writes: the assigned ones, and the ones that prevent
+// would write for configs. It returns all of them, and writes what prevent leaves out.
+func judgePolicies(left io.Writer, prevented []v1alpha1.ClusterRoutes,
+	known *iac.Known) []inventory.AssignedPolicy {
+	s := known.Live
+	if s == nil {
+		s = inventory.NewSnapshot()
+	}
+	var rules []prevent.Rule
+	if len(prevented) > 0 {
+		wanted := prevent.Gather(s, prevented)
+		made, without := prevent.Make(wanted.Needs, wanted.Tables, prevent.Usual())
+		rules = made
+		for _, line := range append(wanted.Left, without...) {
+			say(left, "routekeeper: --prevent leaves out: %s\n", report.Plain(line))
+		}
+	}
+	known.Refused = assess.Refused(s, rules)
+	return append(slices.Clip(s.Policies), prevent.Assigned(rules)...)
 }
 
 // mistyped warns about subnets of --subnet that are in none of the files that show subnets. Without

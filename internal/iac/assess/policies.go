@@ -1,4 +1,4 @@
-package cli
+package assess
 
 import (
 	"encoding/json"
@@ -10,30 +10,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/prevent"
-	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// judgePolicies lets policies judge what code writes: the assigned ones, and the ones of prevent
-// for the configs of a flag. It returns all of them.
-func judgePolicies(a *app, o iacOptions, known *iac.Known) ([]inventory.AssignedPolicy, error) {
-	s := known.Live
-	if s == nil {
-		s = inventory.NewSnapshot()
-	}
-	var rules []prevent.Rule
-	if len(o.prevent) > 0 {
-		configs, err := a.readConfig(o.prevent)
-		if err != nil {
-			return nil, err
-		}
-		wanted := prevent.Gather(s, configs)
-		made, left := prevent.Make(wanted.Needs, wanted.Tables, prevent.Usual())
-		for _, line := range append(wanted.Left, left...) {
-			say(a.err, "routekeeper: --prevent leaves out: %s\n", report.Plain(line))
-		}
-		rules = made
-	}
-	known.Refused = func(id arm.ID, p inventory.Property, value arm.ID) (lines []string) {
+// Refused returns what iac.Known asks about a value that code gives a subnet: which policies refuse
+// it, the assigned ones and those of rules that are not assigned yet.
+func Refused(s *inventory.Snapshot, rules []prevent.Rule) func(arm.ID, inventory.Property,
+	arm.ID) []string {
+	return func(id arm.ID, p inventory.Property, value arm.ID) (lines []string) {
 		if subnet := s.Subnet(id); subnet != nil {
 			for _, by := range prevent.Refusing(s.Policies, id, with(subnet.Raw, p, value)) {
 				lines = append(lines, refuses(by))
@@ -50,7 +33,6 @@ func judgePolicies(a *app, o iacOptions, known *iac.Known) ([]inventory.Assigned
 		}
 		return lines
 	}
-	return append(slices.Clip(s.Policies), prevent.Assigned(rules)...), nil
 }
 
 // refuses says that a policy refuses a write.
@@ -61,12 +43,12 @@ func refuses(p inventory.AssignedPolicy) string {
 	return fmt.Sprintf("policy %s, assigned to %s, refuses this write", p.Name, p.Scope)
 }
 
-// refuseTables adds to findings about route tables, and about subnets with them, which policies
+// RefuseTables adds to findings about route tables, and about subnets with them, which policies
 // refuse what code makes of the table.
-func refuseTables(found []finding.Finding, readings []*iac.Reading, live *inventory.Snapshot,
-	policies []inventory.AssignedPolicy) []finding.Finding {
+func RefuseTables(found []finding.Finding, readings []*iac.Reading, live *inventory.Snapshot,
+	policies []inventory.AssignedPolicy) ([]finding.Finding, error) {
 	if live == nil || len(policies) == 0 {
-		return found
+		return found, nil
 	}
 	for _, r := range readings {
 		for key, after := range r.Overlay(live).Tables {
@@ -76,7 +58,7 @@ func refuseTables(found []finding.Finding, readings []*iac.Reading, live *invent
 			}
 			body, err := inventory.SetRoutes(before.Raw, after.Routes())
 			if err != nil {
-				continue
+				return nil, fmt.Errorf("%s: %w", after.ID, err)
 			}
 			for _, by := range prevent.Refusing(policies, after.ID, body) {
 				for i, f := range found {
@@ -88,7 +70,7 @@ func refuseTables(found []finding.Finding, readings []*iac.Reading, live *invent
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 // aboutRoutes are findings about subnets whose table lost its default route.
