@@ -42,39 +42,45 @@ type simulatedNetwork struct {
 }
 
 type seenNetwork struct {
-	at     time.Time
+	at     time.Time // when reading began
 	port   int
 	tracer *trace.Tracer
 }
 
-// networkAge is how old the network that was read may be, so that calls at the same time share it.
+// networkAge is how long before a packet its network may have been read, so that calls at the same
+// time share it.
 const networkAge = time.Second
 
-func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) error {
+func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) (lost string,
+	err error) {
+	asked := time.Now()
 	p.mu.Lock() // a tracer remembers what it has worked out
 	defer p.mu.Unlock()
-	t, err := p.read(ctx, packet)
+	t, err := p.read(ctx, packet, asked)
 	if err != nil {
-		return fmt.Errorf("the network was not read: %w", err)
+		return "", fmt.Errorf("the network was not read: %w", err)
 	}
 	ways, err := waysBetween(t, packet.From.String(), packet.To.String())
 	if err != nil {
-		return err
+		return "", err
 	}
 	for _, w := range []trace.Way{ways.There, ways.Back} {
 		if w.Verdict != trace.Delivered {
-			return fmt.Errorf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why)
+			return fmt.Sprintf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why), nil
 		}
 	}
-	return nil
+	return "", nil
 }
 
-func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet) (*trace.Tracer,
-	error) {
+// read reads the network of a packet's cluster, unless that began after the packet was sent, or
+// just before.
+func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet,
+	asked time.Time) (*trace.Tracer, error) {
 	cluster := packet.Cluster
-	if seen := p.seen[cluster.Key()]; time.Since(seen.at) < networkAge && seen.port == packet.Port {
+	if seen := p.seen[cluster.Key()]; asked.Sub(seen.at) < networkAge && seen.port == packet.Port {
 		return seen.tracer, nil
 	}
+	begun := time.Now()
 	client, err := connectQuietly(p.dir)
 	if err != nil {
 		return nil, err
@@ -104,7 +110,7 @@ func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet) (
 	}
 	e.Snapshot.Kubernetes[cluster.Key()] = k
 	t := trace.New(e.Snapshot, trace.Options{Protocol: "tcp", Port: packet.Port, Cluster: cluster})
-	p.seen[cluster.Key()] = seenNetwork{time.Now(), packet.Port, t}
+	p.seen[cluster.Key()] = seenNetwork{begun, packet.Port, t}
 	return t, nil
 }
 

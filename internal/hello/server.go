@@ -68,6 +68,8 @@ type Server struct {
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Peers are the addresses of the demo's pods.
 	Peers func(ctx context.Context) ([]netip.Addr, error)
+	// Limit ends a call after a time; nil is context.WithTimeout.
+	Limit func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	// Log receives a line for each call.
 	Log io.Writer
 }
@@ -122,7 +124,11 @@ func answer(w http.ResponseWriter, v any) {
 // nothing else.
 func (s *Server) call(ctx context.Context, to netip.Addr, within time.Duration) (c Call) {
 	c.To = to.String()
-	ctx, cancel := context.WithTimeout(ctx, within)
+	limit := s.Limit
+	if limit == nil {
+		limit = context.WithTimeout
+	}
+	ctx, cancel := limit(ctx, within)
 	defer cancel()
 	start := time.Now()
 	defer func() {

@@ -43,8 +43,9 @@ type Options struct {
 	Folder string
 	// Fresh deletes the content of the folder first.
 	Fresh bool
-	// Way returns why a packet does not arrive or its answer does not come back; nil if both do.
-	Way func(context.Context, Packet) error
+	// Way returns why a packet does not arrive or its answer does not come back; "" if both do. An
+	// error says that this is not known.
+	Way func(context.Context, Packet) (lost string, err error)
 	Log *slog.Logger
 }
 

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/base64"
-	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -61,13 +60,13 @@ func join(t *testing.T, build ...func(*emulator.Client)) *joined {
 	j.k, err = kubernetes.Join(e, kubernetes.Options{Binaries: binaries,
 		Folder: filepath.Join(folder, "kubernetes"), Fresh: true,
 		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-		Way: func(_ context.Context, p kubernetes.Packet) error {
+		Way: func(_ context.Context, p kubernetes.Packet) (string, error) {
 			j.mu.Lock()
 			defer j.mu.Unlock()
 			if j.lost[[2]netip.Addr{p.From, p.To}] {
-				return errors.New("lost by the test")
+				return "lost by the test", nil
 			}
-			return nil
+			return "", nil
 		}})
 	if err != nil {
 		t.Fatal(err)

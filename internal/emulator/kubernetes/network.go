@@ -6,24 +6,44 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 )
 
+// withinKey is the key of how long a simulated pod's call may take, in its context.
+type withinKey struct{}
+
+// limit tells a simulated pod's call how long it may take. Only packets that Azure drops use up
+// that time. The emulator's own work does not, or a busy machine would look like lost packets.
+func limit(ctx context.Context, within time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithCancel(context.WithValue(ctx, withinKey{}, within))
+}
+
 // dialer connects a simulated pod with others. Options.Way is called for each connection. Dropped
-// packets are not answered, so the caller waits for its timeout.
+// packets are not answered, so the caller waits as long as its call may take.
 func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return nil, fmt.Errorf("simulated pods call addresses only: %w", err)
 		}
-		if err := c.way(ctx, from, to); err != nil {
-			fmt.Fprintf(from.log, "packets to %s are lost: %v\n", address, err)
-			<-ctx.Done()
-			return nil, ctx.Err()
+		why, err := c.way(ctx, from, to)
+		if err != nil {
+			return nil, err
+		}
+		if why != "" {
+			fmt.Fprintf(from.log, "packets to %s are lost: %s\n", address, why)
+			within, _ := ctx.Value(withinKey{}).(time.Duration)
+			select {
+			case <-time.After(within):
+				return nil, os.ErrDeadlineExceeded
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
 		}
 		p := c.podAt(to.Addr())
 		// packets arrive at a machine on which nothing listens
@@ -34,16 +54,16 @@ func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.C
 	}
 }
 
-// way reports whether packets from a pod reach an address, and the answers the pod.
-func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) error {
+// way says why packets from a pod do not reach an address, or the answers the pod; "" if they do.
+func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) (lost string, err error) {
 	if c.k.o.Way == nil {
-		return nil
+		return "", nil
 	}
 	at := slices.IndexFunc(from.addrs, func(a netip.Addr) bool {
 		return a.Is4() == to.Addr().Is4()
 	})
 	if at < 0 {
-		return fmt.Errorf("the pod has no address of the family of %s", to.Addr())
+		return fmt.Sprintf("the pod has no address of the family of %s", to.Addr()), nil
 	}
 	return c.k.o.Way(ctx, Packet{
 		Cluster: c.id, From: from.addrs[at], To: to.Addr(), Port: int(to.Port()),

@@ -92,7 +92,7 @@ func (c *cluster) play(p *pod) {
 	server := &hello.Server{
 		Self: hello.Self{Pod: p.Metadata.Name, Namespace: p.Metadata.Namespace,
 			Node: p.Spec.NodeName},
-		Log: p.log, Dial: c.dialer(p), Peers: c.peersOf(p),
+		Log: p.log, Dial: c.dialer(p), Peers: c.peersOf(p), Limit: limit,
 	}
 	if len(p.addrs) > 0 {
 		server.Self.Address = p.addrs[0].String()
