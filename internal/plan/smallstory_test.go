@@ -73,7 +73,8 @@ func (s *smallStory) provide(w *smallWorld) {
 		if was := s.own[c]; r.exists() && was.node() && was.name() == r.name() {
 			own[c] = was
 		}
-		s.edited[c] = s.edited[c] && own[c] == s.own[c]
+		// a person's row that is as the cloud provider writes it is its own from now on
+		s.edited[c] = s.edited[c] && own[c] == s.own[c] && own[c] != r
 	}
 	if own != s.own {
 		s.own, s.byOther = own, false
