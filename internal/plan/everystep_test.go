@@ -23,6 +23,8 @@ import (
 //	          the target that delivers, or a person's route has its prefix
 //	heals     each machine has a route that delivers in both tables, or a finding says otherwise.
 //	          The last check reads the interfaces, as the keeper does from time to time
+//	gone      if the cluster's table is as the cloud provider writes it: a route that a runbook named
+//	          and the keeper took over is gone once it does not deliver
 //	stale     a copy that does not deliver, and is not in the cluster's table, is gone or said
 //	rest      the next check changes nothing
 //
@@ -38,6 +40,7 @@ func smallVariants() map[string]*smallWorld {
 		"families": {machines: 2, cidrs: 2, targets: 1, keepers: 1, dual: true},
 		"keepers":  {machines: 2, cidrs: 2, targets: 1, keepers: 2},
 		"room":     {machines: 3, cidrs: 3, targets: 1, keepers: 1, room: 3},
+		"runbook":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, runbook: true},
 		"unnamed":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, unnamed: true},
 	}
 }
@@ -50,6 +53,11 @@ func (w *smallWorld) inStep() smallStory {
 	}
 	s.provide(w)
 	w.start.own = s.own
+	for c, r := range s.own {
+		if w.runbook && r.exists() {
+			s.target[0][c] = aRow(byPerson, r.address())
+		}
+	}
 	for range 2 {
 		for k := range w.keepers {
 			s, _, _ = s.check(w, k, readWhole, true)

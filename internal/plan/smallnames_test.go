@@ -69,6 +69,9 @@ func (s smallStory) renamed(n smallNames) smallStory {
 			out.edited[n.prefix(c)] = true
 		}
 	}
+	for k, rows := range s.adopted {
+		out.adopted[k] = n.table(rows)
+	}
 	for i, m := range s.keeper {
 		out.keeper[i] = m.renamed(n)
 	}
@@ -142,6 +145,8 @@ func (s smallStory) pack() (b []byte) {
 	rows(s.own)
 	rows(s.target[0])
 	rows(s.target[1])
+	rows(s.adopted[0])
+	rows(s.adopted[1])
 	bits(s.off[:]...)
 	bits(s.edited[:]...)
 	for _, m := range s.keeper {

@@ -61,10 +61,13 @@ func (w *smallWorld) allSteps() (steps []smallStep) {
 			}
 		}
 	}
-	add(func(s *smallStory) bool { s.keeper[0].restarts(true); return true },
-		"the keeper starts again")
-	add(func(s *smallStory) bool { s.keeper[0].restarts(false); return true },
-		"the keeper starts again, without its history")
+	for _, history := range []bool{true, false} {
+		add(func(s *smallStory) bool {
+			s.keeper[0].restarts(history)
+			s.adopted = [smallTargets]smallTable{}
+			return true
+		}, "the keeper starts again%s", map[bool]string{false: ", without its history"}[history])
+	}
 	late := func(name string, machines bool) {
 		steps = append(steps, smallStep{name, func(s smallStory) (smallStory, []string) {
 			return s.late(w, machines)

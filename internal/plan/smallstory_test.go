@@ -17,7 +17,10 @@ type smallStory struct {
 	byOther    bool    // the last write of the cluster's table was not the cluster's
 	forgot     bool    // the activity log does not show that the cluster wrote its table
 	edited     [5]bool // rows of the cluster's table that a person named
-	keeper     [2]smallMemory
+	// adopted are routes of the targets with a person's name that were as the cluster's table had
+	// them, when the first keeper read both. From then on they are the cluster's.
+	adopted [smallTargets]smallTable
+	keeper  [2]smallMemory
 }
 
 // smallMemory is what a keeper remembers.
@@ -261,11 +264,28 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 			})
 		})
 	}
+	if by == 0 && reads <= readRefused && s.on == hasOwn && s.deleted == 0 {
+		s.adopt()
+	}
 	if s.keeper[by] = a.memory; writes {
 		s.smallState = a.after
 	}
 	s.reads = 0
 	return s, a, rules
+}
+
+// adopt notes which routes are the cluster's from now on.
+func (s *smallStory) adopt() {
+	for k, rows := range s.target {
+		for c, r := range rows {
+			switch row := s.own[c]; {
+			case r.person() && row.node() && row.address() == r.address():
+				s.adopted[k][c] = r
+			case r != s.adopted[k][c]:
+				s.adopted[k][c] = 0
+			}
+		}
+	}
 }
 
 // history is what a keeper recalls: a table that the node subnet does not have now may be wrong.
@@ -369,13 +389,18 @@ func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string
 	if a.lost == finding.TableUnknown {
 		return nil
 	}
+	right := !s.byOther && s.own == s.provided(w) && w.room == 0 && s.off == smallState{}.off
 	for c, r := range s.target[k] {
 		same := s.own[c].exists() && s.own[c].address() == r.address()
-		if r.node() && !same && !s.delivers(c, r.hop(c)) && !a.said.any(c, r.address()) {
+		ours := r.node() || r.exists() && r == s.adopted[k][c]
+		switch {
+		case !ours || same || s.delivers(c, r.hop(c)):
+		case right && k == 0 && s.adopted[k][c] == r:
+			rules = append(rules, "gone: "+smallRoute(c, r)+" stays")
+		case !a.said.any(c, r.address()):
 			rules = append(rules, "stale: "+smallRoute(c, r)+" stays, and nothing says so")
 		}
 	}
-	right := !s.byOther && s.own == s.provided(w) && w.room == 0 && s.off == smallState{}.off
 	for i, m := range s.machine {
 		for _, c := range []int{m.cidr(), m.cidr() + smallMost} {
 			if !m.exists() || s.off[i] || c >= smallMost && !w.dual {

@@ -184,7 +184,8 @@ func (s smallState) rewritten(c int, copied smallRow) bool {
 type smallWorld struct {
 	machines, cidrs, targets, keepers int
 	dual, unnamed                     bool
-	room                              int // the limit of the first target; 0: the usual one
+	runbook                           bool // it filled the target, with names of its own
+	room                              int  // the limit of the first target; 0: the usual one
 
 	base    *world
 	tables  map[smallTableKey]*inventory.RouteTable
