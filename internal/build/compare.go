@@ -154,8 +154,8 @@ func differences(have []byte, want object, fixed []string) []Difference {
 	return found
 }
 
-// walk compares a value with its expected value. path is for people, place for sjson, and plain has
-// no names of list members.
+// walk compares a value with its expected value. Three strings say where the value is: path for
+// people, place for sjson, and plain, which is path without the names of list members.
 func walk(have gjson.Result, want any, path, place, plain string, note func(Difference, string)) {
 	switch w := want.(type) {
 	case object:

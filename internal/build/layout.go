@@ -213,7 +213,7 @@ func (c *Cluster) fits() error {
 			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade "+
 				"need /%d or wider",
 			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
-	case c.Blueprint == capacity.Kubenet && total+c.ownRoutes() > routeLimit:
+	case c.Blueprint == capacity.Kubenet && total+c.otherRoutes() > routeLimit:
 		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a "+
 			"route table holds %d",
 			n.nodes, n.surge, routeLimit)
@@ -266,8 +266,8 @@ func (c *Cluster) mostNodes() Field {
 // routeLimit is how many routes a route table holds (azure-subscription-service-limits).
 const routeLimit = 400
 
-// ownRoutes returns the routes of the node table that do not lead to nodes.
-func (c *Cluster) ownRoutes() int {
+// otherRoutes returns the number of routes in the node table that do not lead to nodes.
+func (c *Cluster) otherRoutes() int {
 	if c.Existing != nil && c.Existing.NodeTable != "" {
 		return c.Existing.routes
 	}

@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newCluster makes the command cluster, which only has subcommands.
+// newCluster returns the command `cluster`, which has subcommands only.
 func (a *app) newCluster() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",

@@ -28,7 +28,7 @@ func scriptCondition(name string) (bool, error) {
 }
 
 func kubeBinaries() (kubernetes.Binaries, error) {
-	folder, err := kubernetes.Folder()
+	folder, err := kubernetes.BinariesFolder()
 	if err != nil {
 		return kubernetes.Binaries{}, err
 	}

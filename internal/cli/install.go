@@ -2,7 +2,7 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newInstall makes the command install and the commands below it.
+// newInstall returns the command `install` with its subcommands.
 func (a *app) newInstall() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install {monitor}",

@@ -66,7 +66,8 @@ func Promote(f File, named map[string]Parts) (text []byte, edits []Edit, err err
 	return text, t.edits, nil
 }
 
-// promote adds the edits of a document, and changes its spec to what the new text must say.
+// promote adds the edits that promote the chosen parts of a document. It changes d.spec in the same
+// way: the edited text must then decode to d.spec.
 func (t *editedText) promote(d *routes, parts Parts) {
 	spec := &d.spec.Spec
 	if parts.Guard && spec.Guard.Mode == v1alpha1.GuardObserve {

@@ -42,8 +42,8 @@ type Options struct {
 	// Configs are what Files held at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
-	// Follow gives the keeper other configs until the context ends. Files then only say when to
-	// call Notify again. Nil: the config comes from Files.
+	// Follow, if set, gives the keeper its configs until the context ends. The field Files is then
+	// used only to see when to call Notify again. Nil: the configs come from Files.
 	Follow func(context.Context, Running)
 	// Nodes makes keeper.Options.Nodes; nil for none.
 	Nodes func(*azure.Client) keeper.Nodes

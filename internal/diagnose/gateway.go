@@ -123,7 +123,7 @@ func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 			})
 		if p.config != nil && p.cluster.Kubenet() {
 			g.target = namesTarget(p.config, subnet.RouteTable)
-			if g.table != nil && !p.s.Elsewhere(g.table, p.cluster) {
+			if g.table != nil && !p.s.LeadsElsewhere(g.table, p.cluster) {
 				g.pods = plan.PodRoutes(p.s, p.config, g.table)
 			}
 			g.sends = g.drives || g.target || len(g.pods) > 0

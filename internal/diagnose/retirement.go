@@ -150,7 +150,7 @@ func orphansToCome(p *clusterCase) []finding.Finding {
 	var tables []arm.ID
 	for _, table := range p.s.Tables {
 		if !table.ID.Equal(p.source.Table) && plan.LeadsToNodes(p.s, p.config, table) &&
-			!p.s.Elsewhere(table, p.cluster) {
+			!p.s.LeadsElsewhere(table, p.cluster) {
 			tables = append(tables, table.ID)
 		}
 	}

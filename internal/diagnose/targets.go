@@ -25,7 +25,7 @@ func checkCopies(p *clusterCase) []finding.Finding {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
 		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) ||
-			p.onNodes[table.ID.Key()] || p.s.Elsewhere(table, p.cluster) {
+			p.onNodes[table.ID.Key()] || p.s.LeadsElsewhere(table, p.cluster) {
 			continue // association checks handle tables on node subnets
 		}
 		copied := plan.PodRoutes(p.s, p.config, table)

@@ -176,14 +176,15 @@ func whenever(n need) func(*subject) need { return func(*subject) need { return 
 
 func when(condition string) func(*subject) need { return whenever(need(condition)) }
 
-// notPrivate: a private cluster's API server has an address of its own network.
+// notPrivate returns no if the cluster is private: then the API server has an address in the
+// cluster's network.
 func notPrivate(c *subject) need { return only(c.PrivateZone == "") }
 
 func windows(c *subject) need {
 	return only(slices.ContainsFunc(c.Pools, func(p inventory.Pool) bool { return p.Windows }))
 }
 
-// gpu: a pool has machines of the N series, whose GPUs are not FPGAs (NP).
+// gpu returns yes if a pool has machines of the N series, except NP: these have FPGAs.
 func gpu(c *subject) need {
 	return only(slices.ContainsFunc(c.Pools, func(p inventory.Pool) bool {
 		size := strings.ToLower(p.Size)
@@ -210,7 +211,7 @@ func or(a, b func(*subject) need) func(*subject) need {
 	}
 }
 
-// extension: the cluster has an extension of a type, or any one for "".
+// extension returns yes if the cluster has an extension of the kind; "" means any extension.
 func extension(kind string) func(*subject) need {
 	return func(c *subject) need {
 		return c.having(func(x *inventory.Extension) bool {
@@ -224,8 +225,8 @@ func marketplace(c *subject) need {
 		"the cluster has an extension of the marketplace")
 }
 
-// backup: its page lists wildcards that are wider than any rule needs, so that a narrower rule may
-// do.
+// backup never returns yes: the page of Azure Backup lists wildcards only, and a narrower rule may
+// be enough.
 func backup(c *subject) need {
 	if extension(kindBackup)(c) != yes {
 		return no
@@ -243,9 +244,9 @@ func (c *subject) having(is func(*inventory.Extension) bool, unknown need) need 
 	return unknown
 }
 
-// tunnel: clusters with the konnectivity agent, and private ones, need no rule for it. The page
-// says so for the public cloud. For the others it lists the rule without a condition; an agent in
-// the cluster is its tunnel there, too.
+// tunnel returns no if the cluster is private or has the konnectivity agent. AKS's page says so for
+// the public cloud. For the other clouds it lists the rule without a condition, but an agent in the
+// cluster is the tunnel there, too.
 func tunnel(c *subject) need {
 	has := func(names ...string) bool {
 		return slices.ContainsFunc(c.pods, func(p inventory.Pod) bool {
@@ -263,7 +264,7 @@ func tunnel(c *subject) need {
 	return "kube-system has no pods konnectivity-agent-…, which are its tunnel"
 }
 
-// ntp: in the public cloud, nodes from before March 2021.
+// ntp returns yes; in the public cloud it returns a condition: nodes from before March 2021.
 func ntp(c *subject) need {
 	if c.cloud == public {
 		return "nodes are from before March 2021"
@@ -271,7 +272,7 @@ func ntp(c *subject) need {
 	return yes
 }
 
-// direct: pods that use the API server's address. AKS's own use its name.
+// direct returns a condition: pods call the API server by its address. AKS's own pods use its name.
 func direct(c *subject) need {
 	if notPrivate(c) == no || len(c.Hosts) == 0 {
 		return no

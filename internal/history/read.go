@@ -274,7 +274,7 @@ func (e *Entry) readChanges(tx *sql.Tx) error {
 	return rows.Err()
 }
 
-// moment returns a time of the file; nil for none.
+// moment converts a time that is stored in the file; nil stays nil.
 func moment(ms *int64) *time.Time {
 	if ms == nil {
 		return nil

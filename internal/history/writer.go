@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Writers knows who changed resources: the activity log.
+// Writers finds out who changed resources, from the activity log.
 type Writers interface {
 	OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (azure.LastWrite, bool,
 		error)

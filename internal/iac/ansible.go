@@ -92,8 +92,8 @@ func markThere(there map[string]bool, file string) {
 // collectAnsible reads the plays or tasks of a file. Its subnets are judged when all files are
 // read.
 func collectAnsible(docs []*yamltree.Value, file string, there map[string]bool,
-	left *left) *ansible {
-	a := &ansible{codeReading: newCodeReading(AnsibleTasks, left), file: file, there: there,
+	b *budget) *ansible {
+	a := &ansible{codeReading: newCodeReading(AnsibleTasks, b), file: file, there: there,
 		registered: map[string]arm.ID{}, clusters: map[string]aksNetwork{}}
 	s := scope{}
 	if path.Base(path.Dir(file)) == "handlers" {
@@ -116,7 +116,7 @@ func collectAnsible(docs []*yamltree.Value, file string, there map[string]bool,
 	for i, c := range a.reading.Carriers {
 		a.reading.Carriers[i].Place = anyNetwork(c.Place)
 	}
-	if left.steps < 0 {
+	if b.steps < 0 {
 		a.note(Place{File: file, Line: 1}, true, "there are so many tasks that not all of them "+
 			"were read")
 	}
@@ -133,7 +133,7 @@ func anyNetwork(p Place) Place {
 
 // read reads a play, block or task.
 func (a *ansible) read(v *yamltree.Value, s scope) {
-	if !v.Is(yamltree.Map) || !a.left.step(1) {
+	if !v.Is(yamltree.Map) || !a.budget.take(1) {
 		return
 	}
 	if s = s.within(v); s.check || truth(v.Get("when")) == -1 {
@@ -232,7 +232,7 @@ func (a *ansible) includes(at *yamltree.Value, what string) {
 	}
 	role, isRole := strings.CutPrefix(what, "the role ")
 	if isRole && a.there["the role "+path.Base(role)] || !isRole && a.there[path.Base(what)] ||
-		!a.left.step(1) {
+		!a.budget.take(1) {
 		return
 	}
 	a.note(Place{File: a.file, Line: at.Line}, false, "includes %s, %s", what, where)
@@ -259,7 +259,7 @@ func (a *ansible) task(task *yamltree.Value, s scope, module string, args *yamlt
 	}
 	var all []*yamltree.Value
 	for _, defaults := range s.defaults {
-		if !a.left.step(len(defaults.Members) / 8) { // they are searched
+		if !a.budget.take(len(defaults.Members) / 8) { // they are searched
 			return
 		}
 		for _, group := range []string{"group/azure", "group/azure.azcollection.azure", module,
@@ -275,7 +275,7 @@ func (a *ansible) task(task *yamltree.Value, s scope, module string, args *yamlt
 				"so what it does to a route table is unknown: check the resource in Azure "+
 				"afterwards")
 			return
-		case !a.left.step(len(given.Members)):
+		case !a.budget.take(len(given.Members)):
 			return
 		default:
 			for _, m := range given.Members {

@@ -156,7 +156,7 @@ func (t *ansibleTask) cluster() {
 // each calls a function for each item of an argument. Items that are not known are noted.
 func (t *ansibleTask) each(arg string, do func(*yamltree.Value)) {
 	for _, item := range listOf(t.args[arg]) {
-		if !t.left.step(1) {
+		if !t.budget.take(1) {
 			return
 		}
 		if !t.isUnknown(arg, item, "which subnets it uses is unknown") {

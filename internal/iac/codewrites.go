@@ -15,17 +15,17 @@ type codeReading struct {
 	reading *Reading
 	subnets []*codeSubnet
 	byID    map[slot]*codeSubnet
-	left    *left
+	budget  *budget
 }
 
-func newCodeReading(format Format, left *left) *codeReading {
+func newCodeReading(format Format, b *budget) *codeReading {
 	return &codeReading{reading: &Reading{Format: format}, byID: map[slot]*codeSubnet{},
-		left: left}
+		budget: b}
 }
 
-// left is what may still be read, of all files together. With aliases and defaults, little code
-// stands for a lot of it.
-type left struct {
+// budget limits what is read, of all files together: it counts what may still be read. With aliases
+// and defaults, little code can stand for a lot of it.
+type budget struct {
 	steps                      int // tasks, arguments and objects
 	subnets, carriers, removed int
 	full                       bool // something was left out
@@ -38,15 +38,15 @@ const mostSteps = 250_000
 // each is compared with each.
 const mostOfAKind = 2000
 
-func newLeft() *left {
-	return &left{steps: mostSteps, subnets: mostOfAKind, carriers: mostOfAKind,
+func newBudget() *budget {
+	return &budget{steps: mostSteps, subnets: mostOfAKind, carriers: mostOfAKind,
 		removed: mostOfAKind}
 }
 
-// step takes n steps, and returns false if not so many are left.
-func (l *left) step(n int) bool {
-	l.steps -= n
-	return l.steps >= 0
+// take takes n steps, and returns false if not so many remain.
+func (b *budget) take(n int) bool {
+	b.steps -= n
+	return b.steps >= 0
 }
 
 // codeSubnet is a subnet with the writes of one of its properties, in the order of the code.
@@ -93,7 +93,7 @@ func (c *codeReading) write(id arm.ID, p inventory.Property, w codeWrite) {
 	s, table := c.byID[slot{id.Key(), p}], p == inventory.PropertyTable
 	switch {
 	case s != nil:
-	case table && !c.room(&c.left.subnets), // or the subnet was left out
+	case table && !c.room(&c.budget.subnets), // or the subnet was left out
 		!table && c.byID[slot{id.Key(), inventory.PropertyTable}] == nil:
 		return
 	default:
@@ -114,17 +114,17 @@ func (c *codeReading) room(left *int) bool {
 		*left--
 		return true
 	}
-	if !c.left.full {
+	if !c.budget.full {
 		c.note(Place{}, true, "there are more than %d subnets, pools, gateways or removed routes, "+
 			"and not all of them were checked", mostOfAKind)
 	}
-	c.left.full = true
+	c.budget.full = true
 	return false
 }
 
 // removes adds the removal of routes or of a cluster.
 func (c *codeReading) removes(e Effect) {
-	if c.room(&c.left.removed) {
+	if c.room(&c.budget.removed) {
 		c.reading.Effects = append(c.reading.Effects, e)
 	}
 }
@@ -141,7 +141,7 @@ func (c *codeReading) carrier(id arm.ID, by Place, why string) {
 		c.note(by, true, "the subnet %s is not known, so what happens to it is unknown", id)
 		return
 	}
-	if !c.room(&c.left.carriers) {
+	if !c.room(&c.budget.carriers) {
 		return
 	}
 	p.Address, p.File, p.Line = by.Address, by.File, by.Line
@@ -229,7 +229,8 @@ func rank(w codeWrite) int {
 	return n
 }
 
-// nameFix says what to name, and how to find it.
+// nameFix returns a fix: the setting that must name the table of the subnet (or what else it has),
+// and the command that shows the present one.
 func nameFix(where, setting string, at Place, p inventory.Property) string {
 	return fmt.Sprintf("in %s: %s, with the %s that the subnet has: %s", where, setting, p.Noun(),
 		ask(at, p))

@@ -39,12 +39,12 @@ func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) 
 	if !doc.Is(yamltree.Map) || depth > mostNested {
 		return
 	}
-	if !m.left.step(1) {
-		if !m.left.full {
+	if !m.budget.take(1) {
+		if !m.budget.full {
 			m.note(Place{File: file, Line: doc.Line}, true, "there are so many objects that not "+
 				"all of them were read")
 		}
-		m.left.full = true
+		m.budget.full = true
 		return
 	}
 	if items := doc.Get("items"); items != nil && strings.HasSuffix(doc.Get("kind").String(),

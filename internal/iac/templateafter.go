@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// tables reports each table that the template replaces: it removes routes that others wrote. A
-// table that is only made if it does not exist is not replaced.
+// tables reports each route table that the template writes as a whole: the write removes routes
+// that others wrote. A table that is written only if it does not exist is not reported.
 func (t *armReading) tables() {
 	t.each(arm.TypeRouteTable, func(r *armtemplate.Resource) {
 		if onlyOnce(r) {

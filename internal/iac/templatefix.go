@@ -200,7 +200,8 @@ func (t *armReading) readFirst(edit *textEdit, s *templateSubnet, w subnetWrite,
 	i := strings.LastIndex(r.Address, "resources.")
 	symbolic := i >= 0 && !strings.HasSuffix(r.Address, "]")
 	deployment, symbol := deploymentName(s.place.Name, symbolic), ""
-	// for a subnet of that name in another network
+	// Another network has a subnet of that name, and its deployment has taken the name: use both
+	// the network's and the subnet's.
 	if bytes.Contains(edit.text, []byte(`"`+deployment+`"`)) {
 		deployment = deploymentName(s.place.VNet+"-"+s.place.Name, symbolic)
 	}

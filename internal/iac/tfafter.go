@@ -59,7 +59,8 @@ func (pic *picture) take(kind string, v *tfValues) {
 		pic.docs[id.Key()] = object{"id": string(id), "properties": properties}
 	}
 	switch kind {
-	// only its subnets: other plans may have peerings too, so this plan does not show all of them
+	// Of a network it takes only the subnets. Peerings may be in other plans, too, so this plan
+	// does not show all of them.
 	case tfVNet:
 		for _, b := range v.Subnet {
 			id := v.ID.Child("subnets", inline(b).name())

@@ -50,14 +50,14 @@ func isYAML(name string) bool {
 // yamlCode collects the code of YAML files.
 type yamlCode struct {
 	texts     yamltree.Texts
-	left      *left
+	budget    *budget
 	tasks     map[string][]*yamltree.Value // by file
 	there     map[string]bool              // of a folder, nil for a single file
 	manifests *manifests
 }
 
 func newYAMLCode() *yamlCode {
-	return &yamlCode{left: newLeft(), tasks: map[string][]*yamltree.Value{}}
+	return &yamlCode{budget: newBudget(), tasks: map[string][]*yamltree.Value{}}
 }
 
 // add adds a file, and returns false if it is neither of tasks nor of manifests.
@@ -67,7 +67,7 @@ func (c *yamlCode) add(name string, docs []*yamltree.Value) bool {
 		switch {
 		case isManifest(doc):
 			if c.manifests == nil {
-				c.manifests = &manifests{codeReading: newCodeReading(Manifests, c.left),
+				c.manifests = &manifests{codeReading: newCodeReading(Manifests, c.budget),
 					byName: map[string]*kubeObject{}}
 			}
 			c.manifests.add(doc, name, "", 0)
@@ -95,7 +95,7 @@ func (c *yamlCode) reading(known []Carrier) *Reading {
 		parts = append(parts, c.manifests.collect())
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.tasks)) {
-		a := collectAnsible(c.tasks[name], name, c.there, c.left)
+		a := collectAnsible(c.tasks[name], name, c.there, c.budget)
 		tasks = append(tasks, a)
 		parts = append(parts, a.codeReading.reading)
 	}

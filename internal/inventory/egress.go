@@ -190,7 +190,8 @@ func DecodeIPGroup(raw []byte) (*IPGroup, error) {
 	return &IPGroup{arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, p.Addresses}, nil
 }
 
-// DecodeRuleGroup reads the rules that allow or deny from a rule collection group of a policy.
+// DecodeRuleGroup decodes a rule collection group of a firewall policy. It keeps only the rules
+// that allow or deny.
 func DecodeRuleGroup(raw []byte) (*RuleGroup, error) {
 	var p struct {
 		Priority    int `json:"priority"`

@@ -344,10 +344,10 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 	return SortPrefixes(prefixes)
 }
 
-// Elsewhere reports whether a route table leads to machines other than a cluster's nodes that have
-// the same addresses. That is so if each of its subnets is in a network that has these addresses
-// itself, or reaches them in another network than the nodes'.
-func (s *Snapshot) Elsewhere(t *RouteTable, c *Cluster) bool {
+// LeadsElsewhere reports whether the node addresses of a cluster, as next hops in a route table,
+// are other machines with the same addresses. That is so if each subnet of the table is in a
+// network that has these addresses itself, or reaches them in another network than the nodes'.
+func (s *Snapshot) LeadsElsewhere(t *RouteTable, c *Cluster) bool {
 	var networks []arm.ID
 	for _, id := range s.NodeSubnetIDs(c) {
 		networks = append(networks, id.Parent())

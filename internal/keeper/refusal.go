@@ -23,8 +23,8 @@ import (
 //   - for both: at once if the cause may be gone, because the resource has another ETag, other
 //     changes are planned, or lift was called. The waits then start over.
 //
-// A 404 is not a refusal: the next plan finds out whether the resource exists. Neither is a 412:
-// other writers kept changing the resource.
+// A 404 is not a refusal: the next plan finds out whether the resource exists. A 412 is not one
+// either: other writers kept changing the resource.
 type refusal struct {
 	outcomes []plan.Outcome
 	findings []finding.Finding

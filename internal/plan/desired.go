@@ -27,7 +27,7 @@ type Table struct {
 	Routes []inventory.Route
 	// Changes lead from the routes that were read to Routes.
 	Changes []Change
-	// Limit is the largest number of routes; 0 if none is added.
+	// Limit is how many routes the table may have; 0 if Changes add no route.
 	Limit int
 }
 

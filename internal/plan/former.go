@@ -33,9 +33,9 @@ func (t *target) formerOwners(r inventory.Route) (owners []*targetCluster) {
 	return owners
 }
 
-// placeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
+// removeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
 // and reports whether it did. It notes the routes without proof.
-func (t *target) placeFormer(r inventory.Route) (left bool) {
+func (t *target) removeFormer(r inventory.Route) (removed bool) {
 	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.unclaimed(r) {
 		return false
 	}

@@ -136,7 +136,7 @@ func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		cluster := p.s.Clusters[key]
 		switch {
-		case ownsRoute(p.s, cluster, r) && p.s.Elsewhere(table, cluster):
+		case ownsRoute(p.s, cluster, r) && p.s.LeadsElsewhere(table, cluster):
 			blind = fmt.Sprintf("cluster %s has nodes with the same addresses in another network",
 				cluster.ID.Name())
 		case ownsRoute(p.s, cluster, r) && (cluster.Kubenet() || p.readsNodes(cluster.ID)),

@@ -6,10 +6,11 @@
 // owntable.go). Plan then decides the association of each subnet (guard.go) and the routes of each
 // target (target.go). Each question has one file: whose is this route (ownership.go), whose machine
 // is behind it (machine.go), which table is the cluster's (owntable.go), may this table be written
-// (writable.go), is the node gone (gone.go), is it the same change (Change.Key). What it needs but
-// was not read it returns in Need, so that the caller reads it and plans again. Decide (decide.go)
-// is all of this with what a check remembers (remember.go), as run, sync and the tests of all
-// states call it.
+// (writable.go), is the node gone (gone.go), is it the same change (Change.Key). If the plan needs
+// something that was not read, it returns that in Need; the caller reads it and plans again.
+//
+// Decide (decide.go) is the entry point for run, sync and the tests of all states. It does all of
+// this, and uses and updates what earlier checks remembered (remember.go).
 //
 // The package is pure: no context, clock, logger or network; the same input gives the same output
 // in the same order. It must not propose a write to a cluster's route table, or a change of a route

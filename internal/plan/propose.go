@@ -122,7 +122,7 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if !cluster.Overlay() || s.Elsewhere(table, cluster) || written(table.ID) {
+		if !cluster.Overlay() || s.LeadsElsewhere(table, cluster) || written(table.ID) {
 			continue
 		}
 		n := len(v.podRoutes(table))
@@ -149,8 +149,8 @@ func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	with := *c
 	v := newClusterState(Facts{Snapshot: s}, c, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
-		if table := s.Tables[key]; !s.Elsewhere(table, cluster) && !onNodes(s, table, cluster) &&
-			len(v.podRoutes(table)) > 0 {
+		if table := s.Tables[key]; !s.LeadsElsewhere(table, cluster) &&
+			!onNodes(s, table, cluster) && len(v.podRoutes(table)) > 0 {
 			with.Spec.Targets = append(with.Spec.Targets,
 				v1alpha1.Target{RouteTableID: string(table.ID)})
 		}
@@ -219,7 +219,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
 		if own == "" || table.ID.Equal(own) || written(table.ID) ||
-			s.Elsewhere(table, cluster) || onNodes(s, table, cluster) {
+			s.LeadsElsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
 		if n := len(v.podRoutes(table)); n > 0 {

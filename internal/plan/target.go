@@ -244,7 +244,7 @@ func (t *target) place(r inventory.Route) {
 		} else if former := t.formerOwners(r); former != nil {
 			t.placeStale(r, former)
 			return
-		} else if t.placeFormer(r) {
+		} else if t.removeFormer(r) {
 			return
 		}
 	}

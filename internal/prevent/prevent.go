@@ -141,19 +141,20 @@ func (r Rule) Condition() map[string]any {
 	switch {
 	case r.Effect == "denyAction":
 		return allOf(is("type", arm.TypeRoute), is(arm.TypeRoute+"/addressPrefix", defaultRoute),
-			each("tables", "table", object{"field": "id", "like": "[current('table').routes]"}))
+			anyElement("tables", "table",
+				object{"field": "id", "like": "[current('table').routes]"}))
 	case r.Property == "":
-		return allOf(is("type", arm.TypeRouteTable), each("tables", "table",
+		return allOf(is("type", arm.TypeRouteTable), anyElement("tables", "table",
 			is("id", "[current('table').table]"), object{"count": object{"field": routes,
 				"where": is(routes+".addressPrefix", defaultRoute)}, "equals": 0}))
 	}
 	property := "." + string(r.Property) + ".id"
 	return object{"anyOf": []any{
-		allOf(is("type", arm.TypeVNet), each("subnets", "guarded",
+		allOf(is("type", arm.TypeVNet), anyElement("subnets", "guarded",
 			is("id", "[current('guarded').network]"), object{"count": object{"field": network,
 				"where": allOf(is(network+".name", "[current('guarded').name]"),
 					differs(network+property))}, "greater": 0})),
-		allOf(is("type", arm.TypeSubnet), each("subnets", "guarded",
+		allOf(is("type", arm.TypeSubnet), anyElement("subnets", "guarded",
 			is("id", "[current('guarded').subnet]"),
 			differs(arm.TypeSubnet+"/"+property[1:]))),
 	}}
@@ -172,8 +173,8 @@ func allOf(conditions ...object) object {
 	return object{"allOf": all}
 }
 
-// each holds if an element of a parameter meets all conditions.
-func each(parameter, name string, conditions ...object) object {
+// anyElement returns the condition that at least one element of a parameter meets all conditions.
+func anyElement(parameter, name string, conditions ...object) object {
 	return object{"count": object{"value": "[parameters('" + parameter + "')]", "name": name,
 		"where": allOf(conditions...)}, "greater": 0}
 }

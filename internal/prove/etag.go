@@ -46,8 +46,8 @@ func etagFacts() []Fact {
 		codeFact("table-if-match-code", trialTable, tableWrite),
 		settlesFact("subnet-etag-settles", trialSubnet, subnetWrite),
 		settlesFact("table-etag-settles", trialTable, tableWrite),
-		sameFact("subnet-same-put", trialSubnet, subnetWrite),
-		sameFact("table-same-put", trialTable, tableWrite),
+		unchangedPutFact("subnet-same-put", trialSubnet, subnetWrite),
+		unchangedPutFact("table-same-put", trialTable, tableWrite),
 		{
 			Name: "shared-etag", Trial: trialShared,
 			judge: func(o Observed) (Verdict, string) {
@@ -154,7 +154,9 @@ func settlesFact(name, trial string, of func(Observed) *Write) Fact {
 	}
 }
 
-func sameFact(name, trial string, of func(Observed) *Write) Fact {
+// unchangedPutFact asks what a PUT of an unchanged document does: it ends at once, and the resource
+// gets a new ETag.
+func unchangedPutFact(name, trial string, of func(Observed) *Write) Fact {
 	return Fact{
 		Name: name, Trial: trial,
 		judge: func(o Observed) (Verdict, string) {

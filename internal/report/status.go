@@ -46,8 +46,8 @@ type ClusterStatus struct {
 	// State is good, noted, busy, unseen or bad, as on the page.
 	State    string `json:"state"`
 	Sentence string `json:"sentence"`
-	// Verdict is the keeper's; absent before the first check. Of ClusterRoutes objects it has no
-	// evidence and no age.
+	// Verdict is the keeper's; absent before the first check. A verdict that was read from the
+	// status of a ClusterRoutes object has no evidence and no age.
 	Verdict  *verdict.Verdict  `json:"verdict,omitempty"`
 	Checked  time.Time         `json:"checked,omitzero"`
 	Findings []finding.Finding `json:"findings"`
@@ -137,7 +137,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// byColor returns what paints the line of a cluster with a state of that color.
+// byColor returns the function that paints the line of a cluster whose state has that color.
 func (s Style) byColor(color string) func(string) string {
 	switch color {
 	case verdict.Bad:

@@ -251,7 +251,7 @@ func (g *grid) targets() []*inventory.Subnet {
 		case slices.ContainsFunc(g.also, subnet.ID.Equal):
 			out = append(out, subnet)
 		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
-			table != nil && !g.s.Elsewhere(table, g.cluster) &&
+			table != nil && !g.s.LeadsElsewhere(table, g.cluster) &&
 				len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:
 			out = append(out, subnet)
 		}

@@ -197,7 +197,7 @@ func poolHolds(cluster *inventory.Cluster, machine string) bool {
 func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
-		if !s.Elsewhere(s.Tables[key], cluster) {
+		if !s.LeadsElsewhere(s.Tables[key], cluster) {
 			tables = append(tables, s.Tables[key])
 		}
 	}

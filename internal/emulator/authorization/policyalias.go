@@ -9,10 +9,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Aliases are the aliases of the types whose list is known: names that policy rules can use,
-// without the type before them. Lists of all aliases that people published name these, and rules
-// for route tables use those. None of them has natGateway, and no policy that uses it for the
-// subnets of a network was found.
+// Aliases are the names that policy rules can use for properties, by type, without the type before
+// them. It has only types whose aliases are known: from lists of all aliases that people published,
+// and for route tables from rules that use them. No such list has an alias for natGateway, and no
+// published policy was found that uses one for the subnets of a network.
 var Aliases = map[string][]string{
 	arm.TypeVNet: {"addressSpace.addressPrefixes[*]", "ddosProtectionPlan.id", "subnets[*]",
 		"subnets[*].addressPrefix", "subnets[*].ipConfigurations[*].id", "subnets[*].name",

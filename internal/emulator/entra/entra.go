@@ -12,7 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// specified are the properties in the specification (internal/clients writes them).
+// specified holds the names of the properties in Azure's API specification. A test in
+// internal/clients writes the file from the Azure SDK for Go.
 //
 //go:embed names.txt
 var specified string

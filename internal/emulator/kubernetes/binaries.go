@@ -15,12 +15,12 @@ type Binaries struct {
 	APIServer, Etcd, ControllerManager, Scheduler string
 }
 
-// FolderVariable names the environment variable with the folder where .ci/kube builds them.
-const FolderVariable = "ROUTEKEEPER_KUBE_BINARIES"
+// BinariesVariable names the environment variable with the folder where .ci/kube builds them.
+const BinariesVariable = "ROUTEKEEPER_KUBE_BINARIES"
 
-// Folder returns where .ci/kube builds the programs.
-func Folder() (string, error) {
-	if folder := os.Getenv(FolderVariable); folder != "" {
+// BinariesFolder returns the folder in which .ci/kube builds the programs.
+func BinariesFolder() (string, error) {
+	if folder := os.Getenv(BinariesVariable); folder != "" {
 		return folder, nil
 	}
 	cache, err := os.UserCacheDir()

@@ -221,7 +221,8 @@ func (s *Network) locationOf(r *kernel.Resource) string {
 	return kernel.Text(r.Body, "location")
 }
 
-// backNames returns the fields of a type that show links to it. Only Azure writes them.
+// backNames returns the fields in which resources of a type show who links to them. Only Azure
+// writes these fields.
 func backNames(resourceType string) []string {
 	var names []string
 	for _, l := range Links {

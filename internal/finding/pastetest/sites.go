@@ -42,7 +42,8 @@ func Call(n ast.Node) (name string, template []ast.Expr, call *ast.CallExpr) {
 	return name, call.Args[:min(len(call.Args), Makers[name])], call
 }
 
-// verb is a verb of a template that takes a value from outside.
+// verb matches a formatting verb, such as %s, whose value can come from outside. Not %d: a number
+// is harmless.
 var verb = regexp.MustCompile(`%[^%d]`)
 
 // Sites returns the places in the package of a folder that make commands from values, as file:line.

@@ -223,7 +223,7 @@ func (r *Resource) After(other *Resource) bool {
 		}
 		seen[at] = true
 		for _, need := range at.needs {
-			if need == other || need.holds(other) || reaches(need) {
+			if need == other || need.deploys(other) || reaches(need) {
 				return true
 			}
 		}
@@ -245,8 +245,9 @@ func (d *deployment) holder() *Resource {
 	return nil
 }
 
-// holds reports whether a nested deployment deploys a resource.
-func (r *Resource) holds(other *Resource) bool {
+// deploys reports whether the resource is a nested deployment that deploys the other one, itself or
+// by a deployment inside it.
+func (r *Resource) deploys(other *Resource) bool {
 	for h := other.d.holder(); h != nil; h = h.d.holder() {
 		if h == r {
 			return true

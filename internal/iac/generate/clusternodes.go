@@ -37,8 +37,8 @@ type steps struct {
 	marked build.Cluster
 	// linked are the resource groups of an existing network and of what its subnets link to.
 	linked []arm.ID
-	// symbols are those of the resources, by ID; replaced maps texts to the marks that stand for
-	// them.
+	// symbols are the symbolic names of the resources, by ID. replaced replaces texts that depend
+	// on the cluster with marks (see mark).
 	symbols  map[arm.ID]string
 	replaced *strings.Replacer
 }

@@ -98,7 +98,7 @@ type rights struct {
 	GuardedSubnets, Targets, LinkedGroups []arm.ID
 	// NodesClusters are the clusters whose nodes are read.
 	NodesClusters []arm.ID
-	// Subscriptions are the GUIDs of all of them.
+	// Subscriptions are the GUIDs of the subscriptions of all these resources.
 	Subscriptions []string
 }
 

@@ -16,7 +16,7 @@ const NeedKube = "ROUTEKEEPER_NEED_KUBE"
 // skipped.
 func Binaries(t testing.TB) kubernetes.Binaries {
 	t.Helper()
-	folder, err := kubernetes.Folder()
+	folder, err := kubernetes.BinariesFolder()
 	if err != nil {
 		t.Fatal(err)
 	}
