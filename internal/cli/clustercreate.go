@@ -258,15 +258,13 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 		return err
 	}
 	if told.Pending() {
-		yes := o.yes
-		if !o.dryRun && !yes {
-			if yes, err = a.confirm("Build this?"); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
+		if o.dryRun {
+			return a.unlessYes(false, nil)
 		}
-		if !yes || o.dryRun {
-			say(a.err, "nothing was written\n")
-			return attention
+		if !o.yes {
+			if err := a.unlessYes(a.confirm("Build this?")); err != nil {
+				return err
+			}
 		}
 		progress = a.progress(ctx, "building")
 		made, failed := provision.Create(ctx, client, c, o.adopt, a.buildObserver(progress))

@@ -58,17 +58,10 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "checking the cluster")
-	defer progress.stop()
-	e, err := a.examine(ctx, o, progress)
+	e, found, err := a.diagnosed(ctx, o, "checking the cluster")
 	if err != nil {
 		return err
 	}
-	found, err := e.diagnosis(ctx)
-	if err != nil {
-		return err
-	}
-	progress.stop()
 	made := build.Verify(e.Case, found)
 	v := report.Verification{Clusters: e.names(), Claims: made.Claims, Findings: made.Wrong}
 	if err := v.Write(w, format, style); err != nil {

@@ -125,16 +125,23 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	return nil
 }
 
-// diagnose reads the network and finds out what is wrong.
-func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
-	error) {
-	progress := a.progress(ctx, "reading the network")
+// diagnosed reads clusters with their network, and finds out what is wrong.
+func (a *app) diagnosed(ctx context.Context, o examineOptions, doing string) (*examination,
+	[]finding.Finding, error) {
+	progress := a.progress(ctx, doing)
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
-		return nil, report.Diagnosis{}, err
+		return nil, nil, err
 	}
 	found, err := e.diagnosis(ctx)
+	return e, found, err
+}
+
+// diagnose returns doctor's report about the network.
+func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
+	error) {
+	e, found, err := a.diagnosed(ctx, o, "reading the network")
 	if err != nil {
 		return nil, report.Diagnosis{}, err
 	}

@@ -83,15 +83,8 @@ standard output or as several files into a folder. See routekeeper iac generate
     --application-gateway --subscription <id> --location westeurope --out shop
   routekeeper iac generate terraform -f cluster.yaml --provider-version 4
   routekeeper iac generate terraform -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "terraform init", g.Terraform)
-		},
 	}
-	a.generateFlags(cmd, o)
+	a.generating(cmd, o, "terraform init", generator.Terraform)
 	cmd.Flags().IntVar(&o.provider, "provider-version", 5, "azurerm's major `version`: 4 or 5")
 	return cmd
 }
@@ -108,15 +101,8 @@ func (a *app) newGenerateBicep() *cobra.Command {
   routekeeper iac generate bicep -f cluster.yaml --host container-apps \
     --out shop
   routekeeper iac generate bicep -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "the az commands at the head of main.bicep", g.Bicep)
-		},
 	}
-	a.generateFlags(cmd, o)
+	a.generating(cmd, o, "the az commands at the head of main.bicep", generator.Bicep)
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
@@ -133,20 +119,29 @@ See routekeeper iac generate --help for what it contains.`,
     --subscription <id> --location westeurope > main.json
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
   routekeeper iac generate arm -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "the az commands in its metadata", g.ARM)
-		},
 	}
-	a.generateFlags(cmd, o)
+	a.generating(cmd, o, "the az commands in its metadata", generator.ARM)
 	return cmd
 }
 
-// generateFlags adds the flags.
-func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
+// generating gives a command its flags and its work: it writes code in one language, and says what
+// comes next.
+func (a *app) generating(cmd *cobra.Command, o *generateOptions, next string,
+	write func(generator) ([]generate.Output, error)) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		g, err := a.generator(cmd, o, args)
+		if err != nil {
+			return err
+		}
+		files, err := write(g)
+		if err != nil {
+			return err
+		}
+		if o.folder == "" || o.folder == "-" {
+			return printOutputs(a.out, files)
+		}
+		return a.writeOutputs(files, o, next)
+	}
 	a.describing(cmd, &o.cluster)
 	f := cmd.Flags()
 	ofCluster := []string{"host"} // flags that say what a cluster is
@@ -279,19 +274,6 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 		k.Targets = append(k.Targets, arm.ID(c.Spec.Egress.RouteTableID))
 	}
 	return k
-}
-
-// generated writes code and prints the next step.
-func (a *app) generated(o *generateOptions, next string,
-	write func() ([]generate.Output, error)) error {
-	files, err := write()
-	if err != nil {
-		return err
-	}
-	if o.folder == "" || o.folder == "-" {
-		return printOutputs(a.out, files)
-	}
-	return a.writeOutputs(files, o, next)
 }
 
 // printOutputs writes all files as one.

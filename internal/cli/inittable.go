@@ -76,13 +76,8 @@ func (a *app) makeGatewayTables(
 		}
 	}
 	if !yes {
-		var err error
-		if yes, err = a.ask("Build this?"); err != nil {
-			return false, fmt.Errorf("nothing was written: %w", err)
-		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return false, attention
+		if err := a.unlessYes(a.ask("Build this?")); err != nil {
+			return false, err
 		}
 	}
 	for _, j := range jobs {

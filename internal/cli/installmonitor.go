@@ -169,17 +169,13 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 		if err := result.Write(w, format, style); err != nil || len(changes) == 0 {
 			return err
 		}
-		yes := false
-		if !o.dryRun {
-			// The command line may have a secret, in --url.
-			yes, err = a.confirmOr("Make these changes?", "the same command with --yes")
-			if err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
+		if o.dryRun {
+			return a.unlessYes(false, nil)
 		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return attention
+		// The command line may have a secret, in --url.
+		if err := a.unlessYes(a.confirmOr("Make these changes?",
+			"the same command with --yes")); err != nil {
+			return err
 		}
 		result.Watched, result.Operations, result.Unknown = nil, nil, nil // just shown
 		if _, err := fmt.Fprintln(w); err != nil {

@@ -206,12 +206,8 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		return err
 	}
 	if !o.yes {
-		switch yes, err := a.ask("Try this?"); {
-		case err != nil:
-			return fmt.Errorf("nothing was written: %w", err)
-		case !yes:
-			say(a.err, "nothing was written\n")
-			return attention
+		if err := a.unlessYes(a.ask("Try this?")); err != nil {
+			return err
 		}
 	}
 	recording, err := o.open()

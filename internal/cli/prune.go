@@ -146,15 +146,11 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		if err != nil || len(planned.Changes) == 0 {
 			return cmp.Or(err, syncCode(planned, nil))
 		}
-		yes := false
-		if !o.dryRun {
-			if yes, err = a.confirm("Remove these routes?"); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
+		if o.dryRun {
+			return a.unlessYes(false, nil)
 		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return attention
+		if err := a.unlessYes(a.confirm("Remove these routes?")); err != nil {
+			return err
 		}
 		options.Only, write = confirmed(planned.Changes), report.Result.WriteBelow
 		progress = a.progress(ctx, "removing the routes")

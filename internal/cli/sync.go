@@ -120,12 +120,8 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
-			switch yes, err := a.confirm("Make these changes?"); {
-			case err != nil:
-				return fmt.Errorf("nothing was written: %w", err)
-			case !yes:
-				say(a.err, "nothing was written\n")
-				return attention
+			if err := a.unlessYes(a.confirm("Make these changes?")); err != nil {
+				return err
 			}
 			write = report.Result.WriteBelow
 		}
