@@ -29,7 +29,7 @@ type monitorOptions struct {
 }
 
 // newInstallMonitor makes install monitor.
-func (a *app) newInstallMonitor() *cobra.Command {
+func newInstallMonitor(a *app) *cobra.Command {
 	var o monitorOptions
 	cmd := &cobra.Command{
 		Use:   "monitor -f FILE --resource-group RG --url URL [--yes]",
@@ -69,7 +69,7 @@ do.`,
     --remove --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runInstallMonitor(cmd.Context(), o)
+			return runInstallMonitor(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -106,7 +106,7 @@ do.`,
 	return cmd
 }
 
-func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
+func runInstallMonitor(ctx context.Context, a *app, o monitorOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	}
 	if o.print != "" {
 		progress.stop()
-		return a.printMonitor(w, o, installation, watched)
+		return printMonitor(a, w, o, installation, watched)
 	}
 	have, err := client.AlertResources(ctx, groups)
 	if err != nil {
