@@ -163,20 +163,20 @@ func (e *Error) Transient() bool {
 		return e.Err != nil
 	case e.Status == http.StatusBadRequest, e.Status == http.StatusConflict:
 		// Azure answers 409 Conflict while a virtual network is being updated.
-		return e.aboutResource() || e.Status == http.StatusConflict && e.Code == "Conflict"
+		return e.Busy() || e.Status == http.StatusConflict && e.Code == "Conflict"
 	}
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout ||
 		e.Status >= 500
 }
 
-// aboutResource reports whether one busy resource refuses the call. Azure then says when to call
+// Busy reports whether one busy resource refuses the call. Azure then says when to call
 // again: after 11 to 14 seconds (recorded traffic of Azure, 2023 to 2025).
-func (e *Error) aboutResource() bool { return busy[e.Code] || busy[e.cause] }
+func (e *Error) Busy() bool { return busy[e.Code] || busy[e.cause] }
 
 // pause returns how long to wait before the same call: its Retry-After, or until it may probe a
 // limit.
 func (e *Error) pause() time.Duration {
-	if e.Status == http.StatusTooManyRequests && !e.aboutResource() {
+	if e.Status == http.StatusTooManyRequests && !e.Busy() {
 		return min(e.RetryAfter, probeEvery)
 	}
 	return e.RetryAfter

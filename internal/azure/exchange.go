@@ -101,11 +101,3 @@ func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Hea
 func (r Reply) Document(id arm.ID) (arm.Document, error) {
 	return document(id, answer{status: r.Status, header: r.Header, body: r.Body})
 }
-
-// Busy reports whether one busy resource refuses the call.
-func (e *Error) Busy() bool { return e.aboutResource() }
-
-// Who returns the object ID and the client ID of the caller, "" if the token does not have them.
-func (c *Client) Who(ctx context.Context) (object, application string, err error) {
-	return c.loggedIn(ctx)
-}

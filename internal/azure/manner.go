@@ -40,9 +40,6 @@ func withCall(ctx context.Context, change func(*manner)) context.Context {
 
 func yields(ctx context.Context) bool { return mannerOf(ctx).yield }
 
-// within returns the manner of a context's calls.
-func within(ctx context.Context) manner { return mannerOf(ctx) }
-
 // Calls counts the calls to ARM.
 type Calls struct{ reads, writes, polls atomic.Int64 }
 

@@ -29,7 +29,7 @@ const eventsUntil = time.Hour
 
 // note stores a write that Azure has accepted.
 func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id arm.ID) {
-	object, application, err := c.loggedIn(ctx)
+	object, application, err := c.Who(ctx)
 	if err != nil || correlation == "" {
 		return
 	}

@@ -283,13 +283,13 @@ func (c *Client) Assignments(
 
 // caller returns the caller's object ID, "" if the token does not have it.
 func (c *Client) caller(ctx context.Context) (string, error) {
-	object, _, err := c.loggedIn(ctx)
+	object, _, err := c.Who(ctx)
 	return object, err
 }
 
-// loggedIn returns the caller's object ID and client ID, "" if the token does not have them. It
+// Who returns the caller's object ID and client ID, "" if the token does not have them. It
 // retains nothing else of the token.
-func (c *Client) loggedIn(ctx context.Context) (object, application string, err error) {
+func (c *Client) Who(ctx context.Context) (object, application string, err error) {
 	token, err := c.credential.GetToken(ctx,
 		policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {

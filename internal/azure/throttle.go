@@ -88,7 +88,7 @@ func (t *throttle) bucket(name string) *bucket {
 // wait waits until a call may go out. If Azure throttles for longer, it returns an error.
 func (t *throttle) wait(ctx context.Context, method, path string) error {
 	most := patience
-	if turn := within(ctx).turn; turn > 0 {
+	if turn := mannerOf(ctx).turn; turn > 0 {
 		most = turn
 	}
 	return t.waitAtMost(ctx, most, method, path)
@@ -243,7 +243,7 @@ func (t *throttle) note(r *http.Request, sent time.Time, response *http.Response
 		switch code = said.Code; {
 		case byARM:
 			holds = arm
-		case !said.aboutResource():
+		case !said.Busy():
 			holds = provider
 		}
 	}

@@ -285,7 +285,7 @@ func (c Cluster) GatewaySubnetID() arm.ID {
 // owner, and no other program gives such names.
 func (c Cluster) madeSubnet(name string) arm.ID {
 	if c.Existing != nil {
-		name = c.Name + "-" + name + "-" + c.guid("subnet " + name)[:8]
+		name = c.Name + "-" + name + "-" + c.GUID("subnet " + name)[:8]
 	}
 	return c.VNetID().Child("subnets", name)
 }

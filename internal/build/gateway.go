@@ -30,7 +30,7 @@ const (
 func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	name := subnet.Parent().Name() + "-" + subnet.Name() + "-rt"
 	if len(name) > mostTableName {
-		name = name[:mostTableName-9] + "-" + c.guid(name)[:8]
+		name = name[:mostTableName-9] + "-" + c.GUID(name)[:8]
 	}
 	table := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable, name)
 	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
@@ -82,7 +82,7 @@ func (c Cluster) addonAssignments() []arm.ID {
 }
 
 func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
-	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("add-on", scope))
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.GUID("add-on", scope))
 }
 
 // gatewaySteps returns an Application Gateway v2 with one listener without a backend: the add-on

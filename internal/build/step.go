@@ -225,18 +225,15 @@ func (c Cluster) ClusterActions() []string {
 // RoleID returns the definition of the cluster's role.
 func (c Cluster) RoleID() arm.ID {
 	return arm.ID("/subscriptions/" + c.Subscription + "/providers/" + arm.TypeRoleDefinition +
-		"/" + c.guid("role"))
+		"/" + c.GUID("role"))
 }
 
 // guidNamespace is that of the template function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// GUID returns the name of an assignment that is made for a purpose at a scope.
-func (c Cluster) GUID(purpose string, scope arm.ID) string { return c.guid(purpose, scope) }
-
-// guid returns a name that is unique to this cluster and purpose. It equals guid(clusterId,
+// GUID returns a name that is unique to this cluster and purpose. It equals guid(clusterId,
 // purpose, scope) in a template, so that generated code and create give the same names.
-func (c Cluster) guid(purpose string, scope ...arm.ID) string {
+func (c Cluster) GUID(purpose string, scope ...arm.ID) string {
 	parts := []string{c.ClusterID().Key(), purpose}
 	for _, id := range scope {
 		parts = append(parts, id.Key())
@@ -246,7 +243,7 @@ func (c Cluster) guid(purpose string, scope ...arm.ID) string {
 
 // AssignmentID returns the assignment of the cluster's role at a scope.
 func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
-	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.guid("assignment", scope))
+	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.GUID("assignment", scope))
 }
 
 // roleID returns the role that the cluster's identity gets.
@@ -297,7 +294,7 @@ func (c Cluster) roleSteps() []Step {
 				"network, and no more",
 			body: func(Made) object {
 				return object{"properties": object{
-					"roleName": c.Name + " cluster network (" + c.guid("role")[:8] +
+					"roleName": c.Name + " cluster network (" + c.GUID("role")[:8] +
 						")", "type": "CustomRole",
 					"description": "What the AKS cluster " + c.Owner() +
 						" needs on its network. Made by routekeeper.",

@@ -2,7 +2,6 @@ package build
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -92,20 +91,12 @@ func called(p diagnose.Place) string {
 func name(p diagnose.Place) string {
 	name := p.Kind
 	if len(p.Prefixes) > 0 {
-		name += " " + prefixes(p.Prefixes)
+		name += " " + list(p.Prefixes)
 	}
 	if p.Subnet != "" {
 		name += " (" + p.Subnet.Short() + ")"
 	}
 	return name
-}
-
-func prefixes(list []netip.Prefix) string {
-	words := make([]string, len(list))
-	for i, p := range list {
-		words[i] = p.String()
-	}
-	return strings.Join(words, ", ")
 }
 
 // inside says what is in a place: 3 nodes and 12 host-network pods (azure-cns, kube-proxy).

@@ -22,7 +22,7 @@ type capacityOptions struct {
 	cluster, bundle            string
 }
 
-func (a *app) newCapacity() *cobra.Command {
+func newCapacity(a *app) *cobra.Command {
 	var o capacityOptions
 	cmd := &cobra.Command{
 		Use: "capacity {--subnet CIDR | --need-nodes N | --need-pods N | --cluster NAME | " +
@@ -46,9 +46,9 @@ maximum fits; 1: an error; 2: it does not fit.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.cluster != "" || o.bundle != "" {
-				return a.runGrowth(cmd.Context(), o)
+				return runGrowth(cmd.Context(), a, o)
 			}
-			return a.runCapacity(o)
+			return runCapacity(a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -162,7 +162,7 @@ func prefixOrLength(text string) (netip.Prefix, error) {
 	return p, nil
 }
 
-func (a *app) runCapacity(o capacityOptions) error {
+func runCapacity(a *app, o capacityOptions) error {
 	setups, err := o.setups()
 	if err != nil {
 		return err

@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 // newCluster returns the command `cluster`, which has subcommands only.
-func (a *app) newCluster() *cobra.Command {
+func newCluster(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Build, verify, try and delete AKS clusters with their network",
@@ -17,7 +17,7 @@ deletes what it built.`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newClusterCreate(), a.newClusterVerify(), a.newClusterHello(),
-		a.newClusterDelete())
+	cmd.AddCommand(newClusterCreate(a), newClusterVerify(a), newClusterHello(a),
+		newClusterDelete(a))
 	return cmd
 }

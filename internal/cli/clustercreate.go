@@ -36,7 +36,7 @@ type createOptions struct {
 	adopt, yes, dryRun bool
 }
 
-func (a *app) newClusterCreate() *cobra.Command {
+func newClusterCreate(a *app) *cobra.Command {
 	o := createOptions{}
 	cmd := &cobra.Command{
 		Use:   "create {NAME --blueprint B --subscription ID --location L | -f FILE} [--yes]",
@@ -75,7 +75,7 @@ there are changes to make, or you answered no.`,
     --pod-subnet 10.242.0.0/16 --node-subnet 10.243.0.0/16
   routekeeper cluster create -f cluster.yaml --yes`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runClusterCreate(cmd.Context(), o)
+			return runClusterCreate(cmd.Context(), a, o)
 		},
 	}
 	a.describing(cmd, &o)
@@ -215,7 +215,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 	return p, nil
 }
 
-func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
+func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 	c, err := a.readCluster(&o)
 	if err != nil {
 		return err
@@ -254,22 +254,20 @@ func (a *app) runClusterCreate(ctx context.Context, o createOptions) error {
 		progress.stop()
 		say(a.err, "%s\n", note)
 	}
-	if err := a.mayBuild(ctx, client, c, planned); err != nil {
+	if err := mayBuild(ctx, a, client, c, planned); err != nil {
 		return err
 	}
 	if told.Pending() {
-		yes := o.yes
-		if !o.dryRun && !yes {
-			if yes, err = a.confirm("Build this?"); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
+		if o.dryRun {
+			return a.unlessYes(false, nil)
+		}
+		if !o.yes {
+			if err := a.unlessYes(a.confirm("Build this?")); err != nil {
+				return err
 			}
 		}
-		if !yes || o.dryRun {
-			say(a.err, "nothing was written\n")
-			return attention
-		}
 		progress = a.progress(ctx, "building")
-		made, failed := provision.Create(ctx, client, c, o.adopt, a.buildObserver(progress))
+		made, failed := provision.Create(ctx, client, c, o.adopt, buildObserver(a, progress))
 		progress.stop()
 		told = building(c, made)
 		if failed != nil {
@@ -415,7 +413,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 }
 
 // buildObserver prints a line for each step.
-func (a *app) buildObserver(p *progress) provision.Observer {
+func buildObserver(a *app, p *progress) provision.Observer {
 	return provision.Observer{
 		Begins: func(n, of int, s build.Step, verb build.Verb) {
 			p.now(fmt.Sprintf("[%d/%d] %s %s %s", n, of, verb, s.What, s.ID.Short()))

@@ -23,7 +23,7 @@ type deleteOptions struct {
 	yes, dryRun bool
 }
 
-func (a *app) newClusterDelete() *cobra.Command {
+func newClusterDelete(a *app) *cobra.Command {
 	var o deleteOptions
 	cmd := &cobra.Command{
 		Use:   "delete {NAME | -f FILE} [--yes]",
@@ -54,7 +54,7 @@ with --dry-run there is something to delete, or you typed another name.`,
   routekeeper cluster delete shop --subscription <id>
   routekeeper cluster delete -f cluster.yaml`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runClusterDelete(cmd.Context(), o)
+			return runClusterDelete(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -77,7 +77,7 @@ with --dry-run there is something to delete, or you typed another name.`,
 	return cmd
 }
 
-func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
+func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 	named := o.source.described.Metadata.Name != ""
 	if o.yes && !named {
 		return errors.New("--yes: expected the NAME of the cluster, too")
@@ -104,7 +104,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	routes, err := a.copiesOf(ctx, client, c, o.configs, planned)
+	routes, err := copiesOf(ctx, a, client, c, o.configs, planned)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 		return attention
 	}
 	if !o.yes {
-		if err := a.confirmName(c.Name, named); err != nil {
+		if err := confirmName(a, c.Name, named); err != nil {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (a *app) runClusterDelete(ctx context.Context, o deleteOptions) error {
 	if err := errors.Join(failed, err); err != nil {
 		return err
 	}
-	return a.tellLeft(told)
+	return tellLeft(a, told)
 }
 
 // locate finds the subscription and the resource group of the cluster by its name or ID, unless a
@@ -196,7 +196,7 @@ func (a *app) locate(ctx context.Context, s *clusterSource) (again string, err e
 }
 
 // tellLeft prints what a delete has left, and what could not be checked.
-func (a *app) tellLeft(told report.Building) error {
+func tellLeft(a *app, told report.Building) error {
 	for _, what := range told.Left {
 		say(a.err, "left: %s\n", what)
 	}
@@ -215,7 +215,7 @@ func (a *app) tellLeft(told report.Building) error {
 
 // confirmName asks for the name of the cluster before it is deleted. named says that the command
 // line has the name.
-func (a *app) confirmName(name string, named bool) error {
+func confirmName(a *app, name string, named bool) error {
 	if !terminal(a.in) {
 		confirm := []string{name, "--yes"}
 		if named {

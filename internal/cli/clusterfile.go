@@ -68,7 +68,7 @@ func (a *app) readSource(s *clusterSource,
 		c, err := read(s.described)
 		return c, s.explain(err)
 	}
-	file, err := a.clusterFile(s.files[0])
+	file, err := clusterFile(a, s.files[0])
 	if err != nil {
 		return build.Cluster{}, err
 	}
@@ -98,7 +98,7 @@ func (s *clusterSource) explain(err error) error {
 }
 
 // clusterFile reads a file that describes a cluster, and no more of it than config takes.
-func (a *app) clusterFile(path string) (config.File, error) {
+func clusterFile(a *app, path string) (config.File, error) {
 	f := config.File{Name: path}
 	in := a.in
 	if path == "-" {

@@ -28,7 +28,7 @@ type helloOptions struct {
 	timeout                  time.Duration
 }
 
-func (a *app) newClusterHello() *cobra.Command {
+func newClusterHello(a *app) *cobra.Command {
 	var o helloOptions
 	cmd := &cobra.Command{
 		Use:   "hello NAME",
@@ -53,7 +53,7 @@ are lost, or pods are not ready in time.`,
 		Example: `  routekeeper cluster hello shop --image registry.example/routekeeper:v0.1.0
   routekeeper --emulator .azure-local cluster hello shop --listen 127.0.0.1:8080`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runClusterHello(cmd.Context(), o)
+			return runClusterHello(cmd.Context(), a, o)
 		},
 	}
 	cmd.Args = func(_ *cobra.Command, args []string) error {
@@ -107,7 +107,7 @@ func (o helloOptions) check() error {
 	return nil
 }
 
-func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error) {
+func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error) {
 	if o.image == "" && a.emulatorDir != "" {
 		o.image = hello.Local
 	}
@@ -146,7 +146,7 @@ func (a *app) runClusterHello(ctx context.Context, o helloOptions) (failed error
 	if err := demo.Deploy(ctx); err != nil {
 		return leftBehind(demo, o.keep, err)
 	}
-	h, pods, err := a.callAround(ctx, o, e, demo, progress)
+	h, pods, err := callAround(ctx, a, o, e, demo, progress)
 	if err != nil {
 		return leftBehind(demo, o.keep, err)
 	}
@@ -241,7 +241,7 @@ func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []h
 }
 
 // callAround waits for the pods, lets them call each other, and reports the results.
-func (a *app) callAround(ctx context.Context, o helloOptions, e *examination, demo *hello.Demo,
+func callAround(ctx context.Context, a *app, o helloOptions, e *examination, demo *hello.Demo,
 	progress *progress) (report.Hello, []hello.Pod, error) {
 	cluster := e.Clusters[0]
 	h := report.Hello{Cluster: cluster.Name()}

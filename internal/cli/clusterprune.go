@@ -51,8 +51,8 @@ func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 
 // copiesOf finds the copies of a cluster's routes: in the targets of a config, or of the config
 // that cluster create writes.
-func (a *app) copiesOf(
-	ctx context.Context, client *azure.Client, c build.Cluster, paths []string,
+func copiesOf(
+	ctx context.Context, a *app, client *azure.Client, c build.Cluster, paths []string,
 	planned []provision.Removal,
 ) (*copies, error) {
 	c, err := provision.Place(ctx, client, c)
@@ -60,7 +60,7 @@ func (a *app) copiesOf(
 		return nil, err
 	}
 	k := &copies{named: len(paths) > 0, done: map[string]bool{}}
-	if k.config, err = a.copiesConfig(c, paths); err != nil {
+	if k.config, err = copiesConfig(a, c, paths); err != nil {
 		return nil, err
 	}
 	goes := func(id arm.ID) bool {
@@ -120,7 +120,7 @@ func readTable(
 }
 
 // copiesConfig returns the config of a cluster: from files, or as cluster create writes it.
-func (a *app) copiesConfig(c build.Cluster, paths []string) (v1alpha1.ClusterRoutes, error) {
+func copiesConfig(a *app, c build.Cluster, paths []string) (v1alpha1.ClusterRoutes, error) {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{
 			Name: c.Name},

@@ -14,8 +14,8 @@ import (
 )
 
 // mayBuild returns an error if the caller lacks rights, before anything is created.
-func (a *app) mayBuild(
-	ctx context.Context, client *azure.Client, c build.Cluster, planned []provision.Outcome,
+func mayBuild(
+	ctx context.Context, a *app, client *azure.Client, c build.Cluster, planned []provision.Outcome,
 ) error {
 	lacks, unread, err := provision.Preflight(ctx, client, c, planned)
 	if err != nil {

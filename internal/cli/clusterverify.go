@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-func (a *app) newClusterVerify() *cobra.Command {
+func newClusterVerify(a *app) *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
 		Use:   "verify [NAME…]",
@@ -39,7 +39,7 @@ something is wrong or was not checked.`,
   routekeeper cluster verify shop --from-nodes nodes.json --from-pods pods.json
   routekeeper cluster verify shop --from-bundle shop.tgz -o markdown`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runClusterVerify(cmd.Context(), o)
+			return runClusterVerify(cmd.Context(), a, o)
 		},
 	}
 	a.examineFlags(cmd, &o, true)
@@ -50,7 +50,7 @@ something is wrong or was not checked.`,
 	return cmd
 }
 
-func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
+func runClusterVerify(ctx context.Context, a *app, o examineOptions) error {
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)
 	}
@@ -58,17 +58,10 @@ func (a *app) runClusterVerify(ctx context.Context, o examineOptions) error {
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "checking the cluster")
-	defer progress.stop()
-	e, err := a.examine(ctx, o, progress)
+	e, found, err := a.diagnosed(ctx, o, "checking the cluster")
 	if err != nil {
 		return err
 	}
-	found, err := e.diagnosis(ctx)
-	if err != nil {
-		return err
-	}
-	progress.stop()
 	made := build.Verify(e.Case, found)
 	v := report.Verification{Clusters: e.names(), Claims: made.Claims, Findings: made.Wrong}
 	if err := v.Write(w, format, style); err != nil {

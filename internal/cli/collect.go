@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-func (a *app) newCollect() *cobra.Command {
+func newCollect(a *app) *cobra.Command {
 	var o examineOptions
 	cmd := &cobra.Command{
 		Use:   "collect [CLUSTER…] --out bundle.tgz",
@@ -27,7 +27,7 @@ addresses and IDs are not anonymized.`,
 		Example: `  routekeeper doctor collect shop --out shop.tgz
   routekeeper doctor collect -f routes.yaml --out before.tgz
   routekeeper doctor --from-bundle shop.tgz`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runCollect(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runCollect(cmd.Context(), a, o) },
 	}
 	a.examineFlags(cmd, &o, false)
 	o.choice.flags(cmd)
@@ -35,7 +35,7 @@ addresses and IDs are not anonymized.`,
 	return cmd
 }
 
-func (a *app) runCollect(ctx context.Context, o examineOptions) error {
+func runCollect(ctx context.Context, a *app, o examineOptions) error {
 	if terminal(a.out) && (a.outPath == "" || a.outPath == "-") {
 		return errors.New("--out: expected a file such as bundle.tgz: a bundle cannot be shown " +
 			"on a terminal")

@@ -51,6 +51,18 @@ func (a *app) askOr(question, next string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
+// unlessYes ends the command if the answer to a question is not yes: nothing was written.
+func (a *app) unlessYes(yes bool, err error) error {
+	switch {
+	case err != nil:
+		return fmt.Errorf("nothing was written: %w", err)
+	case !yes:
+		say(a.err, "nothing was written\n")
+		return attention
+	}
+	return nil
+}
+
 // repeated returns this command line with more flags.
 func (a *app) repeated(flags ...string) finding.CommandLine {
 	words := append(strings.Fields(cmp.Or(a.program, "routekeeper")), a.args...)

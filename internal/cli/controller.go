@@ -109,7 +109,7 @@ Exit code 0: interrupted; 1: an error.`,
 		},
 	}
 	configureRoot(a, cmd)
-	cmd.AddCommand(a.newStatus(), a.newVersion(), newLicenses(a), a.newMan())
+	cmd.AddCommand(newStatus(a), newVersion(a), newLicenses(a), newMan(a))
 	o.keep.flags(cmd)
 	groupFlags(cmd, groupManage)
 	f := cmd.Flags()

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-func (a *app) newDemo() *cobra.Command {
+func newDemo(a *app) *cobra.Command {
 	var web string
 	var noBrowser bool
 	cmd := &cobra.Command{
@@ -47,7 +47,7 @@ Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 			if noBrowser && web == "" {
 				return errors.New("--no-browser: --web is missing")
 			}
-			return a.runDemo(cmd.Context(), web, !noBrowser)
+			return runDemo(cmd.Context(), a, web, !noBrowser)
 		},
 	}
 	cmd.Flags().StringVar(&web, "web", "", "serve pages for a browser at this `address` of this "+
@@ -58,7 +58,7 @@ Exit code 0: every scene is ok; 1: a scene is not ok, or an error.`,
 	return cmd
 }
 
-func (a *app) runDemo(ctx context.Context, web string, browser bool) (err error) {
+func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) {
 	w, format, style, err := a.stream()
 	if err != nil {
 		return err
@@ -105,7 +105,7 @@ func (a *app) runDemo(ctx context.Context, web string, browser bool) (err error)
 	}
 	if web != "" {
 		var end func() error
-		end, err = a.demoPages(ctx, web, browser, &o, func(line string) error {
+		end, err = demoPages(ctx, a, web, browser, &o, func(line string) error {
 			if format == report.JSON {
 				_, err := fmt.Fprintln(a.err, report.Plain(line))
 				return err

@@ -27,7 +27,7 @@ type diffOptions struct {
 	maxRoutes      int
 }
 
-func (a *app) newDiff() *cobra.Command {
+func newDiff(a *app) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
 		Use:   "diff --source FILE --target FILE --pod-cidr CIDR",
@@ -51,7 +51,7 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`
   az network route-table show --ids <gateway's table> > b.json
   routekeeper sync diff --source a.json --target b.json --pod-cidr 10.244.0.0/16`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.runDiff(o) },
+		RunE: func(*cobra.Command, []string) error { return runDiff(a, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.source, "source", "", "the cluster's route table: a JSON `FILE`, - for "+
@@ -76,7 +76,7 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`
 	return cmd
 }
 
-func (a *app) runDiff(o diffOptions) error {
+func runDiff(a *app, o diffOptions) error {
 	if err := checkDiff(o); err != nil {
 		return err
 	}

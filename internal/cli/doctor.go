@@ -22,7 +22,7 @@ type doctorOptions struct {
 	fix, yes         bool
 }
 
-func (a *app) newDoctor() *cobra.Command {
+func newDoctor(a *app) *cobra.Command {
 	var o doctorOptions
 	cmd := &cobra.Command{
 		Use:   "doctor [CLUSTER…]",
@@ -56,7 +56,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
   routekeeper doctor -f routes.yaml --selector ring=1
   routekeeper doctor -f routes.yaml --fix
   routekeeper doctor --from-bundle shop.tgz`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runDoctor(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), a, o) },
 	}
 	a.examineFlags(cmd, &o.examineOptions, true)
 	o.choice.flags(cmd)
@@ -83,7 +83,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	return cmd
 }
 
-func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
+func runDoctor(ctx context.Context, a *app, o doctorOptions) error {
 	var failOn, least finding.Severity
 	if err := failOn.UnmarshalText([]byte(o.failOn)); err != nil {
 		return fmt.Errorf("--fail-on: %w", err)
@@ -112,7 +112,7 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	}
 	d.Least = least
 	if o.fix {
-		d, err = a.doctorFix(ctx, o, e, d, w, format, style)
+		d, err = doctorFix(ctx, a, o, e, d, w, format, style)
 	} else {
 		err = d.Write(w, format, style)
 	}
@@ -125,16 +125,23 @@ func (a *app) runDoctor(ctx context.Context, o doctorOptions) error {
 	return nil
 }
 
-// diagnose reads the network and finds out what is wrong.
-func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
-	error) {
-	progress := a.progress(ctx, "reading the network")
+// diagnosed reads clusters with their network, and finds out what is wrong.
+func (a *app) diagnosed(ctx context.Context, o examineOptions, doing string) (*examination,
+	[]finding.Finding, error) {
+	progress := a.progress(ctx, doing)
 	defer progress.stop()
 	e, err := a.examine(ctx, o, progress)
 	if err != nil {
-		return nil, report.Diagnosis{}, err
+		return nil, nil, err
 	}
 	found, err := e.diagnosis(ctx)
+	return e, found, err
+}
+
+// diagnose returns doctor's report about the network.
+func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
+	error) {
+	e, found, err := a.diagnosed(ctx, o, "reading the network")
 	if err != nil {
 		return nil, report.Diagnosis{}, err
 	}
@@ -146,7 +153,7 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 }
 
 // doctorFix shows what is wrong, repairs what the config allows, and returns what is left.
-func (a *app) doctorFix(ctx context.Context, o doctorOptions, e *examination, d report.Diagnosis,
+func doctorFix(ctx context.Context, a *app, o doctorOptions, e *examination, d report.Diagnosis,
 	w io.Writer, format report.Format, style report.Style) (report.Diagnosis, error) {
 	whole := format == report.JSON // one object at the end
 	if !whole {

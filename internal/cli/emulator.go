@@ -30,7 +30,7 @@ type emulatorOptions struct {
 // scenarios are the values of --scenario.
 var scenarios = []string{"empty", "demo", "fleet"}
 
-func (a *app) newEmulator() *cobra.Command {
+func newEmulator(a *app) *cobra.Command {
 	var o emulatorOptions
 	cmd := &cobra.Command{
 		Use:   "emulator --dir DIR",
@@ -60,7 +60,9 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
   routekeeper emulator scale shop 5
   routekeeper emulator strip shop-vnet/nodes`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runEmulator(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return runEmulator(cmd.Context(), a, o)
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.dir, "dir", "", "folder for emulator.json and ca.pem (`DIR`)")
@@ -97,12 +99,12 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
 	_ = cmd.MarkFlagRequired("dir")
 	_ = cmd.MarkFlagDirname("dir")
 	completeWith(cmd, "scenario", scenarios)
-	cmd.AddCommand(a.newEmulatorList(), a.newEmulatorScale(), a.newEmulatorStrip(),
-		a.newEmulatorBreak())
+	cmd.AddCommand(newEmulatorList(a), newEmulatorScale(a), newEmulatorStrip(a),
+		newEmulatorBreak(a))
 	return cmd
 }
 
-func (a *app) runEmulator(ctx context.Context, o emulatorOptions) error {
+func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
 	if !slices.Contains(scenarios, o.scenario) {
 		return fmt.Errorf("--scenario: unknown scenario %q, expected empty, demo or fleet",
 			o.scenario)

@@ -47,7 +47,7 @@ var breaks = map[string]struct {
 	"stale": {"reads show what was before the last write", emulator.Fault{Stale: true}},
 }
 
-func (a *app) newEmulatorList() *cobra.Command {
+func newEmulatorList(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List clusters, subnets, route tables and faults of a running emulator",
@@ -58,14 +58,14 @@ func (a *app) newEmulatorList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.listEmulator(cmd.Context(), running)
+			return listEmulator(cmd.Context(), a, running)
 		},
 	}
 	a.outputFlags(cmd, report.Text, report.Short, report.Markdown, report.JSON)
 	return cmd
 }
 
-func (a *app) newEmulatorScale() *cobra.Command {
+func newEmulatorScale(a *app) *cobra.Command {
 	pool := ""
 	cmd := &cobra.Command{
 		Use:   "scale CLUSTER COUNT",
@@ -105,7 +105,7 @@ provider then writes the routes of new nodes into the cluster's route table.`,
 	return cmd
 }
 
-func (a *app) newEmulatorStrip() *cobra.Command {
+func newEmulatorStrip(a *app) *cobra.Command {
 	everything := false
 	cmd := &cobra.Command{
 		Use:   "strip VNET/SUBNET...",
@@ -166,7 +166,7 @@ func without(subnet []byte, everything bool) (body []byte, err error) {
 	return body, nil
 }
 
-func (a *app) newEmulatorBreak() *cobra.Command {
+func newEmulatorBreak(a *app) *cobra.Command {
 	count, path := -1, ""
 	names := append(slices.Sorted(maps.Keys(breaks)), "none")
 	var long strings.Builder
@@ -370,7 +370,7 @@ type emulatorResource struct {
 	ID   arm.ID `json:"id,omitempty"`
 }
 
-func (a *app) listEmulator(ctx context.Context, r *runningEmulator) error {
+func listEmulator(ctx context.Context, a *app, r *runningEmulator) error {
 	list := []emulatorResource{}
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Clusters)) {
 		c := r.seen.Clusters[key]

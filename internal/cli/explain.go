@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-func (a *app) newExplain() *cobra.Command {
+func newExplain(a *app) *cobra.Command {
 	var names []string
 	for _, t := range topic.All() {
 		names = append(names, t.Name+"\t"+t.Title)

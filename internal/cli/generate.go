@@ -33,7 +33,7 @@ type generateOptions struct {
 }
 
 // newGenerate makes iac generate.
-func (a *app) newGenerate() *cobra.Command {
+func newGenerate(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "generate {terraform | bicep | arm}",
 		Short: "Write infrastructure code for a cluster, a keeper, or a keeper's rights",
@@ -60,7 +60,7 @@ rights of a keeper, for the clusters, subnets and route tables in the config.`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newGenerateTerraform(), a.newGenerateBicep(), a.newGenerateARM())
+	cmd.AddCommand(newGenerateTerraform(a), newGenerateBicep(a), newGenerateARM(a))
 	return cmd
 }
 
@@ -71,7 +71,7 @@ type generator interface {
 	ARM() ([]generate.Output, error)
 }
 
-func (a *app) newGenerateTerraform() *cobra.Command {
+func newGenerateTerraform(a *app) *cobra.Command {
 	o := &generateOptions{}
 	cmd := &cobra.Command{
 		Use:   "terraform {NAME --blueprint B --subscription ID --location L | -f FILE}",
@@ -83,20 +83,13 @@ standard output or as several files into a folder. See routekeeper iac generate
     --application-gateway --subscription <id> --location westeurope --out shop
   routekeeper iac generate terraform -f cluster.yaml --provider-version 4
   routekeeper iac generate terraform -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "terraform init", g.Terraform)
-		},
 	}
-	a.generateFlags(cmd, o)
+	generating(a, cmd, o, "terraform init", generator.Terraform)
 	cmd.Flags().IntVar(&o.provider, "provider-version", 5, "azurerm's major `version`: 4 or 5")
 	return cmd
 }
 
-func (a *app) newGenerateBicep() *cobra.Command {
+func newGenerateBicep(a *app) *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
 		Use:   "bicep {NAME --blueprint B --subscription ID --location L | -f FILE} --out DIR",
@@ -108,20 +101,13 @@ func (a *app) newGenerateBicep() *cobra.Command {
   routekeeper iac generate bicep -f cluster.yaml --host container-apps \
     --out shop
   routekeeper iac generate bicep -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "the az commands at the head of main.bicep", g.Bicep)
-		},
 	}
-	a.generateFlags(cmd, o)
+	generating(a, cmd, o, "the az commands at the head of main.bicep", generator.Bicep)
 	_ = cmd.MarkFlagRequired("out")
 	return cmd
 }
 
-func (a *app) newGenerateARM() *cobra.Command {
+func newGenerateARM(a *app) *cobra.Command {
 	o := &generateOptions{provider: 5}
 	cmd := &cobra.Command{
 		Use:   "arm {NAME --blueprint B --subscription ID --location L | -f FILE}",
@@ -133,20 +119,29 @@ See routekeeper iac generate --help for what it contains.`,
     --subscription <id> --location westeurope > main.json
   routekeeper iac generate arm -f cluster.yaml --host aks --out shop
   routekeeper iac generate arm -f routes.yaml --out keeper`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			g, err := a.generator(cmd, o, args)
-			if err != nil {
-				return err
-			}
-			return a.generated(o, "the az commands in its metadata", g.ARM)
-		},
 	}
-	a.generateFlags(cmd, o)
+	generating(a, cmd, o, "the az commands in its metadata", generator.ARM)
 	return cmd
 }
 
-// generateFlags adds the flags.
-func (a *app) generateFlags(cmd *cobra.Command, o *generateOptions) {
+// generating gives a command its flags and its work: it writes code in one language, and says what
+// comes next.
+func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
+	write func(generator) ([]generate.Output, error)) {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		g, err := a.generator(cmd, o, args)
+		if err != nil {
+			return err
+		}
+		files, err := write(g)
+		if err != nil {
+			return err
+		}
+		if o.folder == "" || o.folder == "-" {
+			return printOutputs(a.out, files)
+		}
+		return writeOutputs(a, files, o, next)
+	}
 	a.describing(cmd, &o.cluster)
 	f := cmd.Flags()
 	ofCluster := []string{"host"} // flags that say what a cluster is
@@ -205,7 +200,7 @@ func holdsConfig(path string) bool {
 // generator makes the generator that the flags describe: of a cluster, or of rights.
 func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (generator, error) {
 	if len(o.paths) == 0 {
-		return a.blueprint(cmd.Context(), o)
+		return blueprint(cmd.Context(), a, o)
 	}
 	r := generate.Rights{Name: "routekeeper", Location: "westeurope", Provider: o.provider}
 	if len(args) == 1 {
@@ -233,7 +228,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 }
 
 // blueprint returns the cluster that the flags or the file describe. An existing network is read.
-func (a *app) blueprint(ctx context.Context, o *generateOptions) (generate.Blueprint, error) {
+func blueprint(ctx context.Context, a *app, o *generateOptions) (generate.Blueprint, error) {
 	c, err := a.readCluster(&o.cluster)
 	b := generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}
 	if err != nil || c.Existing == nil {
@@ -281,19 +276,6 @@ func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 	return k
 }
 
-// generated writes code and prints the next step.
-func (a *app) generated(o *generateOptions, next string,
-	write func() ([]generate.Output, error)) error {
-	files, err := write()
-	if err != nil {
-		return err
-	}
-	if o.folder == "" || o.folder == "-" {
-		return printOutputs(a.out, files)
-	}
-	return a.writeOutputs(files, o, next)
-}
-
 // printOutputs writes all files as one.
 func printOutputs(w io.Writer, files []generate.Output) error {
 	for i, f := range files {
@@ -310,7 +292,7 @@ func printOutputs(w io.Writer, files []generate.Output) error {
 }
 
 // writeOutputs writes all files into a folder, or none if one of them exists.
-func (a *app) writeOutputs(files []generate.Output, o *generateOptions, next string) error {
+func writeOutputs(a *app, files []generate.Output, o *generateOptions, next string) error {
 	var names []string
 	for _, f := range files {
 		path := filepath.Join(o.folder, filepath.FromSlash(f.Name))

@@ -14,7 +14,7 @@ import (
 )
 
 // runGrowth reports how far the pools of a cluster can grow.
-func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
+func runGrowth(ctx context.Context, a *app, o capacityOptions) error {
 	surge, err := capacity.ParseSurge(o.surge)
 	if err != nil {
 		return fmt.Errorf("--surge: %w", err)
@@ -23,7 +23,7 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 	if err != nil {
 		return err
 	}
-	s, cluster, err := a.clusterToGrow(ctx, o)
+	s, cluster, err := clusterToGrow(ctx, a, o)
 	if err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (a *app) runGrowth(ctx context.Context, o capacityOptions) error {
 }
 
 // clusterToGrow reads the cluster: from a bundle, or from Azure by its ID.
-func (a *app) clusterToGrow(ctx context.Context, o capacityOptions) (*inventory.Snapshot,
+func clusterToGrow(ctx context.Context, a *app, o capacityOptions) (*inventory.Snapshot,
 	*inventory.Cluster, error) {
 	if o.bundle != "" {
 		e, err := a.openBundle(ctx, examineOptions{initOptions: initOptions{cluster: o.cluster},

@@ -15,7 +15,7 @@ import (
 )
 
 // newHello makes the program that runs in the pods of cluster hello. It is hidden from people.
-func (a *app) newHello() *cobra.Command {
+func newHello(a *app) *cobra.Command {
 	listen := fmt.Sprintf(":%d", hello.Port)
 	cmd := &cobra.Command{
 		Use:   "hello",
@@ -28,14 +28,14 @@ HELLO_PEERS is the name of the service that lists the other pods.`,
 		Hidden:  true,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runHello(cmd.Context(), listen)
+			return runHello(cmd.Context(), a, listen)
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", listen, "`address` of the page")
 	return cmd
 }
 
-func (a *app) runHello(ctx context.Context, listen string) error {
+func runHello(ctx context.Context, a *app, listen string) error {
 	s := &hello.Server{
 		Self: hello.Self{
 			Pod: os.Getenv("HELLO_POD"), Namespace: os.Getenv("HELLO_NAMESPACE"),

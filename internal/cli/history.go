@@ -25,7 +25,7 @@ type historyOptions struct {
 	limit   int
 }
 
-func (a *app) newHistory() *cobra.Command {
+func newHistory(a *app) *cobra.Command {
 	var o historyOptions
 	cmd := &cobra.Command{
 		Use:   "history",
@@ -48,7 +48,7 @@ the current folder. Times are local; times in JSON are UTC.`,
   routekeeper history show 17
   routekeeper history export --since 2026-01-01 > checks.jsonl`,
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.runHistory(o) },
+		RunE: func(*cobra.Command, []string) error { return runHistory(a, o) },
 	}
 	flags := cmd.PersistentFlags()
 	flags.StringArrayVarP(&o.configs, "file", "f", nil,
@@ -56,14 +56,14 @@ the current folder. Times are local; times in JSON are UTC.`,
 	flags.StringVar(&o.path, "history", "", "the history's `FILE`")
 	_ = cmd.MarkPersistentFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.MarkPersistentFlagFilename("history", "db")
-	a.filterFlags(cmd, &o)
+	filterFlags(a, cmd, &o)
 	cmd.Flags().IntVar(&o.limit, "limit", 50, "show only the newest `N`; 0 for all")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
-	cmd.AddCommand(a.newHistoryShow(&o), a.newHistoryExport(&o))
+	cmd.AddCommand(newHistoryShow(a, &o), newHistoryExport(a, &o))
 	return cmd
 }
 
-func (a *app) filterFlags(cmd *cobra.Command, o *historyOptions) {
+func filterFlags(a *app, cmd *cobra.Command, o *historyOptions) {
 	f := cmd.Flags()
 	f.StringVar(&o.cluster, "cluster", "", "only what concerns the ClusterRoutes of this `NAME`")
 	f.StringVar(&o.since, "since", "", "only what began since: an age (2h, 7d) or a `TIME` "+
@@ -74,7 +74,7 @@ func (a *app) filterFlags(cmd *cobra.Command, o *historyOptions) {
 	completeWith(cmd, "kind", history.Kinds)
 }
 
-func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
+func newHistoryShow(a *app, o *historyOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "show ID",
 		Short:             "Show one check: what it read and what it changed",
@@ -88,27 +88,27 @@ func (a *app) newHistoryShow(o *historyOptions) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error { return a.runHistoryShow(*o, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error { return runHistoryShow(a, *o, args[0]) },
 	}
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
 	return cmd
 }
 
-func (a *app) newHistoryExport(o *historyOptions) *cobra.Command {
+func newHistoryExport(a *app, o *historyOptions) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write all checks as lines of JSON, newest first",
 		Example: "  routekeeper history export --out checks.jsonl\n" +
 			"  routekeeper history export --kind change | jq .changes",
 		Args: noArgs,
-		RunE: func(*cobra.Command, []string) error { return a.runHistoryExport(*o) },
+		RunE: func(*cobra.Command, []string) error { return runHistoryExport(a, *o) },
 	}
-	a.filterFlags(cmd, o)
+	filterFlags(a, cmd, o)
 	a.outFlag(cmd)
 	return cmd
 }
 
-func (a *app) runHistory(o historyOptions) error {
+func runHistory(a *app, o historyOptions) error {
 	q, err := o.query(time.Now())
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (a *app) runHistory(o historyOptions) error {
 		return err
 	}
 	if len(entries) == 0 {
-		if err := a.checkName(o); err != nil {
+		if err := checkName(a, o); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (a *app) runHistory(o historyOptions) error {
 	return shown.Write(w, format, style)
 }
 
-func (a *app) runHistoryShow(o historyOptions, number string) error {
+func runHistoryShow(a *app, o historyOptions, number string) error {
 	id, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || id < 1 {
 		return fmt.Errorf("%q is not the number of a check, as routekeeper history lists them",
@@ -166,7 +166,7 @@ func (a *app) runHistoryShow(o historyOptions, number string) error {
 	return nil
 }
 
-func (a *app) runHistoryExport(o historyOptions) error {
+func runHistoryExport(a *app, o historyOptions) error {
 	q, err := o.query(time.Now())
 	if err != nil {
 		return err
@@ -183,11 +183,11 @@ func (a *app) runHistoryExport(o historyOptions) error {
 	}); err != nil || found {
 		return err
 	}
-	return a.checkName(o)
+	return checkName(a, o)
 }
 
 // checkName returns an error if neither the history nor the config has the cluster of --cluster.
-func (a *app) checkName(o historyOptions) error {
+func checkName(a *app, o historyOptions) error {
 	if o.cluster == "" {
 		return nil
 	}

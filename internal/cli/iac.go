@@ -25,7 +25,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/survey"
 )
 
-func (a *app) newIaC() *cobra.Command {
+func newIaC(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "iac",
 		Short: "Check, repair and write infrastructure code that keeps pod routes",
@@ -39,7 +39,7 @@ repairs it at the source, and writes code that keeps pod routes.`,
 		RunE: needsCommand,
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(a.newIaCCheck(), a.newIaCFix(), a.newGenerate())
+	cmd.AddCommand(newIaCCheck(a), newIaCFix(a), newGenerate(a))
 	return cmd
 }
 
@@ -52,7 +52,7 @@ type iacOptions struct {
 	failOn               string
 }
 
-func (a *app) newIaCCheck() *cobra.Command {
+func newIaCCheck(a *app) *cobra.Command {
 	var o iacOptions
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
@@ -98,10 +98,10 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runIaCCheck(cmd.Context(), o, args)
+			return runIaCCheck(cmd.Context(), a, o, args)
 		},
 	}
-	a.iacFlags(cmd, &o)
+	iacFlags(a, cmd, &o)
 	cmd.Flags().StringArrayVar(&o.prevent, "prevent", nil, "as -f, and say what the policies of "+
 		"routekeeper prevent for this `FILE` would refuse")
 	_ = cmd.MarkFlagFilename("prevent", "yaml", "yml", "json")
@@ -110,7 +110,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 }
 
 // iacFlags adds the flags that say what is known in addition to the files.
-func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
+func iacFlags(a *app, cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name "+
 		"or ID (repeatable)")
@@ -139,7 +139,7 @@ func (a *app) iacFlags(cmd *cobra.Command, o *iacOptions) {
 // half of Go's default, so that a plan of any size is read in the memory that docs/iac.md promises.
 const planGarbage = 50
 
-func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) error {
+func runIaCCheck(ctx context.Context, a *app, o iacOptions, names []string) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(planGarbage)
 	}
@@ -180,7 +180,7 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 	var readings []*iac.Reading
 	for _, name := range names {
 		deployed.Parameters = iac.ParametersFor(name, names, parameters)
-		parts, err := a.readIaC(ctx, name, o.source, deployed)
+		parts, err := readIaC(ctx, a, name, o.source, deployed)
 		if err != nil {
 			return inFile(name, err)
 		}
@@ -195,11 +195,11 @@ func (a *app) runIaCCheck(ctx context.Context, o iacOptions, names []string) err
 			whole.Open = append(whole.Open, p.Open...)
 		}
 	}
-	if err := a.observeAsked(ctx, o, whole, configs, &known); err != nil {
+	if err := observeAsked(ctx, a, o, whole, configs, &known); err != nil {
 		return err
 	}
 	policies := judgePolicies(a.err, prevented, &known)
-	a.mistyped(o, readings)
+	mistyped(a, o, readings)
 	if checked.Findings, err = assess.RefuseTables(assess.Findings(whole, readings, configs, known),
 		readings, known.Live, policies); err != nil {
 		return err
@@ -236,7 +236,7 @@ func judgePolicies(left io.Writer, prevented []v1alpha1.ClusterRoutes,
 
 // mistyped warns about subnets of --subnet that are in none of the files that show subnets. Without
 // the flag, the loss of such a subnet's route table is only a warning.
-func (a *app) mistyped(o iacOptions, readings []*iac.Reading) {
+func mistyped(a *app, o iacOptions, readings []*iac.Reading) {
 	for _, name := range o.subnets {
 		shown := false // some subnet at all
 		if !slices.ContainsFunc(readings, func(r *iac.Reading) bool {
@@ -296,16 +296,16 @@ func checkSource(dir string) error {
 }
 
 // knownOf returns what is known in addition to the files.
-func (a *app) knownOf(ctx context.Context, o iacOptions, r *iac.Reading) (iac.Known, error) {
+func knownOf(ctx context.Context, a *app, o iacOptions, r *iac.Reading) (iac.Known, error) {
 	known, configs, err := a.named(o)
 	if err == nil {
-		err = a.observeAsked(ctx, o, r, configs, &known)
+		err = observeAsked(ctx, a, o, r, configs, &known)
 	}
 	return known, err
 }
 
 // observeAsked reads the real network if a flag says so.
-func (a *app) observeAsked(ctx context.Context, o iacOptions, r *iac.Reading,
+func observeAsked(ctx context.Context, a *app, o iacOptions, r *iac.Reading,
 	configs []v1alpha1.ClusterRoutes, known *iac.Known) error {
 	if !o.live && a.emulatorDir == "" {
 		return nil

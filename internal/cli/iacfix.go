@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-func (a *app) newIaCFix() *cobra.Command {
+func newIaCFix(a *app) *cobra.Command {
 	var o iacOptions
 	var write bool
 	cmd := &cobra.Command{
@@ -60,16 +60,16 @@ are changes to make, or something is left.`,
 			if err != nil {
 				return err
 			}
-			return a.runIaCFix(cmd.Context(), o, names[0], parameters, write)
+			return runIaCFix(cmd.Context(), a, o, names[0], parameters, write)
 		},
 	}
-	a.iacFlags(cmd, &o)
+	iacFlags(a, cmd, &o)
 	cmd.Flags().BoolVar(&write, "write", false, "change the files; without it, only show the "+
 		"changes")
 	return cmd
 }
 
-func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, parameters []iac.File,
+func runIaCFix(ctx context.Context, a *app, o iacOptions, name string, parameters []iac.File,
 	write bool) error {
 	var from finding.Severity
 	if err := from.UnmarshalText([]byte(o.failOn)); err != nil {
@@ -79,11 +79,11 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 		return err
 	}
 	if filepath.Ext(name) == ".bicep" {
-		return a.fixBicep(o, name, write)
+		return fixBicep(a, o, name, write)
 	}
 	deployed := iac.TemplateOptions{Parameters: parameters}
 	deployed.Where.Subscription, deployed.Where.ResourceGroup = o.subscription, o.group
-	parts, err := a.readIaC(ctx, name, o.source, deployed)
+	parts, err := readIaC(ctx, a, name, o.source, deployed)
 	if err != nil {
 		return inFile(name, err)
 	}
@@ -99,7 +99,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 		}
 	}
 	if reading.Format == iac.ARMTemplate {
-		return a.fixTemplate(ctx, o, name, deployed, reading, write)
+		return fixTemplate(ctx, a, o, name, deployed, reading, write)
 	}
 	dir := o.source
 	if info, err := os.Stat(name); dir == "" && err == nil && info.IsDir() {
@@ -111,7 +111,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 	if err != nil {
 		return err
 	}
-	known, err := a.knownOf(ctx, o, reading)
+	known, err := knownOf(ctx, a, o, reading)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (a *app) runIaCFix(ctx context.Context, o iacOptions, name string, paramete
 			told.Left = append(told.Left, report.LeftFinding(f, why[i]))
 		}
 	}
-	return a.showRepairs(told, edits)
+	return showRepairs(a, told, edits)
 }
 
 // repairable returns the part of a file or folder that iac fix repairs: the file, or the
@@ -149,9 +149,9 @@ func repairable(name string, parts []iac.Part) (iac.Part, error) {
 }
 
 // fixTemplate repairs an ARM template.
-func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string,
+func fixTemplate(ctx context.Context, a *app, o iacOptions, name string,
 	deployed iac.TemplateOptions, reading *iac.Reading, write bool) error {
-	known, err := a.knownOf(ctx, o, reading)
+	known, err := knownOf(ctx, a, o, reading)
 	if err != nil {
 		return err
 	}
@@ -164,11 +164,11 @@ func (a *app) fixTemplate(ctx context.Context, o iacOptions, name string,
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return a.showFix(fix, write, "check it and deploy it with what-if first")
+	return showFix(a, fix, write, "check it and deploy it with what-if first")
 }
 
 // fixBicep repairs a Bicep file.
-func (a *app) fixBicep(o iacOptions, name string, write bool) error {
+func fixBicep(a *app, o iacOptions, name string, write bool) error {
 	known, _, err := a.named(o)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (a *app) fixBicep(o iacOptions, name string, write bool) error {
 	if err != nil {
 		return err
 	}
-	return a.showFix(iac.FixBicep(file, known.Carriers), write,
+	return showFix(a, iac.FixBicep(file, known.Carriers), write,
 		"compile it with az bicep build, and check what comes out")
 }
 
@@ -197,7 +197,7 @@ func wholeFile(name string) (iac.File, error) {
 
 // showFix reports what was repaired in a template and what was left, and shows or writes the
 // result.
-func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
+func showFix(a *app, fix *iac.TemplateFix, write bool, next string) error {
 	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true,
 		Written: write, Next: next}
 	for _, line := range fix.Left {
@@ -208,11 +208,11 @@ func (a *app) showFix(fix *iac.TemplateFix, write bool, next string) error {
 		edits = []iac.Edit{fix.Edit}
 	}
 	told.Files = len(edits)
-	return a.showRepairs(told, edits)
+	return showRepairs(a, told, edits)
 }
 
 // showRepairs reports what is repaired and what is left, and shows or writes the result.
-func (a *app) showRepairs(told report.Repairs, edits []iac.Edit) error {
+func showRepairs(a *app, told report.Repairs, edits []iac.Edit) error {
 	fmt.Fprint(a.err, report.SafeText(told.Before(), report.Style{}))
 	for _, e := range edits {
 		if err := a.show(e, told.Written); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // readIaC reads a file or folder until the context ends: standard input may never end, and much
 // code takes long.
-func (a *app) readIaC(ctx context.Context, name, source string,
+func readIaC(ctx context.Context, a *app, name, source string,
 	deployed iac.TemplateOptions) ([]iac.Part, error) {
 	var parts []iac.Part
 	done := make(chan error, 1)

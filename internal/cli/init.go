@@ -24,7 +24,7 @@ type initOptions struct {
 	gatewayTable, yes     bool
 }
 
-func (a *app) newInit() *cobra.Command {
+func newInit(a *app) *cobra.Command {
 	var o initOptions
 	cmd := &cobra.Command{
 		Use:   "init [--subscription ID] [--cluster NAME] [--out routes.yaml]",
@@ -49,7 +49,7 @@ run with a promoted config, and what to assign.`,
   routekeeper init --cluster shop > shop.yaml
   routekeeper init --cluster shop --gateway-table --out shop.yaml`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runInit(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runInit(cmd.Context(), a, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
@@ -65,7 +65,7 @@ run with a promoted config, and what to assign.`,
 	return cmd
 }
 
-func (a *app) runInit(ctx context.Context, o initOptions) error {
+func runInit(ctx context.Context, a *app, o initOptions) error {
 	toFile := a.outPath != "" && a.outPath != "-"
 	if o.yes && !o.gatewayTable {
 		return errors.New("--yes: there is nothing to confirm, expected --gateway-table with it")
@@ -97,7 +97,7 @@ func (a *app) runInit(ctx context.Context, o initOptions) error {
 	}
 	if o.gatewayTable {
 		progress.stop()
-		made, err := a.makeGatewayTables(ctx, client, proposals, o.yes)
+		made, err := makeGatewayTables(ctx, a, client, proposals, o.yes)
 		if err != nil {
 			return err
 		}

@@ -17,8 +17,8 @@ import (
 
 // makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
 // the plan and asked. It reports whether it created anything.
-func (a *app) makeGatewayTables(
-	ctx context.Context, client *azure.Client, proposals []plan.Proposal, yes bool,
+func makeGatewayTables(
+	ctx context.Context, a *app, client *azure.Client, proposals []plan.Proposal, yes bool,
 ) (bool, error) {
 	type job struct {
 		cluster build.Cluster
@@ -49,7 +49,7 @@ func (a *app) makeGatewayTables(
 				true); err != nil {
 				return false, err
 			}
-			if err := a.mayBuild(ctx, client, j.cluster, j.planned); err != nil {
+			if err := mayBuild(ctx, a, client, j.cluster, j.planned); err != nil {
 				return false, err
 			}
 			told.Steps = append(told.Steps, building(j.cluster, j.planned).Steps...)
@@ -76,18 +76,13 @@ func (a *app) makeGatewayTables(
 		}
 	}
 	if !yes {
-		var err error
-		if yes, err = a.ask("Build this?"); err != nil {
-			return false, fmt.Errorf("nothing was written: %w", err)
-		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return false, attention
+		if err := a.unlessYes(a.ask("Build this?")); err != nil {
+			return false, err
 		}
 	}
 	for _, j := range jobs {
 		progress := a.progress(ctx, "building")
-		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, a.buildObserver(progress))
+		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, buildObserver(a, progress))
 		progress.stop()
 		if err != nil {
 			return false, fmt.Errorf("%w; what was created stays; run the same command again to "+

@@ -3,7 +3,7 @@ package cli
 import "github.com/spf13/cobra"
 
 // newInstall returns the command `install` with its subcommands.
-func (a *app) newInstall() *cobra.Command {
+func newInstall(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install {monitor}",
 		Short: "Set up Azure to notify a keeper of changes",
@@ -14,6 +14,6 @@ plan and a confirmation.`,
 		Args: noArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(a.newInstallMonitor())
+	cmd.AddCommand(newInstallMonitor(a))
 	return cmd
 }

@@ -29,7 +29,7 @@ type monitorOptions struct {
 }
 
 // newInstallMonitor makes install monitor.
-func (a *app) newInstallMonitor() *cobra.Command {
+func newInstallMonitor(a *app) *cobra.Command {
 	var o monitorOptions
 	cmd := &cobra.Command{
 		Use:   "monitor -f FILE --resource-group RG --url URL [--yes]",
@@ -69,7 +69,7 @@ do.`,
     --remove --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.runInstallMonitor(cmd.Context(), o)
+			return runInstallMonitor(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -106,7 +106,7 @@ do.`,
 	return cmd
 }
 
-func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
+func runInstallMonitor(ctx context.Context, a *app, o monitorOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 	}
 	if o.print != "" {
 		progress.stop()
-		return a.printMonitor(w, o, installation, watched)
+		return printMonitor(a, w, o, installation, watched)
 	}
 	have, err := client.AlertResources(ctx, groups)
 	if err != nil {
@@ -169,17 +169,13 @@ func (a *app) runInstallMonitor(ctx context.Context, o monitorOptions) error {
 		if err := result.Write(w, format, style); err != nil || len(changes) == 0 {
 			return err
 		}
-		yes := false
-		if !o.dryRun {
-			// The command line may have a secret, in --url.
-			yes, err = a.confirmOr("Make these changes?", "the same command with --yes")
-			if err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
+		if o.dryRun {
+			return a.unlessYes(false, nil)
 		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return attention
+		// The command line may have a secret, in --url.
+		if err := a.unlessYes(a.confirmOr("Make these changes?",
+			"the same command with --yes")); err != nil {
+			return err
 		}
 		result.Watched, result.Operations, result.Unknown = nil, nil, nil // just shown
 		if _, err := fmt.Fprintln(w); err != nil {

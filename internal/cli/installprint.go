@@ -11,7 +11,7 @@ import (
 )
 
 // printMonitor writes code for the resources that install monitor would create.
-func (a *app) printMonitor(w io.Writer, o monitorOptions, i monitor.Installation,
+func printMonitor(a *app, w io.Writer, o monitorOptions, i monitor.Installation,
 	watched monitor.Watched) error {
 	m := generate.Monitor{
 		Name: i.Name(), ShortName: monitor.ShortName, Receiver: monitor.ReceiverName,

@@ -55,7 +55,7 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *examination) error {
 	switch {
 	case o.nodes != "" || o.pods != "":
-		return a.savedKubernetes(o, e)
+		return savedKubernetes(a, o, e)
 	case e.client == nil && (o.kubeconfig != "" || o.context != "" || o.get):
 		return errors.New("--kubeconfig, --context, --get-kubeconfig: a bundle is read without " +
 			"any connection; use --from-nodes and --from-pods with saved files")
@@ -98,7 +98,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 }
 
 // savedKubernetes reads files with the output of kubectl.
-func (a *app) savedKubernetes(o kubernetesOptions, e *examination) error {
+func savedKubernetes(a *app, o kubernetesOptions, e *examination) error {
 	if len(e.Clusters) != 1 {
 		return fmt.Errorf("--from-nodes, --from-pods: the files belong to one cluster, but %d are "+
 			"checked: name one", len(e.Clusters))

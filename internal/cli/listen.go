@@ -90,7 +90,7 @@ func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, erro
 			return nil, errors.New("--may-send, --may-look or --may-act is missing: expected " +
 				"app:ID or role:NAME, because any application of the tenant could call")
 		}
-		if err := a.authority(ctx, &auth); err != nil {
+		if err := authority(ctx, a, &auth); err != nil {
 			return nil, err
 		}
 	} else if len(o.audiences) > 0 || tokens {
@@ -151,7 +151,7 @@ func (o listenOptions) callers(auth *serve.Auth) (tokens bool, err error) {
 }
 
 // authority sets the address of Entra ID, and the prefix of the issuers of version 1.0 tokens.
-func (a *app) authority(ctx context.Context, auth *serve.Auth) error {
+func authority(ctx context.Context, a *app, auth *serve.Auth) error {
 	auth.LegacyIssuer = "https://sts.windows.net/"
 	if a.emulatorDir != "" {
 		info, err := findLocal(ctx, a.emulatorDir)

@@ -75,17 +75,10 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	if err != nil {
 		return err
 	}
-	progress := a.progress(ctx, "reading the network")
-	defer progress.stop()
-	e, err := a.examine(ctx, o, progress)
+	e, found, err := a.diagnosed(ctx, o, "reading the network")
 	if err != nil {
 		return err
 	}
-	found, err := e.diagnosis(ctx)
-	if err != nil {
-		return err
-	}
-	progress.stop()
 	m := report.Migration{Plan: migrate.Make(e.Case, found)}
 	m.Steps = len(m.Clusters)+len(m.Optional) <= mostSteps
 	if err := m.Write(w, format, style); err != nil {

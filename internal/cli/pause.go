@@ -18,7 +18,7 @@ import (
 // longestPause keeps a pause from being forgotten.
 const longestPause = silence.Longest
 
-func (a *app) newPause() *cobra.Command {
+func newPause(a *app) *cobra.Command {
 	var paths []string
 	var length time.Duration
 	var o silenceOptions
@@ -87,7 +87,7 @@ records it.`,
 	return cmd
 }
 
-func (a *app) newResume() *cobra.Command {
+func newResume(a *app) *cobra.Command {
 	var paths []string
 	var o silenceOptions
 	var who choice

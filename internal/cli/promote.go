@@ -31,7 +31,7 @@ type promoteOptions struct {
 	yes, dryRun bool
 }
 
-func (a *app) newPromote() *cobra.Command {
+func newPromote(a *app) *cobra.Command {
 	var o promoteOptions
 	cmd := &cobra.Command{
 		Use:   "promote {CLUSTER… | --all | --selector LABELS} -f FILE [--yes]",
@@ -65,7 +65,7 @@ there is something to promote, or you answered no.`,
 			}
 			return o.given(cmd, args)
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPromote(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPromote(cmd.Context(), a, o) },
 	}
 	cmd.ValidArgsFunction = a.complete(a.configNames, manyArguments)
 	configFlag(cmd, &o.paths)
@@ -84,8 +84,8 @@ there is something to promote, or you answered no.`,
 	return cmd
 }
 
-func (a *app) runPromote(ctx context.Context, o promoteOptions) error {
-	p, err := a.readPromotion(o)
+func runPromote(ctx context.Context, a *app, o promoteOptions) error {
+	p, err := readPromotion(a, o)
 	if err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ type editedFile struct {
 }
 
 // readPromotion reads the config, and makes the new text of the files that have the clusters.
-func (a *app) readPromotion(o promoteOptions) (*promotion, error) {
+func readPromotion(a *app, o promoteOptions) (*promotion, error) {
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
 	}

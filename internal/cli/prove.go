@@ -33,7 +33,7 @@ type proveOptions struct {
 	repairWithin, lostAfter    time.Duration
 }
 
-func (a *app) newProve() *cobra.Command {
+func newProve(a *app) *cobra.Command {
 	var o proveOptions
 	cmd := &cobra.Command{
 		Use:   "prove --subscription ID --location L [--yes]",
@@ -70,7 +70,7 @@ fact differs, no keeper repaired the strip, or you answered no.`,
 			if o.packets != "" {
 				return provePackets(cmd.Context(), a, o)
 			}
-			return a.runProve(cmd.Context(), o)
+			return runProve(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -118,7 +118,7 @@ const mostLogWait = time.Hour
 var regionName = regexp.MustCompile(`^[A-Za-z0-9 ]{2,60}$`)
 
 // check checks the flags, and returns the facts that they name.
-func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
+func checkProve(a *app, o *proveOptions) ([]prove.Fact, error) {
 	scope, _, err := initOptions{subscription: o.subscription}.scope()
 	if err != nil {
 		return nil, err
@@ -154,8 +154,8 @@ func (a *app) checkProve(o *proveOptions) ([]prove.Fact, error) {
 	return facts, nil
 }
 
-func (a *app) runProve(ctx context.Context, o proveOptions) error {
-	facts, err := a.checkProve(&o)
+func runProve(ctx context.Context, a *app, o proveOptions) error {
+	facts, err := checkProve(a, &o)
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 	case o.printRole:
 		return report.WriteJSON(w, proveRole(o.subscription))
 	case o.clean:
-		return a.cleanProofs(ctx, o, w, format)
+		return cleanProofs(ctx, a, o, w, format)
 	}
 	trials := prove.Trials(facts)
 	told := report.PlannedProof(facts, o.logWait, lab.Most(trials, o.logWait))
@@ -206,12 +206,8 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 		return err
 	}
 	if !o.yes {
-		switch yes, err := a.ask("Try this?"); {
-		case err != nil:
-			return fmt.Errorf("nothing was written: %w", err)
-		case !yes:
-			say(a.err, "nothing was written\n")
-			return attention
+		if err := a.unlessYes(a.ask("Try this?")); err != nil {
+			return err
 		}
 	}
 	recording, err := o.open()
@@ -222,7 +218,7 @@ func (a *app) runProve(ctx context.Context, o proveOptions) error {
 	told.Recording = recording.Name()
 	progress = a.progress(ctx, "proving")
 	defer progress.stop()
-	err = a.removeLeftovers(ctx, client, &told, progress, false)
+	err = removeLeftovers(ctx, a, client, &told, progress, false)
 	out, failed := lab.Run(ctx, client, lab.Settings{
 		Subscription: o.subscription, Location: o.location, Trials: trials, LogWait: o.logWait,
 		Process: self, Recording: recording,

@@ -21,8 +21,8 @@ import (
 )
 
 // cleanProofs deletes what earlier runs have left, also if one of them may still be running.
-func (a *app) cleanProofs(
-	ctx context.Context, o proveOptions, w io.Writer, format report.Format,
+func cleanProofs(
+	ctx context.Context, a *app, o proveOptions, w io.Writer, format report.Format,
 ) error {
 	progress := a.progress(ctx, "reading what earlier runs left behind")
 	defer progress.stop()
@@ -58,7 +58,7 @@ func (a *app) cleanProofs(
 	}
 	progress = a.progress(ctx, "deleting")
 	defer progress.stop()
-	err = a.removeLeftovers(ctx, client, &told, progress, true)
+	err = removeLeftovers(ctx, a, client, &told, progress, true)
 	progress.stop()
 	if format == report.JSON {
 		return errors.Join(report.WriteJSON(w, struct {
@@ -77,8 +77,8 @@ func (a *app) cleanProofs(
 }
 
 // removeLeftovers deletes the groups of runs that have ended, or all of them.
-func (a *app) removeLeftovers(
-	ctx context.Context, client *azure.Client, told *report.Proof, p *progress, all bool,
+func removeLeftovers(
+	ctx context.Context, a *app, client *azure.Client, told *report.Proof, p *progress, all bool,
 ) error {
 	var failed []error
 	for i := range told.Leftovers {

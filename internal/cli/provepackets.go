@@ -75,12 +75,8 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 		return nil
 	}
 	if !o.yes {
-		switch yes, err := a.ask("Try this?"); {
-		case err != nil:
-			return fmt.Errorf("nothing was written: %w", err)
-		case !yes:
-			say(a.err, "nothing was written\n")
-			return attention
+		if err := a.unlessYes(a.ask("Try this?")); err != nil {
+			return err
 		}
 	}
 	client, err := kube.Load(kube.Options{Kubeconfig: h.kubeconfig, Cluster: t.cluster,

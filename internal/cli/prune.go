@@ -28,7 +28,7 @@ type pruneOptions struct {
 	history keepOptions
 }
 
-func (a *app) newPruneOrphans() *cobra.Command {
+func newPruneOrphans(a *app) *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
 		Use:   "prune-orphans [--subscription ID | --cluster NAME] [--table ID...] [--yes]",
@@ -56,7 +56,7 @@ routes to remove; or some could not be removed.`,
   routekeeper sync prune --cluster shop \
     --table /subscriptions/…/routeTables/appgw-rt -f routes.yaml --yes`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runPrune(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPrune(cmd.Context(), a, o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "",
@@ -79,7 +79,7 @@ routes to remove; or some could not be removed.`,
 	return cmd
 }
 
-func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
+func runPrune(ctx context.Context, a *app, o pruneOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -146,15 +146,11 @@ func (a *app) runPrune(ctx context.Context, o pruneOptions) error {
 		if err != nil || len(planned.Changes) == 0 {
 			return cmp.Or(err, syncCode(planned, nil))
 		}
-		yes := false
-		if !o.dryRun {
-			if yes, err = a.confirm("Remove these routes?"); err != nil {
-				return fmt.Errorf("nothing was written: %w", err)
-			}
+		if o.dryRun {
+			return a.unlessYes(false, nil)
 		}
-		if !yes {
-			say(a.err, "nothing was written\n")
-			return attention
+		if err := a.unlessYes(a.confirm("Remove these routes?")); err != nil {
+			return err
 		}
 		options.Only, write = confirmed(planned.Changes), report.Result.WriteBelow
 		progress = a.progress(ctx, "removing the routes")

@@ -191,32 +191,32 @@ func commandsOf(a *app, root *cobra.Command) {
 		}
 		root.AddCommand(commands...)
 	}
-	under := func(parent *cobra.Command, name string, make func() *cobra.Command) {
-		c, old := make(), make()
+	under := func(parent *cobra.Command, name string, make func(*app) *cobra.Command) {
+		c, old := make(a), make(a)
 		_, usage, _ := strings.Cut(c.Use, " ")
 		c.Use, old.Hidden = strings.TrimSpace(name+" "+usage), true
 		parent.AddCommand(c)
 		root.AddCommand(old)
 	}
-	start, sync, pause := a.newInit(), a.newSync(), a.newPause()
-	doctor, cluster, about := a.newDoctor(), a.newCluster(), a.newVersion()
-	group(groupStart, a.newDemo(), start, a.newPromote())
-	group(groupKeep, a.newRun(), sync, a.newStatus(), a.newHistory(), pause, newSilence(a),
+	start, sync, pause := newInit(a), newSync(a), newPause(a)
+	doctor, cluster, about := newDoctor(a), newCluster(a), newVersion(a)
+	group(groupStart, newDemo(a), start, newPromote(a))
+	group(groupKeep, newRun(a), sync, newStatus(a), newHistory(a), pause, newSilence(a),
 		newPrevent(a))
-	group(groupDiagnose, doctor, a.newTrace(), a.newExplain())
-	group(groupBuild, cluster, a.newIaC(), newMigrate(a))
-	group(groupSetUp, newNotify(a), a.newEmulator(), a.newProve(), about)
-	under(start, "schema", a.newSchema)
-	start.AddCommand(a.newInstallMonitor())
-	under(sync, "prune", a.newPruneOrphans)
-	under(sync, "diff", a.newDiff)
-	under(pause, "end", a.newResume)
-	under(doctor, "collect", a.newCollect)
-	under(cluster, "capacity", a.newCapacity)
-	under(about, "licenses", func() *cobra.Command { return newLicenses(a) })
-	install := a.newInstall()
+	group(groupDiagnose, doctor, newTrace(a), newExplain(a))
+	group(groupBuild, cluster, newIaC(a), newMigrate(a))
+	group(groupSetUp, newNotify(a), newEmulator(a), newProve(a), about)
+	under(start, "schema", newSchema)
+	start.AddCommand(newInstallMonitor(a))
+	under(sync, "prune", newPruneOrphans)
+	under(sync, "diff", newDiff)
+	under(pause, "end", newResume)
+	under(doctor, "collect", newCollect)
+	under(cluster, "capacity", newCapacity)
+	under(about, "licenses", newLicenses)
+	install := newInstall(a)
 	install.Hidden = true
-	root.AddCommand(install, newMoved(), a.newHello(), a.newMan())
+	root.AddCommand(install, newMoved(), newHello(a), newMan(a))
 	root.SetHelpCommandGroupID(groupSetUp)
 	root.SetCompletionCommandGroupID(groupSetUp)
 }

@@ -97,7 +97,7 @@ func daemonOptions(ctx context.Context, a *app, o keepingOptions, paths []string
 		HistoryFile: o.history.file(paths), History: past,
 		SilenceFile: silenceFile(o.history.path, paths),
 		Listen:      listen, Actions: o.listen.actions, Version: version(),
-		Log: a.logWithoutWaiting(o.verbose), LogDropped: a.lines.Dropped,
+		Log: logWithoutWaiting(a, o.verbose), LogDropped: a.lines.Dropped,
 	}
 	if o.dryRun {
 		options.HistoryFile = ""
@@ -112,7 +112,7 @@ type runOptions struct {
 	once  bool
 }
 
-func (a *app) newRun() *cobra.Command {
+func newRun(a *app) *cobra.Command {
 	var o runOptions
 	cmd := &cobra.Command{
 		Use:   "run -f FILE",
@@ -156,7 +156,7 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
   routekeeper run -f routes.yaml --listen :8443 --tls-cert tls.crt \
     --tls-key tls.key --event-secret-file secret`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRun(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRun(cmd.Context(), a, o) },
 	}
 	configFlag(cmd, &o.paths)
 	f := cmd.Flags()
@@ -175,12 +175,12 @@ Exit code 0: interrupted; 1: an error. With --once as for sync.`,
 	return cmd
 }
 
-func (a *app) runRun(ctx context.Context, o runOptions) error {
+func runRun(ctx context.Context, a *app, o runOptions) error {
 	if o.once {
 		if o.listen.address != "" {
 			return errors.New("--once and --listen exclude each other")
 		}
-		return a.runSync(ctx, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
+		return runSync(ctx, a, syncOptions{paths: o.paths, yes: true, dryRun: o.dryRun,
 			perMinute: o.perMinute, nodes: o.nodes, keep: o.history})
 	}
 	if err := o.check(); err != nil {
@@ -229,7 +229,7 @@ const lastWords = time.Second
 
 // logWithoutWaiting makes the log of a daemon on standard error. A reader that hangs does not block
 // it. From then on, all other text for standard error goes the same way.
-func (a *app) logWithoutWaiting(verbose bool) *slog.Logger {
+func logWithoutWaiting(a *app, verbose bool) *slog.Logger {
 	direct, log := a.err, loggerFor(a.err, verbose)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {
 		log(direct).Warn("log lines were dropped, because the log was not read", "lines", dropped)

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-func (a *app) newSchema() *cobra.Command {
+func newSchema(a *app) *cobra.Command {
 	kinds := []string{v1alpha1.Kind, v1alpha1.KindCluster, v1alpha1.KindNotify,
 		"CustomResourceDefinition"}
 	schemas := map[string][]byte{kinds[0]: v1alpha1.Schema, kinds[1]: v1alpha1.ClusterSchema,

@@ -34,7 +34,7 @@ type statusOptions struct {
 	kubeconfig, context, namespace string
 }
 
-func (a *app) newStatus() *cobra.Command {
+func newStatus(a *app) *cobra.Command {
 	var o statusOptions
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -57,7 +57,7 @@ something is broken or at risk.`,
 				len(o.configs) == 0
 			o.kubernetes = o.kubernetes || objects || o.kubeconfig != "" || o.context != "" ||
 				o.namespace != ""
-			return a.runStatus(cmd.Context(), o)
+			return runStatus(cmd.Context(), a, o)
 		},
 	}
 	optionalConfigFlag(cmd, &o.configs)
@@ -83,7 +83,7 @@ something is broken or at risk.`,
 // watchEach is how often status --watch reads the status.
 const watchEach = 2 * time.Second
 
-func (a *app) runStatus(ctx context.Context, o statusOptions) error {
+func runStatus(ctx context.Context, a *app, o statusOptions) error {
 	read := func(ctx context.Context) (report.Status, error) {
 		return statusByHistory(o.configs, a.readConfig)
 	}
@@ -103,7 +103,7 @@ func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 		return err
 	}
 	if o.watch {
-		return a.watchStatus(ctx, read, w, format, style)
+		return watchStatus(ctx, a, read, w, format, style)
 	}
 	s, err := read(ctx)
 	if err != nil {
@@ -120,8 +120,8 @@ func (a *app) runStatus(ctx context.Context, o statusOptions) error {
 
 // watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere
 // only when something other than the time has changed.
-func (a *app) watchStatus(
-	ctx context.Context, read func(context.Context) (report.Status,
+func watchStatus(
+	ctx context.Context, a *app, read func(context.Context) (report.Status,
 		error), w io.Writer, format report.Format, style report.Style,
 ) error {
 	live := terminal(a.out) && a.outPath == "" && format == report.Text

@@ -24,7 +24,7 @@ type syncOptions struct {
 	keep        keepOptions
 }
 
-func (a *app) newSync() *cobra.Command {
+func newSync(a *app) *cobra.Command {
 	var o syncOptions
 	cmd := &cobra.Command{
 		Use:   "sync -f FILE [CLUSTER…] [--yes]",
@@ -52,7 +52,7 @@ config only observes, or changes are left for the next sync
   routekeeper sync -f clusters/ shop --yes
   routekeeper sync -f clusters/ --selector ring=1 --yes -o json`,
 		Args: o.given,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runSync(cmd.Context(), o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runSync(cmd.Context(), a, o) },
 	}
 	configFlag(cmd, &o.paths)
 	o.choice.flags(cmd)
@@ -69,7 +69,7 @@ config only observes, or changes are left for the next sync
 
 // runSync reconciles once and reports the result. Unless o.yes, it plans first, and then makes only
 // what a person has confirmed.
-func (a *app) runSync(ctx context.Context, o syncOptions) error {
+func runSync(ctx context.Context, a *app, o syncOptions) error {
 	if err := checkLimit(o.perMinute); err != nil {
 		return err
 	}
@@ -120,12 +120,8 @@ func (a *app) runSync(ctx context.Context, o syncOptions) error {
 			return syncCode(planned, nil)
 		}
 		if len(planned.Changes) > 0 {
-			switch yes, err := a.confirm("Make these changes?"); {
-			case err != nil:
-				return fmt.Errorf("nothing was written: %w", err)
-			case !yes:
-				say(a.err, "nothing was written\n")
-				return attention
+			if err := a.unlessYes(a.confirm("Make these changes?")); err != nil {
+				return err
 			}
 			write = report.Result.WriteBelow
 		}

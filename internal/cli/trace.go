@@ -29,7 +29,7 @@ type traceOptions struct {
 	portGiven         bool
 }
 
-func (a *app) newTrace() *cobra.Command {
+func newTrace(a *app) *cobra.Command {
 	var o traceOptions
 	cmd := &cobra.Command{
 		Use: "trace {FROM TO | --all | --egress} [--cluster NAME | --subscription ID | -f FILE | " +
@@ -89,7 +89,7 @@ allow.`,
   routekeeper trace --egress --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.portGiven = cmd.Flags().Changed("port")
-			return a.runTrace(cmd.Context(), o, args)
+			return runTrace(cmd.Context(), a, o, args)
 		},
 	}
 	a.examineFlags(cmd, &o.examineOptions, true)
@@ -122,7 +122,7 @@ allow.`,
 	return cmd
 }
 
-func (a *app) runTrace(ctx context.Context, o traceOptions, args []string) error {
+func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error {
 	options, err := a.packets(o)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ type origin struct {
 	Platform string `json:"platform"`
 }
 
-func (a *app) newVersion() *cobra.Command {
+func newVersion(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",

@@ -1,7 +1,6 @@
 package emulator
 
 import (
-	"fmt"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -214,38 +213,4 @@ var Evidences = []Evidence{
 		Documented: "nodes, pods, pages, refusals",
 		Guessed:    "which pods run: the ones that matter to the network, and two with addresses",
 	},
-}
-
-// EvidenceTable returns the table of docs/emulator.md.
-func EvidenceTable() string {
-	var b strings.Builder
-	b.WriteString("| what | recorded | real client | documented | guess |\n| --- | --- | --- | " +
-		"--- | --- |\n")
-	for _, e := range Evidences {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", e.Name, e.recorded(), or(e.Clients),
-			or(e.Documented), or(e.Guessed))
-	}
-	return b.String()
-}
-
-// recorded returns the smallest share of all rows.
-func (e Evidence) recorded() string {
-	if len(e.Recorded) == 0 {
-		return "–"
-	}
-	least := 100.0
-	for _, share := range e.Recorded {
-		least = min(least, share)
-	}
-	if least == 0 {
-		return "compared"
-	}
-	return fmt.Sprintf("%.0f %%", least)
-}
-
-func or(text string) string {
-	if text == "" {
-		return "–"
-	}
-	return text
 }

@@ -22,7 +22,7 @@ func Show(s string) string {
 		switch {
 		case r == utf8.RuneError && size == 1:
 			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case !hidden(r):
+		case !Hidden(r):
 			b.WriteRune(r)
 		case r == '\n':
 			b.WriteString(`\n`)
@@ -47,17 +47,14 @@ var pipelineCommand = regexp.MustCompile(`##([A-Za-z]*\[)`)
 
 // shows reports whether text is displayed as it is.
 func shows(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) &&
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, Hidden) &&
 		!(strings.Contains(s, "##") && pipelineCommand.MatchString(s))
 }
 
-// Hidden reports whether Show escapes a character.
-func Hidden(r rune) bool { return hidden(r) }
-
-// hidden reports whether a character is invisible or changes the display: C0, C1 and DEL; all
+// Hidden reports whether a character is invisible or changes the display: C0, C1 and DEL; all
 // format characters, such as bidi controls and zero-width ones; the two line separators; and
 // characters that fill space without a mark.
-func hidden(r rune) bool {
+func Hidden(r rune) bool {
 	if r < 0x7f { // nearly all text, and the tables are slow
 		return r < ' '
 	}

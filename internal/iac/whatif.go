@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -201,7 +202,7 @@ func (w *whatIf) collect() {
 	s := inventory.NewSnapshot()
 	for _, c := range w.changes {
 		if c.id.Is(arm.TypeCluster) || c.id.Is(arm.TypeGateway) {
-			if err := addPlain(s, c.id, firstOf(c.after, c.before)); err != nil {
+			if err := addPlain(s, c.id, cmp.Or(c.after, c.before)); err != nil {
 				w.note(subnetPlace(string(c.id)), false, "it was not understood: "+err.Error())
 			}
 		}

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 
@@ -15,7 +16,7 @@ func (w *whatIf) after() {
 		if strings.EqualFold(c.kind, "Delete") {
 			return nil
 		}
-		return firstOf(c.after, c.before)
+		return cmp.Or(c.after, c.before)
 	})
 	w.reading.Before = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
 		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") ||
@@ -51,7 +52,7 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 			add(c.id, o)
 			if c.id.Is(arm.TypeVNet) {
 				if o.Object("properties").Get("subnets") == nil {
-					o = firstOf(c.before, o)
+					o = cmp.Or(c.before, o)
 				}
 				for _, item := range o.Object("properties").List("subnets") {
 					if sub, _ := item.(*armtemplate.Object); sub != nil && sub.Text("name") != "" {
@@ -79,15 +80,6 @@ func addPlain(s *inventory.Snapshot, id arm.ID, o *armtemplate.Object) error {
 		return err
 	}
 	return s.Add(raw)
-}
-
-func firstOf(objects ...*armtemplate.Object) *armtemplate.Object {
-	for _, o := range objects {
-		if o != nil {
-			return o
-		}
-	}
-	return nil
 }
 
 // subnetsIn returns the subnets that a network's document lists, by name.

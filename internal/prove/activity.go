@@ -27,71 +27,46 @@ type Activity struct {
 const logDelay = 20 * time.Minute
 
 func activityFacts() []Fact {
+	activity := about(trialActivity, func(o Observed) *Activity { return o.Activity })
 	return []Fact{
-		{
-			Name: "log-delay", Trial: trialActivity,
-			judge: func(o Observed) (Verdict, string) {
-				a := o.Activity
-				switch {
-				case a == nil:
-					return notMade()
-				case a.Writes == 0:
-					return Untested, "no write was accepted"
-				case a.Records == 0 && a.Waited < logDelay:
-					return Untested, "nothing within " + seconds(a.Waited)
-				case a.Records == 0:
-					return Differs, "nothing within " + seconds(a.Waited)
-				case a.Correlated == 0:
-					return Untested, "no record can be matched to a write"
-				}
-				seen := fmt.Sprintf("%d of %d writes, after %s at first and %s at last",
-					a.Correlated, a.Writes, seconds(a.First), seconds(a.Last))
-				return yes(a.Last <= logDelay, seen, seen)
-			},
-		},
-		{
-			Name: "log-correlation", Trial: trialActivity,
-			judge: func(o Observed) (Verdict, string) {
-				a := o.Activity
-				switch {
-				case a == nil:
-					return notMade()
-				case a.Records == 0:
-					return Untested, "the log showed nothing within " + seconds(a.Waited)
-				}
-				return yes(a.Correlated > 0,
-					fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
-					fmt.Sprintf("%d records, none with the correlation ID of a write",
-						a.Records))
-			},
-		},
-		{
-			Name: "log-records", Trial: trialActivity,
-			judge: func(o Observed) (Verdict, string) {
-				a := o.Activity
-				switch {
-				case a == nil:
-					return notMade()
-				case len(a.Statuses) == 0:
-					return Untested, "no record can be matched to a write"
-				}
-				return yes(slices.Contains(a.Statuses, "Started") &&
-					slices.Contains(a.Statuses, "Succeeded"),
-					list(a.Statuses), list(a.Statuses))
-			},
-		},
-		{
-			Name: "log-caller", Trial: trialActivity,
-			judge: func(o Observed) (Verdict, string) {
-				switch {
-				case o.Activity == nil:
-					return notMade()
-				case o.Activity.Correlated == 0:
-					return Untested, "no record can be matched to a write"
-				}
-				return yes(o.Activity.Caller, "they name this login",
-					"they name another caller or none")
-			},
-		},
+		activity("log-delay", func(a *Activity) (Verdict, string) {
+			switch {
+			case a.Writes == 0:
+				return Untested, "no write was accepted"
+			case a.Records == 0 && a.Waited < logDelay:
+				return Untested, "nothing within " + seconds(a.Waited)
+			case a.Records == 0:
+				return Differs, "nothing within " + seconds(a.Waited)
+			case a.Correlated == 0:
+				return Untested, "no record can be matched to a write"
+			}
+			seen := fmt.Sprintf("%d of %d writes, after %s at first and %s at last",
+				a.Correlated, a.Writes, seconds(a.First), seconds(a.Last))
+			return yes(a.Last <= logDelay, seen, seen)
+		}),
+		activity("log-correlation", func(a *Activity) (Verdict, string) {
+			if a.Records == 0 {
+				return Untested, "the log showed nothing within " + seconds(a.Waited)
+			}
+			return yes(a.Correlated > 0,
+				fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
+				fmt.Sprintf("%d records, none with the correlation ID of a write",
+					a.Records))
+		}),
+		activity("log-records", func(a *Activity) (Verdict, string) {
+			if len(a.Statuses) == 0 {
+				return Untested, "no record can be matched to a write"
+			}
+			return yes(slices.Contains(a.Statuses, "Started") &&
+				slices.Contains(a.Statuses, "Succeeded"),
+				list(a.Statuses), list(a.Statuses))
+		}),
+		activity("log-caller", func(a *Activity) (Verdict, string) {
+			if a.Correlated == 0 {
+				return Untested, "no record can be matched to a write"
+			}
+			return yes(a.Caller, "they name this login",
+				"they name another caller or none")
+		}),
 	}
 }

@@ -35,142 +35,96 @@ type Strip struct {
 	Lost []string
 }
 
-func subnetWrite(o Observed) *Write { return o.Subnet }
-func tableWrite(o Observed) *Write  { return o.Table }
-
 func etagFacts() []Fact {
+	subnet := about(trialSubnet, func(o Observed) *Write { return o.Subnet })
+	table := about(trialTable, func(o Observed) *Write { return o.Table })
+	shared := about(trialShared, func(o Observed) *Shared { return o.Shared })
+	strip := about(trialStrip, func(o Observed) *Strip { return o.Strip })
 	return []Fact{
-		staleFact("subnet-if-match", trialSubnet, subnetWrite),
-		staleFact("table-if-match", trialTable, tableWrite),
-		codeFact("subnet-if-match-code", trialSubnet, subnetWrite),
-		codeFact("table-if-match-code", trialTable, tableWrite),
-		settlesFact("subnet-etag-settles", trialSubnet, subnetWrite),
-		settlesFact("table-etag-settles", trialTable, tableWrite),
-		unchangedPutFact("subnet-same-put", trialSubnet, subnetWrite),
-		unchangedPutFact("table-same-put", trialTable, tableWrite),
-		{
-			Name: "shared-etag", Trial: trialShared,
-			judge: func(o Observed) (Verdict, string) {
-				s := o.Shared
-				if s == nil {
-					return notMade()
-				}
-				switch {
-				case s.Network != s.Subnet && s.Table != s.Route:
-					return Differs, "both have their own ETags"
-				case s.Network != s.Subnet:
-					return Differs, "a subnet has its own ETag"
-				case s.Table != s.Route:
-					return Differs, "a route has its own ETag"
-				}
-				return Confirmed, "one ETag in each document"
-			},
-		},
-		{
-			Name: "strip-keeps-table-etag", Trial: trialStrip,
-			judge: func(o Observed) (Verdict, string) {
-				s := o.Strip
-				switch {
-				case s == nil:
-					return notMade()
-				case !s.Gone:
-					return Untested, "the subnet kept its table"
-				case s.Before != s.Stripped && s.Stripped != s.Repaired:
-					return Differs, "the table has a new ETag after the strip, and after the repair"
-				case s.Before != s.Stripped:
-					return Differs, "the table has a new ETag after the strip"
-				case s.Stripped != s.Repaired:
-					return Differs, "the table has a new ETag after the repair"
-				}
-				return Confirmed, "the table kept its ETag"
-			},
-		},
+		subnet("subnet-if-match", staleVerdict),
+		table("table-if-match", staleVerdict),
+		subnet("subnet-if-match-code", codeVerdict),
+		table("table-if-match-code", codeVerdict),
+		subnet("subnet-etag-settles", settlesVerdict),
+		table("table-etag-settles", settlesVerdict),
+		subnet("subnet-same-put", sameVerdict),
+		table("table-same-put", sameVerdict),
+		shared("shared-etag", func(s *Shared) (Verdict, string) {
+			switch {
+			case s.Network != s.Subnet && s.Table != s.Route:
+				return Differs, "both have their own ETags"
+			case s.Network != s.Subnet:
+				return Differs, "a subnet has its own ETag"
+			case s.Table != s.Route:
+				return Differs, "a route has its own ETag"
+			}
+			return Confirmed, "one ETag in each document"
+		}),
+		strip("strip-keeps-table-etag", func(s *Strip) (Verdict, string) {
+			switch {
+			case !s.Gone:
+				return Untested, "the subnet kept its table"
+			case s.Before != s.Stripped && s.Stripped != s.Repaired:
+				return Differs, "the table has a new ETag after the strip, and after the repair"
+			case s.Before != s.Stripped:
+				return Differs, "the table has a new ETag after the strip"
+			case s.Stripped != s.Repaired:
+				return Differs, "the table has a new ETag after the repair"
+			}
+			return Confirmed, "the table kept its ETag"
+		}),
 	}
 }
 
-// staleFact returns the fact that If-Match works.
-func staleFact(name, trial string, of func(Observed) *Write) Fact {
-	return Fact{
-		Name: name, Trial: trial,
-		judge: func(o Observed) (Verdict, string) {
-			w := of(o)
-			switch {
-			case w == nil:
-				return notMade()
-			case w.First.Status == 412:
-				return Differs, "the current ETag is refused, too: " + w.First.String()
-			case w.Stale.OK() && w.Applied:
-				return Differs, "it was accepted, and took effect"
-			case w.Stale.OK():
-				return Differs, "it was accepted, and had no effect"
-			case w.Stale.Status != 412:
-				return Untested, "it was refused for another reason: " + w.Stale.String()
-			case w.Applied:
-				return Differs, "it was refused, but took effect"
-			}
-			return Confirmed, w.Stale.brief()
-		},
+// staleVerdict judges whether If-Match works.
+func staleVerdict(w *Write) (Verdict, string) {
+	switch {
+	case w.First.Status == 412:
+		return Differs, "the current ETag is refused, too: " + w.First.String()
+	case w.Stale.OK() && w.Applied:
+		return Differs, "it was accepted, and took effect"
+	case w.Stale.OK():
+		return Differs, "it was accepted, and had no effect"
+	case w.Stale.Status != 412:
+		return Untested, "it was refused for another reason: " + w.Stale.String()
+	case w.Applied:
+		return Differs, "it was refused, but took effect"
 	}
+	return Confirmed, w.Stale.brief()
 }
 
 // etagMismatch is the code of a 412 (Azure's Network provider, as cloud-provider-azure reads it).
 const etagMismatch = "PreconditionFailedEtagMismatch"
 
-func codeFact(name, trial string, of func(Observed) *Write) Fact {
-	return Fact{
-		Name: name, Trial: trial,
-		judge: func(o Observed) (Verdict, string) {
-			w := of(o)
-			switch {
-			case w == nil:
-				return notMade()
-			case w.First.Status == 412: // then no other PUT was sent
-				return yes(w.First.Code == etagMismatch, w.First.String(), w.First.String())
-			case w.Stale.OK():
-				return Untested, "nothing was refused"
-			}
-			return yes(w.Stale.Status == 412 && w.Stale.Code == etagMismatch,
-				w.Stale.String(), w.Stale.String())
-		},
+func codeVerdict(w *Write) (Verdict, string) {
+	switch {
+	case w.First.Status == 412: // then no other PUT was sent
+		return yes(w.First.Code == etagMismatch, w.First.String(), w.First.String())
+	case w.Stale.OK():
+		return Untested, "nothing was refused"
 	}
+	return yes(w.Stale.Status == 412 && w.Stale.Code == etagMismatch,
+		w.Stale.String(), w.Stale.String())
 }
 
-func settlesFact(name, trial string, of func(Observed) *Write) Fact {
-	return Fact{
-		Name: name, Trial: trial,
-		judge: func(o Observed) (Verdict, string) {
-			w := of(o)
-			switch {
-			case w == nil:
-				return notMade()
-			case !w.First.OK():
-				return Untested, "the PUT was refused: " + w.First.String()
-			case w.Answered == "":
-				return Untested, "the answer of the PUT has no ETag"
-			}
-			return yes(w.Answered != w.Settled, "it changed again",
-				"the ETag of the answer did not change")
-		},
+func settlesVerdict(w *Write) (Verdict, string) {
+	switch {
+	case !w.First.OK():
+		return Untested, "the PUT was refused: " + w.First.String()
+	case w.Answered == "":
+		return Untested, "the answer of the PUT has no ETag"
 	}
+	return yes(w.Answered != w.Settled, "it changed again",
+		"the ETag of the answer did not change")
 }
 
-// unchangedPutFact asks what a PUT of an unchanged document does: it ends at once, and the resource
-// gets a new ETag.
-func unchangedPutFact(name, trial string, of func(Observed) *Write) Fact {
-	return Fact{
-		Name: name, Trial: trial,
-		judge: func(o Observed) (Verdict, string) {
-			w := of(o)
-			switch {
-			case w == nil:
-				return notMade()
-			case !w.Same.OK():
-				return Untested, "it was refused: " + w.Same.String()
-			case w.SameUpdating:
-				return Differs, "it began an operation"
-			}
-			return yes(w.Before != w.After, "it ended at once, with a new ETag",
-				"it ended at once, with the same ETag")
-		},
+func sameVerdict(w *Write) (Verdict, string) {
+	switch {
+	case !w.Same.OK():
+		return Untested, "it was refused: " + w.Same.String()
+	case w.SameUpdating:
+		return Differs, "it began an operation"
 	}
+	return yes(w.Before != w.After, "it ended at once, with a new ETag",
+		"it ended at once, with the same ETag")
 }

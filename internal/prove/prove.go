@@ -164,5 +164,16 @@ type Answer struct {
 // OK reports whether the call was accepted.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
-// notMade returns the verdict if a trial left nothing.
-func notMade() (Verdict, string) { return Untested, "it was not tested" }
+// about returns how the facts of a trial are made from their names and from what judges its record.
+// Without a record they are untested.
+func about[T any](trial string, record func(Observed) *T,
+) func(name string, judge func(*T) (Verdict, string)) Fact {
+	return func(name string, judge func(*T) (Verdict, string)) Fact {
+		return Fact{Name: name, Trial: trial, judge: func(o Observed) (Verdict, string) {
+			if r := record(o); r != nil {
+				return judge(r)
+			}
+			return Untested, "it was not tested"
+		}}
+	}
+}

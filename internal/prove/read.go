@@ -15,70 +15,36 @@ type Interface struct {
 }
 
 func readFacts() []Fact {
+	reads := about(trialReads, func(o Observed) *Reads { return o.Reads })
+	nic := about(trialInterface, func(o Observed) *Interface { return o.Interface })
 	return []Fact{
-		{
-			Name: "fresh-get", Trial: trialReads,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Reads == nil {
-					return notMade()
-				}
-				seen := fmt.Sprintf("%d of %d GETs showed an older state", o.Reads.StaleGets,
-					o.Reads.Gets)
-				return yes(o.Reads.StaleGets == 0, seen, seen)
-			},
-		},
-		{
-			Name: "fresh-list", Trial: trialReads,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Reads == nil {
-					return notMade()
-				}
-				seen := fmt.Sprintf("%d of %d lists showed an older state", o.Reads.StaleLists,
-					o.Reads.Lists)
-				return yes(o.Reads.StaleLists == 0, seen, seen)
-			},
-		},
-		{
-			Name: "interface-list", Trial: trialInterface,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Interface == nil {
-					return notMade()
-				}
-				return yes(o.Interface.Listed, "it was listed with its address",
-					"it was not listed")
-			},
-		},
-		{
-			Name: "interface-gone", Trial: trialInterface,
-			judge: func(o Observed) (Verdict, string) {
-				switch {
-				case o.Interface == nil:
-					return notMade()
-				case !o.Interface.Deleted.OK():
-					return Untested, "the deletion was refused: " + o.Interface.Deleted.String()
-				}
-				return yes(!o.Interface.StillListed, "it was gone", "it was still listed")
-			},
-		},
-		{
-			Name: "interface-in-subnet", Trial: trialInterface,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Interface == nil {
-					return notMade()
-				}
-				return yes(o.Interface.InSubnet, "the subnet named it",
-					"the subnet did not name it")
-			},
-		},
-		{
-			Name: "interface-at-once", Trial: trialInterface,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Interface == nil {
-					return notMade()
-				}
-				return yes(!o.Interface.Updating && !o.Interface.Operation,
-					"it was Succeeded at once", "it began an operation")
-			},
-		},
+		reads("fresh-get", func(r *Reads) (Verdict, string) {
+			seen := fmt.Sprintf("%d of %d GETs showed an older state", r.StaleGets,
+				r.Gets)
+			return yes(r.StaleGets == 0, seen, seen)
+		}),
+		reads("fresh-list", func(r *Reads) (Verdict, string) {
+			seen := fmt.Sprintf("%d of %d lists showed an older state", r.StaleLists,
+				r.Lists)
+			return yes(r.StaleLists == 0, seen, seen)
+		}),
+		nic("interface-list", func(n *Interface) (Verdict, string) {
+			return yes(n.Listed, "it was listed with its address",
+				"it was not listed")
+		}),
+		nic("interface-gone", func(n *Interface) (Verdict, string) {
+			if !n.Deleted.OK() {
+				return Untested, "the deletion was refused: " + n.Deleted.String()
+			}
+			return yes(!n.StillListed, "it was gone", "it was still listed")
+		}),
+		nic("interface-in-subnet", func(n *Interface) (Verdict, string) {
+			return yes(n.InSubnet, "the subnet named it",
+				"the subnet did not name it")
+		}),
+		nic("interface-at-once", func(n *Interface) (Verdict, string) {
+			return yes(!n.Updating && !n.Operation,
+				"it was Succeeded at once", "it began an operation")
+		}),
 	}
 }

@@ -37,144 +37,93 @@ const FullTable = 400
 const patience = 2 * time.Minute
 
 func writeFacts() []Fact {
+	subnet := about(trialSubnet, func(o Observed) *Write { return o.Subnet })
+	table := about(trialTable, func(o Observed) *Write { return o.Table })
+	strip := about(trialStrip, func(o Observed) *Strip { return o.Strip })
+	unknown := about(trialUnknown, func(o Observed) *Unknown { return o.Unknown })
+	network := about(trialNetwork, func(o Observed) *Network { return o.Network })
+	limit := about(trialLimit, func(o Observed) *Limit { return o.Limit })
+	inUse := about(trialInUse, func(o Observed) *Answer { return o.InUse })
 	return []Fact{
-		{
-			Name: "strip", Trial: trialStrip,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Strip == nil {
-					return notMade()
-				}
-				return yes(o.Strip.Gone, "the subnet had no table", "the subnet kept its table")
-			},
-		},
-		{
-			Name: "repair", Trial: trialStrip,
-			judge: func(o Observed) (Verdict, string) {
-				s := o.Strip
-				switch {
-				case s == nil:
-					return notMade()
-				case !s.Gone:
-					return Untested, "the subnet kept its table"
-				case !s.Back:
-					return Differs, "the table is not back"
-				}
-				return yes(len(s.Lost) == 0, "every field is as before", "they differ: "+
-					list(s.Lost))
-			},
-		},
-		unknownFact("subnet-unknown-field", func(u Unknown) (Answer, bool) {
-			return u.Subnet, u.SubnetKept
+		strip("strip", func(s *Strip) (Verdict, string) {
+			return yes(s.Gone, "the subnet had no table", "the subnet kept its table")
 		}),
-		unknownFact("route-unknown-field", func(u Unknown) (Answer, bool) {
-			return u.Route, u.RouteKept
+		strip("repair", func(s *Strip) (Verdict, string) {
+			switch {
+			case !s.Gone:
+				return Untested, "the subnet kept its table"
+			case !s.Back:
+				return Differs, "the table is not back"
+			}
+			return yes(len(s.Lost) == 0, "every field is as before", "they differ: "+
+				list(s.Lost))
 		}),
-		{
-			Name: "network-put-keeps-subnets", Trial: trialNetwork,
-			judge: func(o Observed) (Verdict, string) {
-				if o.Network == nil {
-					return notMade()
-				}
-				seen := fmt.Sprintf("%d of %d subnets are left", o.Network.Left, o.Network.Had)
-				return yes(o.Network.Left == o.Network.Had, seen, seen)
-			},
-		},
-		{
-			Name: "network-put-strips", Trial: trialNetwork,
-			judge: func(o Observed) (Verdict, string) {
-				switch {
-				case o.Network == nil:
-					return notMade()
-				case !o.Network.Listed.OK():
-					return Untested, "it was refused: " + o.Network.Listed.String()
-				}
-				return yes(o.Network.Stripped, "the subnet had no table",
-					"the subnet kept its table")
-			},
-		},
-		{
-			Name: "full-table", Trial: trialLimit,
-			judge: func(o Observed) (Verdict, string) {
-				l := o.Limit
-				switch {
-				case l == nil:
-					return notMade()
-				case !l.Full.OK():
-					return Differs, "it was refused: " + l.Full.String()
-				case !l.Settled:
-					return Differs, "it was not settled after " + seconds(l.Took)
-				}
-				return yes(l.Took <= patience, "settled after "+seconds(l.Took),
-					"settled only after "+seconds(l.Took))
-			},
-		},
-		{
-			Name: "route-limit", Trial: trialLimit,
-			judge: func(o Observed) (Verdict, string) {
-				switch {
-				case o.Limit == nil:
-					return notMade()
-				case !o.Limit.Full.OK():
-					return Untested, "400 routes were refused already"
-				case o.Limit.Over.OK():
-					return yes(!o.Limit.OverSeen, "it was accepted, and 400 routes are there",
-						"it was accepted")
-				case o.Limit.Over.Again:
-					return Untested, "it was refused for another reason: " + o.Limit.Over.String()
-				}
-				return Confirmed, o.Limit.Over.String()
-			},
-		},
-		{
-			Name: "table-in-use", Trial: trialInUse,
-			judge: func(o Observed) (Verdict, string) {
-				if o.InUse == nil {
-					return notMade()
-				}
-				return yes(!o.InUse.OK(), o.InUse.brief(), "it was accepted")
-			},
-		},
-		endFact("subnet-operation", trialSubnet, subnetWrite),
-		endFact("table-operation", trialTable, tableWrite),
+		unknown("subnet-unknown-field", func(u *Unknown) (Verdict, string) {
+			return unknownVerdict(u.Subnet, u.SubnetKept)
+		}),
+		unknown("route-unknown-field", func(u *Unknown) (Verdict, string) {
+			return unknownVerdict(u.Route, u.RouteKept)
+		}),
+		network("network-put-keeps-subnets", func(n *Network) (Verdict, string) {
+			seen := fmt.Sprintf("%d of %d subnets are left", n.Left, n.Had)
+			return yes(n.Left == n.Had, seen, seen)
+		}),
+		network("network-put-strips", func(n *Network) (Verdict, string) {
+			if !n.Listed.OK() {
+				return Untested, "it was refused: " + n.Listed.String()
+			}
+			return yes(n.Stripped, "the subnet had no table",
+				"the subnet kept its table")
+		}),
+		limit("full-table", func(l *Limit) (Verdict, string) {
+			switch {
+			case !l.Full.OK():
+				return Differs, "it was refused: " + l.Full.String()
+			case !l.Settled:
+				return Differs, "it was not settled after " + seconds(l.Took)
+			}
+			return yes(l.Took <= patience, "settled after "+seconds(l.Took),
+				"settled only after "+seconds(l.Took))
+		}),
+		limit("route-limit", func(l *Limit) (Verdict, string) {
+			switch {
+			case !l.Full.OK():
+				return Untested, "400 routes were refused already"
+			case l.Over.OK():
+				return yes(!l.OverSeen, "it was accepted, and 400 routes are there",
+					"it was accepted")
+			case l.Over.Again:
+				return Untested, "it was refused for another reason: " + l.Over.String()
+			}
+			return Confirmed, l.Over.String()
+		}),
+		inUse("table-in-use", func(a *Answer) (Verdict, string) {
+			return yes(!a.OK(), a.brief(), "it was accepted")
+		}),
+		subnet("subnet-operation", endVerdict),
+		table("table-operation", endVerdict),
 	}
 }
 
-func unknownFact(name string, of func(Unknown) (Answer, bool)) Fact {
-	return Fact{
-		Name: name, Trial: trialUnknown,
-		judge: func(o Observed) (Verdict, string) {
-			if o.Unknown == nil {
-				return notMade()
-			}
-			answer, kept := of(*o.Unknown)
-			switch {
-			case answer.Again:
-				return Untested, "it was refused for another reason: " + answer.String()
-			case !answer.OK():
-				return Confirmed, "refused: " + answer.String()
-			}
-			return yes(kept, "it was kept", "it was accepted, and dropped")
-		},
+func unknownVerdict(answer Answer, kept bool) (Verdict, string) {
+	switch {
+	case answer.Again:
+		return Untested, "it was refused for another reason: " + answer.String()
+	case !answer.OK():
+		return Confirmed, "refused: " + answer.String()
 	}
+	return yes(kept, "it was kept", "it was accepted, and dropped")
 }
 
-func endFact(name, trial string, of func(Observed) *Write) Fact {
-	return Fact{
-		Name: name, Trial: trial,
-		judge: func(o Observed) (Verdict, string) {
-			w := of(o)
-			switch {
-			case w == nil:
-				return notMade()
-			case !w.First.OK():
-				return Untested, "the PUT was refused: " + w.First.String()
-			case !w.Updating && !w.Operation:
-				return Untested, "the PUT ended at once"
-			case !w.Operation:
-				return Differs, "the answer says Updating, but names no operation"
-			}
-			return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+
-				w.End)
-		},
+func endVerdict(w *Write) (Verdict, string) {
+	switch {
+	case !w.First.OK():
+		return Untested, "the PUT was refused: " + w.First.String()
+	case !w.Updating && !w.Operation:
+		return Untested, "the PUT ended at once"
+	case !w.Operation:
+		return Differs, "the answer says Updating, but names no operation"
 	}
+	return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+
+		w.End)
 }

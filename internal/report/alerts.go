@@ -97,7 +97,7 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintln(&b, "unknown "+plain(line))
 		}
 	case Markdown:
-		fmt.Fprintf(&b, "**%s.**\n", upperFirst(a.summary()))
+		fmt.Fprintf(&b, "**%s.**\n", UpperFirst(a.summary()))
 		if len(a.Changes) > 0 {
 			var rows [][]string
 			for _, c := range a.Changes {
@@ -126,7 +126,7 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 
 func (a Alerts) text(style Style) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, style.Bold(upperFirst(a.summary())+"."))
+	fmt.Fprintln(&b, style.Bold(UpperFirst(a.summary())+"."))
 	sign := map[string]string{"create": style.Green("+"), "update": style.Yellow("~"),
 		"delete": style.Red("-")}
 	var rows [][]string

@@ -67,7 +67,7 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintf(&out, "    %s\n", plain(s.Error))
 		}
 	}
-	fmt.Fprintf(&out, "%s\n", upperFirst(b.summary()))
+	fmt.Fprintf(&out, "%s\n", UpperFirst(b.summary()))
 	_, err := io.WriteString(w, out.String())
 	return err
 }

@@ -69,10 +69,10 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 			out += placeOf(f) + FindingLine(f) + "\n"
 		}
 	case Markdown:
-		out = fmt.Sprintf("**%s.**\n", prose(upperFirst(c.Sentence()))) +
+		out = fmt.Sprintf("**%s.**\n", prose(UpperFirst(c.Sentence()))) +
 			FindingsMarkdown(c.Findings)
 	default:
-		out = style.Bold(upperFirst(c.Sentence())+".") + "\n" + explained(c.Findings, style)
+		out = style.Bold(UpperFirst(c.Sentence())+".") + "\n" + explained(c.Findings, style)
 	}
 	_, err := io.WriteString(w, out)
 	return err

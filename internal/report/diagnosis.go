@@ -109,7 +109,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 	if d.Verdicts == nil {
 		d.Verdicts = []verdict.Verdict{}
 	}
-	sentence := upperFirst(d.Sentence()) + "."
+	sentence := UpperFirst(d.Sentence()) + "."
 	d.Findings = d.shown()
 	var out string
 	switch format {

@@ -89,7 +89,7 @@ func writeGuard(b *strings.Builder, p plan.Proposal) {
 			"redeploy takes it away\n")
 	}
 	for _, g := range p.Guarded() {
-		fmt.Fprintf(b, "      # %s.\n      - subnetID: %s\n", plain(upperFirst(g.Why)),
+		fmt.Fprintf(b, "      # %s.\n      - subnetID: %s\n", plain(UpperFirst(g.Why)),
 			scalar(g.Subnet))
 		for _, field := range g.Fields {
 			fmt.Fprintf(b, "        %s: %s\n", field[0], scalar(field[1]))
@@ -104,7 +104,7 @@ func writeEgress(b *strings.Builder, p plan.Proposal) {
 		return
 	}
 	fmt.Fprintf(b, "  egress:                       # the routes by which packets leave the "+
-		"network (docs/guard.md)\n    # %s.\n    routeTableID: %s\n", plain(upperFirst(p.EgressWhy)),
+		"network (docs/guard.md)\n    # %s.\n    routeTableID: %s\n", plain(UpperFirst(p.EgressWhy)),
 		scalar(e.RouteTableID))
 	if !plan.WatchesOwn(p.Config) {
 		fmt.Fprintf(b, "    mode: %s               # Observe reports a route that is missing or "+
@@ -132,7 +132,7 @@ func writeTargets(b *strings.Builder, p plan.Proposal) {
 	for i, t := range spec.Targets {
 		fmt.Fprintf(b, "    # %s.\n    - routeTableID: %s\n      policy: %s           # Observe "+
 			"(only reports), Sync, or UpsertOnly (never deletes)\n",
-			plain(upperFirst(p.TargetWhy[i])), scalar(t.RouteTableID), t.Policy)
+			plain(UpperFirst(p.TargetWhy[i])), scalar(t.RouteTableID), t.Policy)
 	}
 	fmt.Fprintf(b, "  onRemoval: %s               # what happens to the copies once the cluster "+
 		"or this document is gone: Keep or Prune\n", spec.OnRemoval)

@@ -143,7 +143,7 @@ func (r Result) Summary() string {
 
 func (r Result) text(style Style) string {
 	var b strings.Builder
-	fmt.Fprintln(&b, style.Bold(upperFirst(r.Summary())+"."))
+	fmt.Fprintln(&b, style.Bold(UpperFirst(r.Summary())+"."))
 	for start := 0; start < len(r.Changes); {
 		end := start + 1
 		for end < len(r.Changes) && r.Changes[end].Resource.Equal(r.Changes[start].Resource) {
@@ -248,7 +248,7 @@ func (r Result) short() string {
 
 func (r Result) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "**%s.**\n", upperFirst(r.Summary()))
+	fmt.Fprintf(&b, "**%s.**\n", UpperFirst(r.Summary()))
 	if len(r.Changes) > 0 {
 		var rows [][]string
 		for _, c := range r.Changes {
@@ -276,7 +276,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
 }
 
-func upperFirst(s string) string {
+// UpperFirst begins a sentence with a capital letter.
+func UpperFirst(s string) string {
 	if s == "" {
 		return s
 	}

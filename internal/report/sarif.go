@@ -89,7 +89,7 @@ func sarifOf(findings []finding.Finding, files []CheckedFile, version string) sa
 				Default: sarifConfig{sarifLevels[d.Severity]},
 			})
 		}
-		text := upperFirst(plain(f.Message)) + "."
+		text := UpperFirst(plain(f.Message)) + "."
 		for _, line := range f.Evidence {
 			text += "\n" + plain(line)
 		}

@@ -119,7 +119,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	}
 	var b strings.Builder
 	if s.Sentence != "" && len(s.Clusters) > 1 {
-		fmt.Fprintln(&b, style.Bold(cell(upperFirst(s.Sentence))+"."))
+		fmt.Fprintln(&b, style.Bold(cell(UpperFirst(s.Sentence))+"."))
 	}
 	if outage {
 		fmt.Fprintln(&b, "Before the outage:")

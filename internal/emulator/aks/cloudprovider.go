@@ -286,7 +286,8 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 		n := byName[name]
 		switch {
 		case beginsAs(before, name):
-		case n == nil && p.bugs.KeepUnmatched, n != nil && !p.again[n] && hasPrefix(n, prefix):
+		case n == nil && p.bugs.KeepUnmatched,
+			n != nil && !p.again[n] && slices.Contains(n.PodCIDRs, prefix):
 			kept = append(kept, r)
 			continue
 		// without batches, the second one does not exist
@@ -321,15 +322,6 @@ func ends(prefix netip.Prefix) (first, last netip.Addr) {
 	}
 	last, _ = netip.AddrFromSlice(raw) // it has the length of an address
 	return first, last
-}
-
-func hasPrefix(n *Node, prefix netip.Prefix) bool {
-	for _, p := range n.PodCIDRs {
-		if p == prefix {
-			return true
-		}
-	}
-	return false
 }
 
 // route returns the route that a node needs for a pod CIDR; nil if the node has no address of that

@@ -78,14 +78,8 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 				fmt.Sprintf(
 					"Authorization failed for template resource '%s' of type '%s'. The client "+
 						"'%s' with object id '%s' does not have permission to perform action "+
-						"'%s' at scope '%s'.",
-					p.Name,
-					p.Type,
-					run.who.ClientID,
-					run.who.ObjectID,
-					action,
-					p.ID,
-				),
+						"'%s' at scope '%s'.", p.Name, p.Type, run.who.ClientID, run.who.ObjectID,
+					action, p.ID),
 			)
 		}
 		body, f := kernel.DecodeObject(resourceBody(p.Body))
@@ -101,26 +95,15 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 	}
 	switch {
 	case len(unauthorized) == 1:
-		return kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidTemplateDeployment",
-			"The template deployment failed with error: '%s'.",
-			unauthorized[0],
-		)
+		return kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
+			"The template deployment failed with error: '%s'.", unauthorized[0])
 	case len(unauthorized) > 1:
-		return kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidTemplateDeployment",
-			"Deployment failed with multiple errors: '%s'",
-			strings.Join(unauthorized, ":"),
-		)
+		return kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
+			"Deployment failed with multiple errors: '%s'", strings.Join(unauthorized, ":"))
 	case len(details) > 0:
-		f := kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidTemplateDeployment",
+		f := kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
 			"The template deployment failed because of policy violation. Please see details for "+
-				"more information.",
-		)
+				"more information.")
 		f.Details = details
 		return f
 	}
@@ -174,12 +157,9 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 		f = onlyInline(r.Body.Object("properties"))
 	}
 	if old := run.deployments.Deployments[s.ID.Key()]; f == nil && old.active() {
-		f = kernel.Fail(
-			http.StatusConflict,
-			"DeploymentActive",
+		f = kernel.Fail(http.StatusConflict, "DeploymentActive",
 			"Unable to edit or replace deployment '%s': a previous deployment is still active.",
-			s.ID.Name(),
-		)
+			s.ID.Name())
 	}
 	if f == nil {
 		f = run.deployments.preflight(nested)

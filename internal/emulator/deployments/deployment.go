@@ -88,24 +88,15 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 	case c.Method == http.MethodGet && operation:
 		answer, f = s.deploymentOperation(r, verb)
 	default:
-		f = kernel.Fail(
-			http.StatusMethodNotAllowed,
-			"MethodNotAllowed",
-			"The method %s is not supported for %s.",
-			c.Method,
-			c.Key(),
-		)
+		f = kernel.Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
+			"The method %s is not supported for %s.", c.Method, c.Key())
 	}
 	return answer, f, true
 }
 
 func deploymentNotFound(id arm.ID) *kernel.Failure {
-	return kernel.Fail(
-		http.StatusNotFound,
-		"DeploymentNotFound",
-		"Deployment '%s' could not be found.",
-		id.Name(),
-	)
+	return kernel.Fail(http.StatusNotFound, "DeploymentNotFound",
+		"Deployment '%s' could not be found.", id.Name())
 }
 
 // deploymentOf reads the body of a call and prepares its template, or refuses it: with Azure's
@@ -114,12 +105,8 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	doc, err := armtemplate.Parse("", c.Body)
 	sent, is := doc.(*armtemplate.Object)
 	if err != nil || !is {
-		return nil, kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidRequestContent",
-			"The request content was invalid and could not be deserialized: '%v'.",
-			err,
-		)
+		return nil, kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	properties := sent.Object("properties")
 	if unlinked, is := c.Found.(*kernel.Failure); is {
@@ -130,39 +117,29 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	}
 	template := properties.Object("template")
 	if template == nil {
-		return nil, kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidRequestContent",
-			"The request content was invalid: the deployment has no template.",
-		)
+		return nil, kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: the deployment has no template.")
 	}
 	location := sent.Text("location")
 	if id.ResourceGroup() == "" && location == "" {
-		return nil, kernel.Fail(
-			http.StatusBadRequest,
-			"LocationRequired",
+		return nil, kernel.Fail(http.StatusBadRequest, "LocationRequired",
 			"The 'location' property is required for deployment '%s' at subscription scope.",
-			id.Name(),
-		)
+			id.Name())
 	}
 	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(
 		wants,
 		"subscriptiondeploymenttemplate",
 	) != (id.ResourceGroup() == "") {
-		return nil, invalidTemplate(
-			"the template's $schema '%s' is not that of a deployment to %s",
-			wants,
-			map[bool]string{true: "a subscription",
-				false: "a resource group"}[id.ResourceGroup() == ""],
-		)
+		return nil, invalidTemplate("the template's $schema '%s' is not that of a deployment to %s",
+			wants, map[bool]string{true: "a subscription",
+				false: "a resource group"}[id.ResourceGroup() == ""])
 	}
 	run := s.newRun(c.Who, c.IDs[1], c.Base)
 	run.id, run.template, run.location = s.kernel.Spelled(id), template, location
 	run.parameters = properties.Object("parameters")
 	if group := s.kernel.Store.Get(id.Group()); group != nil {
 		run.id = arm.ID(
-			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.ID.Name()+"/", 1),
-		)
+			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.ID.Name()+"/", 1))
 	}
 	return run, run.prepare()
 }
@@ -178,33 +155,21 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	}
 	switch mode := properties.Text("mode"); {
 	case properties == nil:
-		return kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidRequestContent",
-			"The request content was invalid: the deployment has no properties.",
-		)
+		return kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+			"The request content was invalid: the deployment has no properties.")
 	case strings.EqualFold(mode, "Complete"):
-		return notHere(
-			"CompleteModeNotSupported",
+		return notHere("CompleteModeNotSupported",
 			"a deployment in Complete mode deletes what the template does not name. Deploy in "+
-				"Incremental mode, and delete the rest yourself.",
-		)
+				"Incremental mode, and delete the rest yourself.")
 	case !strings.EqualFold(mode, "Incremental"):
-		return kernel.Fail(
-			http.StatusBadRequest,
-			"InvalidDeploymentMode",
-			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.",
-			mode,
-		)
+		return kernel.Fail(http.StatusBadRequest, "InvalidDeploymentMode",
+			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.", mode)
 	}
 	if link := properties.Object("templateLink"); link != nil {
-		return notHere(
-			"TemplateLinkNotSupported",
+		return notHere("TemplateLinkNotSupported",
 			"it does not know where the linked template (%s%s) lies before it deploys. Give the "+
 				"address itself, or put the template into the properties as template.",
-			link.Text("uri"),
-			link.Text("id"),
-		)
+			link.Text("uri"), link.Text("id"))
 	}
 	if properties.Object("parametersLink") != nil {
 		return notHere(
@@ -213,10 +178,8 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 				"Put them into the properties as parameters.")
 	}
 	if properties.Object("onErrorDeployment") != nil {
-		return notHere(
-			"OnErrorDeploymentNotSupported",
-			"a deployment that another one follows on an error.",
-		)
+		return notHere("OnErrorDeploymentNotSupported",
+			"a deployment that another one follows on an error.")
 	}
 	return nil
 }
@@ -261,10 +224,8 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 	s.kernel.Note(run.activity)
 	s.begin(run, c.Fault)
 	answer := kernel.Reply{Status: http.StatusCreated, Header: map[string]string{
-		"Azure-AsyncOperation": c.Base + "/" + strings.Join(
-			c.Path,
-			"/",
-		) + "/operationStatuses/" + run.State.Number + "?api-version=" + c.Version,
+		"Azure-AsyncOperation": c.Base + "/" + strings.Join(c.Path,
+			"/") + "/operationStatuses/" + run.State.Number + "?api-version=" + c.Version,
 		"Retry-After": strconv.Itoa(s.kernel.RetryAfter()),
 	}, Body: s.kernel.Render(s.kernel.Store.Get(run.id), c.Version)}
 	run.step()
@@ -282,12 +243,8 @@ func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kern
 				return kernel.OK(doc), nil
 			}
 		}
-		return kernel.Reply{}, kernel.Fail(
-			http.StatusNotFound,
-			"DeploymentOperationNotFound",
-			"Deployment operation '%s' could not be found.",
-			name,
-		)
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "DeploymentOperationNotFound",
+			"Deployment operation '%s' could not be found.", name)
 	}
 	doc := kernel.Object{"status": run.State.Status}
 	switch run.State.Status {
@@ -305,13 +262,9 @@ func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kern
 func (s *Deployments) cancelDeployment(r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	run := s.Deployments[r.ID.Key()]
 	if !run.active() {
-		return kernel.Reply{}, kernel.Fail(
-			http.StatusConflict,
-			"DeploymentCannotBeCancelled",
-			"The deployment '%s' cannot be cancelled because it is in state '%s'.",
-			r.ID.Name(),
-			run.State.Status,
-		)
+		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentCannotBeCancelled",
+			"The deployment '%s' cannot be cancelled because it is in state '%s'.", r.ID.Name(),
+			run.State.Status)
 	}
 	run.cancel()
 	return kernel.Reply{Status: http.StatusNoContent}, nil
@@ -321,12 +274,8 @@ func (s *Deployments) cancelDeployment(r *kernel.Resource) (kernel.Reply, *kerne
 func (s *Deployments) deleteDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	if s.Deployments[r.ID.Key()].active() {
-		return kernel.Reply{}, kernel.Fail(
-			http.StatusConflict,
-			"DeploymentActive",
-			"Unable to delete deployment '%s': it is still active. Cancel it first.",
-			r.ID.Name(),
-		)
+		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentActive",
+			"Unable to delete deployment '%s': it is still active. Cancel it first.", r.ID.Name())
 	}
 	s.kernel.Store.Remove(r.ID)
 	delete(s.Deployments, r.ID.Key())

@@ -19,13 +19,8 @@ func (run *deploymentRun) properties() kernel.Object {
 	parameters := kernel.Object{}
 	all, err := run.ready.Parameters()
 	if err != nil {
-		run.deployments.kernel.Log.Error(
-			"the parameters of a deployment",
-			"id",
-			string(run.id),
-			"error",
-			err.Error(),
-		)
+		run.deployments.kernel.Log.Error("the parameters of a deployment", "id", string(run.id),
+			"error", err.Error())
 	}
 	for _, p := range all {
 		parameters[lowerFirst(p.Name)] = typedValue(p.Type, p.Value, p.Secret)
@@ -33,8 +28,7 @@ func (run *deploymentRun) properties() kernel.Object {
 	providers, dependencies := run.describe()
 	return kernel.Object{
 		"templateHash": armtemplate.Hash(
-			run.template,
-		), "parameters": parameters, "mode": "Incremental",
+			run.template), "parameters": parameters, "mode": "Incremental",
 		"provisioningState": Accepted, "timestamp": stamp(time.Now()),
 		"duration":      "PT0.0009437S",
 		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
@@ -128,8 +122,7 @@ func operationNumber() string {
 	return fmt.Sprintf(
 		"0%d",
 		9_223_372_036_854_775_807-(time.Now().Unix()+62_135_596_800)*10_000_000-int64(
-			time.Now().Nanosecond()/100,
-		),
+			time.Now().Nanosecond()/100),
 	)
 }
 

@@ -50,12 +50,8 @@ func (run *deploymentRun) reread() *kernel.Failure {
 		doc, err := armtemplate.Parse("", *raw)
 		o, is := doc.(*armtemplate.Object)
 		if err != nil || !is {
-			return kernel.Fail(
-				http.StatusInternalServerError,
-				"InternalServerError",
-				"The deployment could not be read again after a restart: %v.",
-				err,
-			)
+			return kernel.Fail(http.StatusInternalServerError, "InternalServerError",
+				"The deployment could not be read again after a restart: %v.", err)
 		}
 		*into = o
 	}

@@ -259,15 +259,9 @@ func retried(f *kernel.Failure) bool {
 
 // unprocessable returns the failure of an expression that cannot be evaluated when it is needed.
 func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *kernel.Failure {
-	return kernel.Fail(
-		http.StatusBadRequest,
-		"InvalidTemplate",
+	return kernel.Fail(http.StatusBadRequest, "InvalidTemplate",
 		"Unable to process template language expressions for resource '%s' at line '%d' and "+
-			"column '1'. '%v'",
-		r.ID,
-		r.Line,
-		err,
-	)
+			"column '1'. '%v'", r.ID, r.Line, err)
 }
 
 // resourceBody returns the request body of a template's resource.
@@ -339,8 +333,7 @@ func (run *deploymentRun) wake(s *step) {
 // ended records how a step ended.
 func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
 	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), kernel.SaveFailure(
-		f,
-	), time.Time{}
+		f), time.Time{}
 	if s.Code = code; f != nil {
 		s.Status, s.Code = Failed, f.Status
 	}
@@ -386,11 +379,8 @@ func (run *deploymentRun) finish() {
 		for _, m := range outputs.Members {
 			o, _ := m.Value.(*armtemplate.Object)
 			kind := o.Text("type")
-			out[lowerFirst(m.Name)] = typedValue(
-				kind,
-				o.Get("value"),
-				strings.HasPrefix(strings.ToLower(kind), "secure"),
-			)
+			out[lowerFirst(m.Name)] = typedValue(kind, o.Get("value"),
+				strings.HasPrefix(strings.ToLower(kind), "secure"))
 		}
 		properties["outputs"] = out
 	}
@@ -461,16 +451,9 @@ func (run *deploymentRun) cancel() {
 			nested.active() {
 			nested.outer = nil
 			nested.cancel()
-			run.ended(
-				s,
-				0,
-				kernel.Fail(
-					http.StatusConflict,
-					Canceled,
-					"The deployment '%s' was cancelled.",
-					nested.id.Name(),
-				),
-			)
+			run.ended(s, 0,
+				kernel.Fail(http.StatusConflict, Canceled, "The deployment '%s' was cancelled.",
+					nested.id.Name()))
 		}
 	}
 	run.State.Status, run.State.Ended = Canceled, time.Now()

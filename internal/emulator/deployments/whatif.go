@@ -38,10 +38,8 @@ func (s *Deployments) whatIfCall(c *kernel.Call, id arm.ID) (kernel.Reply, *kern
 func idsOnly(body []byte) bool {
 	doc, _ := armtemplate.Parse("", body) // it was read before
 	o, _ := doc.(*armtemplate.Object)
-	return strings.EqualFold(
-		o.Object("properties").Object("whatIfSettings").Text("resultFormat"),
-		"ResourceIdOnly",
-	)
+	return strings.EqualFold(o.Object("properties").Object("whatIfSettings").Text("resultFormat"),
+		"ResourceIdOnly")
 }
 
 // whatIf lists the changes, by ID. The results of reference() are not known: as on Azure, the
@@ -61,9 +59,7 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 						"target": string(p.ID),
 						"message": fmt.Sprintf(
 							"A nested deployment got short-circuited and all its resources got "+
-								"skipped from validation: %s",
-							p.Hidden,
-						),
+								"skipped from validation: %s", p.Hidden),
 					},
 				)
 			}
@@ -87,10 +83,8 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 		}
 	}
 	slices.SortFunc(changes, func(a, b kernel.Object) int {
-		return strings.Compare(
-			strings.ToLower(kernel.Text(a, "resourceId")),
-			strings.ToLower(kernel.Text(b, "resourceId")),
-		)
+		return strings.Compare(strings.ToLower(kernel.Text(a, "resourceId")),
+			strings.ToLower(kernel.Text(b, "resourceId")))
 	})
 	out := kernel.Object{"correlationId": run.correlation, "changes": changes}
 	if len(diagnostics) > 0 {
@@ -108,8 +102,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 		return change
 	}
 	after["id"], after["name"], after["type"], after["apiVersion"] = string(
-		p.ID,
-	), p.ID.Name(), s.kernel.KindName(
+		p.ID), p.ID.Name(), s.kernel.KindName(
 		p.ID,
 	), p.APIVersion
 	for name, v := range after {

@@ -113,16 +113,12 @@ func (d *deployment) deployable(r *Resource, before int) error {
 	at := fmt.Sprintf("the resource %s (line %d)", shorten(r.Type+" "+r.Name), r.Line)
 	switch {
 	case r.Maybe != nil:
-		return fmt.Errorf(
-			"%s: its condition or its number of copies is not known: %s",
-			at,
-			r.Maybe.Why,
-		)
+		return fmt.Errorf("%s: its condition or its number of copies is not known: %s", at,
+			r.Maybe.Why)
 	case r.ID == "" && !strings.Contains(r.Name, "{"):
 		return fmt.Errorf(
 			"%s has an incorrect number of segments in its name: a type with n parts has n-1 names",
-			at,
-		)
+			at)
 	case strings.Contains(r.ID, "{") || r.ID == "":
 		why := "its name is not known"
 		if len(d.notes) > before {
@@ -162,10 +158,7 @@ func (ready *Deployment) named(r *Resource) error {
 		if !known {
 			return fmt.Errorf(
 				"the resource '%s' is not defined in the template (dependsOn of %s, line %d)",
-				shorten(text),
-				shorten(r.Name),
-				r.Line,
-			)
+				shorten(text), shorten(r.Name), r.Line)
 		}
 	}
 	return nil
@@ -305,8 +298,7 @@ func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, 
 	if c == nil {
 		return nil, fmt.Errorf(
 			"the nested deployment %s contains no template; linked templates are not read",
-			shorten(r.Name),
-		)
+			shorten(r.Name))
 	}
 	r.child = c
 	return c.prepare()

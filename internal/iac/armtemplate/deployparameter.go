@@ -20,10 +20,7 @@ func (d *deployment) checkParameters() error {
 					"the template parameters '%s' in the parameters file are not valid; they are "+
 						"not present in the original template and can therefore not be provided "+
 						"at deployment time. The only supported parameters for this template are "+
-						"'%s'",
-					shorten(m.Name),
-					strings.Join(memberNames(declared), ", "),
-				)
+						"'%s'", shorten(m.Name), strings.Join(memberNames(declared), ", "))
 			}
 		}
 	}
@@ -48,8 +45,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 		if o.Member("value") == nil {
 			return fmt.Errorf(
 				"the parameter '%s' refers to a key vault, which is not read: pass its value",
-				shorten(name),
-			)
+				shorten(name))
 		}
 	}
 	v, err := parameter(&scope{d: d}, []any{name})
@@ -60,18 +56,13 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 		if !there && declared.Member("defaultValue") == nil {
 			return fmt.Errorf(
 				"the value for the template parameter '%s' at line '%d' is not provided",
-				shorten(name),
-				declared.Line,
-			)
+				shorten(name), declared.Line)
 		}
 		if d.planning {
 			return nil // known once the resource that it reads exists
 		}
-		return fmt.Errorf(
-			"the value for the template parameter '%s' is not known: %s",
-			shorten(name),
-			u.Why,
-		)
+		return fmt.Errorf("the value for the template parameter '%s' is not known: %s",
+			shorten(name), u.Why)
 	}
 	if nullable, _ := declared.Get("nullable").(bool); v == nil && nullable {
 		return nil
@@ -80,11 +71,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	if want, ok := ofType(strings.ToLower(kind), v); !ok {
 		return fmt.Errorf(
 			"the provided value for the template parameter '%s' is not valid. Expected a value "+
-				"of type '%s', but received a value of type '%s'",
-			shorten(name),
-			want,
-			tokenOf(v),
-		)
+				"of type '%s', but received a value of type '%s'", shorten(name), want, tokenOf(v))
 	}
 	if allowed := declared.List("allowedValues"); allowed != nil {
 		x := &scope{d: d}
@@ -104,11 +91,8 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 			text, _ := x.written(v)
 			return fmt.Errorf(
 				"the provided value '%s' for the template parameter '%s' is not valid. The value "+
-					"is not part of the allowed value(s): '%s'",
-				shorten(text),
-				shorten(name),
-				strings.Join(texts, ","),
-			)
+					"is not part of the allowed value(s): '%s'", shorten(text), shorten(name),
+				strings.Join(texts, ","))
 		}
 	}
 	return withinBounds(name, declared, v)
@@ -134,20 +118,12 @@ func withinBounds(name string, declared *Object, v any) error {
 	if least, is := declared.Get("min" + what).(int64); is && size < least {
 		return fmt.Errorf(
 			"the provided value for the template parameter '%s' is not valid. %s of the value "+
-				"should be greater than or equal to '%d'",
-			shorten(name),
-			what,
-			least,
-		)
+				"should be greater than or equal to '%d'", shorten(name), what, least)
 	}
 	if most, is := declared.Get("max" + what).(int64); is && size > most {
 		return fmt.Errorf(
 			"the provided value for the template parameter '%s' is not valid. %s of the value "+
-				"should be less than or equal to '%d'",
-			shorten(name),
-			what,
-			most,
-		)
+				"should be less than or equal to '%d'", shorten(name), what, most)
 	}
 	return nil
 }

@@ -219,7 +219,7 @@ func (l *lab) strip(ctx context.Context) error {
 		stripped, failed = redeployed(stripped)
 	}
 	if failed != nil || err != nil {
-		return firstOf(err, failed)
+		return cmp.Or(err, failed)
 	}
 	without, err := l.write(ctx, l.nodes(), stripped)
 	if err != nil {
@@ -229,7 +229,7 @@ func (l *lab) strip(ctx context.Context) error {
 	s.Stripped = tableETag()
 	repaired, failed := sjson.SetBytes(without.Raw, "properties.routeTable.id", string(l.table()))
 	if failed != nil || err != nil {
-		return firstOf(err, failed)
+		return cmp.Or(err, failed)
 	}
 	after, err := l.write(ctx, l.nodes(), repaired)
 	if err != nil {
@@ -238,17 +238,8 @@ func (l *lab) strip(ctx context.Context) error {
 	s.Repaired = tableETag()
 	s.Back = arm.ID(gjson.GetBytes(after.Raw, "properties.routeTable.id").String()).Equal(l.table())
 	if s.Lost, failed = arm.Differences(before.Raw, after.Raw); failed != nil || err != nil {
-		return firstOf(err, failed)
+		return cmp.Or(err, failed)
 	}
 	l.seen.Strip = &s
-	return nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -65,7 +64,7 @@ var functions = template.FuncMap{
 	"first3": func(lines []string) []string { return lines[:min(len(lines), 3)] },
 	"rest":   func(changes []plan.Outcome) int { return max(0, len(changes)-firstChanges) },
 	"inc":    func(n int) int { return n + 1 },
-	"upper":  upper,
+	"upper":  report.UpperFirst,
 	"box": func(d drawing) string {
 		return fmt.Sprintf("%d 0 %d %d", d.Left, d.Width, d.Height)
 	},
@@ -264,12 +263,4 @@ func tone(e history.Entry) string {
 		return Good
 	}
 	return Noted
-}
-
-func upper(s string) string {
-	if s == "" {
-		return s
-	}
-	_, n := utf8.DecodeRuneInString(s)
-	return strings.ToUpper(s[:n]) + s[n:]
 }

@@ -93,7 +93,7 @@ func (o Overview) sentence() string {
 		return "The first check of " + report.Count(len(o.Clusters), "cluster") + " is under way"
 	}
 	if f := o.outage(); f != nil {
-		return upper(f.Message)
+		return report.UpperFirst(f.Message)
 	}
 	var bad, risk []string
 	var worst Cluster
@@ -123,7 +123,7 @@ func (o Overview) sentence() string {
 	case o.Routes.All == 0:
 		return "No pod routes on " + all
 	}
-	text := upper(verdict.AllCorrect(o.Routes.All)) + " on " + all
+	text := report.UpperFirst(verdict.AllCorrect(o.Routes.All)) + " on " + all
 	if o.State == Bad {
 		text += ", but there are errors"
 	}

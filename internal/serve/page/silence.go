@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/silence"
 )
 
@@ -152,7 +153,7 @@ func (p *Pages) keep(w http.ResponseWriter, r *http.Request, what string,
 	entries ...silence.Entry) {
 	p.audit(r, what, nil)
 	if err := p.opts.Silences.Add(entries...); err != nil {
-		p.fail(w, r, http.StatusBadRequest, upper(err.Error())+".")
+		p.fail(w, r, http.StatusBadRequest, report.UpperFirst(err.Error())+".")
 		return
 	}
 	p.checked(w, r)
@@ -169,7 +170,7 @@ func (p *Pages) endSilence(w http.ResponseWriter, r *http.Request) {
 	if _, err := p.opts.Silences.End(p.caller(r), origin(r), func(e silence.Entry) bool {
 		return e.ID == id
 	}); err != nil {
-		p.fail(w, r, http.StatusServiceUnavailable, upper(err.Error())+".")
+		p.fail(w, r, http.StatusServiceUnavailable, report.UpperFirst(err.Error())+".")
 		return
 	}
 	p.checked(w, r)
