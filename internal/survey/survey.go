@@ -34,10 +34,9 @@ func Places(c v1alpha1.ClusterRoutes) (ids []arm.ID) {
 }
 
 // Around reads the network around certain clusters or other resources, or around all clusters of
-// the scope. If the
-// login may not list a subscription, it tries the resource groups around the clusters: their own,
-// the node resource groups, and the groups of existing node subnets. These groups may also be in
-// other subscriptions.
+// the scope. If the login may not list a subscription, it tries the resource groups around the
+// clusters: their own, the node resource groups, and the groups of existing node subnets. These
+// groups may also be in other subscriptions.
 func Around(ctx context.Context, client *azure.Client, scope arm.ID,
 	places []arm.ID) (*inventory.Snapshot, error) {
 	if len(places) == 0 {
