@@ -7,7 +7,10 @@
 // Azure.
 package v1alpha1
 
-import "net/netip"
+import (
+	"net/netip"
+	"strings"
+)
 
 // APIVersion and Kind identify a ClusterRoutes document.
 const (
@@ -31,8 +34,9 @@ type Metadata struct {
 
 // Spec is the desired state.
 type Spec struct {
-	// ClusterID is the resource ID of the managed cluster.
-	ClusterID string `json:"clusterID"`
+	// ClusterID is the resource ID of the managed cluster. A document without one guards subnets
+	// that have none, such as a hub's; SetDefaults fills in a key by which it is known.
+	ClusterID string `json:"clusterID,omitempty"`
 	// Source says where the pod routes are read.
 	Source Source `json:"source,omitempty"`
 	// RouteTableID is the cluster's route table. Empty: discovered.
@@ -170,9 +174,19 @@ func (r EgressRoute) Leads() (to netip.Prefix, hop netip.Addr) {
 	return to, hop
 }
 
+// NoCluster begins the ClusterID of a document without a cluster; its name follows. No resource ID
+// begins like this.
+const NoCluster = "/documents/"
+
+// Clusterless reports whether the document has no cluster.
+func (c *ClusterRoutes) Clusterless() bool {
+	return c.Spec.ClusterID == "" || strings.HasPrefix(c.Spec.ClusterID, NoCluster)
+}
+
 // SetDefaults sets fields that the config leaves out.
 func (c *ClusterRoutes) SetDefaults() {
 	s := &c.Spec
+	fill(&s.ClusterID, NoCluster+c.Metadata.Name)
 	fill(&s.Source, SourceRouteTable)
 	fill(&s.OnRemoval, RemovalKeep)
 	fill(&s.Guard.Mode, GuardEnforce)

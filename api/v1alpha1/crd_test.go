@@ -153,7 +153,8 @@ func structural(node any, defs object) any {
 				out[key] = structural(value, defs)
 			}
 		}
-		if out["type"] == "object" && out["required"] == nil && out["properties"] != nil {
+		if out["type"] == "object" && out["required"] == nil && n["anyOf"] == nil &&
+			out["properties"] != nil {
 			out["default"] = object{} // so that the defaults inside it are filled in
 		}
 		return out
@@ -217,6 +218,14 @@ func constrain(spec object) {
 			"never writes a cluster's route table",
 		"fieldPath": ".routeTableID"})
 	spec["x-kubernetes-validations"] = rules(object{
+		"rule": "has(self.clusterID) == has(oldSelf.clusterID)", "message": "clusterID cannot be " +
+			"added or removed: delete the object, and create another one"}, object{
+		"rule": "has(self.clusterID) || has(self.egress) || has(self.guard) && " +
+			"has(self.guard.subnets)",
+		"message": "without clusterID, expected guard.subnets or egress"}, object{
+		"rule": "has(self.clusterID) || !has(self.targets) && !has(self.routeTableID) && " +
+			"!has(self.podCIDRs)",
+		"message": "without clusterID, targets, routeTableID and podCIDRs have no meaning"}, object{
 		"rule": "!has(self.routeTableID) || !has(self.targets) || self.targets.all(t, " +
 			"t.routeTableID.lowerAscii() != self.routeTableID.lowerAscii())",
 		"message":   "a target must not be the cluster's route table",

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -31,6 +32,9 @@ type ReadOptions struct {
 // an error only if nothing can be read at all, because the context ended or the login failed.
 func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
 	o ReadOptions) error {
+	if slices.ContainsFunc(w.Clusters, inventory.Clusterless) {
+		w.Clusters = slices.DeleteFunc(slices.Clone(w.Clusters), inventory.Clusterless)
+	}
 	if o.Wait > 0 {
 		return c.reader.read(ctx, s, w, o)
 	}

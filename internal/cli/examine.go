@@ -257,13 +257,15 @@ func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *prog
 			e.File = finding.Command("%s", path)
 		}
 	}
+	var places []arm.ID
 	for _, c := range picked {
 		e.Clusters = append(e.Clusters, arm.ID(c.Spec.ClusterID))
+		places = append(places, survey.Places(c)...)
 	}
 	if e.Proposed {
 		err = e.propose(ctx, o)
 	} else {
-		e.Snapshot, err = survey.Around(ctx, client, "", e.Clusters)
+		e.Snapshot, err = survey.Around(ctx, client, "", places)
 	}
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
+	"routekeeper.dev/routekeeper/internal/survey"
 )
 
 type generateOptions struct {
@@ -248,11 +249,10 @@ func blueprint(ctx context.Context, a *app, o *generateOptions) (generate.Bluepr
 // to write.
 func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 	k := generate.ManagedCluster{
-		Name: c.Metadata.Name, Cluster: arm.ID(c.Spec.ClusterID), Table: arm.ID(
-			c.Spec.RouteTableID),
+		Name: c.Metadata.Name, Cluster: survey.Places(c)[0], Table: arm.ID(c.Spec.RouteTableID),
 		Guarded:   c.Spec.Guard.Mode == v1alpha1.GuardEnforce,
 		FromNodes: c.Spec.Source == v1alpha1.SourceNodes,
-		Firewall:  arm.ID(c.Spec.Egress.FirewallID),
+		Firewall:  arm.ID(c.Spec.Egress.FirewallID), None: c.Clusterless(),
 	}
 	for _, g := range c.Spec.Guard.Subnets {
 		if k.Guarded {

@@ -312,7 +312,7 @@ func observeAsked(ctx context.Context, a *app, o iacOptions, r *iac.Reading,
 	}
 	var clusters []arm.ID
 	for _, c := range configs {
-		clusters = append(clusters, arm.ID(c.Spec.ClusterID))
+		clusters = append(clusters, survey.Places(c)...)
 	}
 	return a.observe(ctx, o, r, clusters, known)
 }

@@ -65,7 +65,7 @@ func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *exa
 	asked := o.kubeconfig != "" || o.context != ""
 	for _, id := range e.Clusters {
 		cluster := e.Snapshot.Cluster(id)
-		if cluster == nil || cluster.Stopped && !asked {
+		if cluster == nil || inventory.Clusterless(id) || cluster.Stopped && !asked {
 			continue
 		}
 		options := kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Cluster: cluster,

@@ -15,6 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/egress"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -178,7 +179,7 @@ func egressOf(e *examination) report.Egress {
 	}
 	for _, id := range e.Clusters {
 		cluster := e.Snapshot.Cluster(id)
-		if cluster == nil {
+		if cluster == nil || inventory.Clusterless(id) {
 			continue
 		}
 		exits := diagnose.Egress(e.Snapshot, cluster)

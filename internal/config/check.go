@@ -53,7 +53,7 @@ func (d *routes) check() error {
 			}
 			return nil
 		},
-		func() error { return d.checkID("spec.clusterID", &s.ClusterID, arm.TypeCluster) },
+		d.checkCluster,
 		func() error {
 			return oneOf(d.document, "spec.source", s.Source, v1alpha1.SourceRouteTable,
 				v1alpha1.SourceNodes)
@@ -77,6 +77,37 @@ func (d *routes) check() error {
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkCluster checks which cluster the document is for. Without one it can guard subnets, and the
+// routes of spec.egress.
+func (d *routes) checkCluster() error {
+	s := &d.spec.Spec
+	switch written := d.value("spec.clusterID") != nil; {
+	case !d.spec.Clusterless():
+		return d.checkID("spec.clusterID", &s.ClusterID, arm.TypeCluster)
+	case written, len(s.Guard.Subnets) == 0 && s.Egress.RouteTableID == "":
+		return d.errorf("spec.clusterID", "missing, expected the resource ID of a %s, or "+
+			"guard.subnets or egress without this field for a network without clusters",
+			arm.TypeCluster)
+	}
+	for _, needs := range []struct {
+		field string
+		used  bool
+		why   string
+	}{
+		{"source", s.Source == v1alpha1.SourceNodes, "its nodes are read"},
+		{"routeTableID", s.RouteTableID != "", "it is the cluster's route table"},
+		{"podCIDRs", len(s.PodCIDRs) > 0, "they are its pods' addresses"},
+		{"targets", len(s.Targets) > 0, "they get the routes to its pods"},
+		{"onRemoval", s.OnRemoval == v1alpha1.RemovalPrune, "it is about the routes to its pods"},
+	} {
+		if needs.used {
+			return d.errorf("spec."+needs.field, "it needs a cluster: %s; expected "+
+				"spec.clusterID, too, or only spec.guard.subnets and spec.egress", needs.why)
 		}
 	}
 	return nil
@@ -242,6 +273,11 @@ func (d *routes) checkProperties(at string, s *v1alpha1.GuardedSubnet) error {
 		some = true
 		if err := d.checkID(at+"."+f.name, f.value, f.of.Type()); err != nil {
 			return err
+		}
+		if d.spec.Clusterless() && inventory.IsManagedTable(arm.ID(*f.value)) {
+			return d.errorf(at+"."+f.name, "%q is the name of a table that AKS made for a "+
+				"cluster, expected it in the %s of the cluster, because it ends with kubenet",
+				arm.ID(*f.value).Name(), d.kind())
 		}
 		subnet := arm.ID(s.SubnetID).Name()
 		for _, name := range impossible[f.of] {

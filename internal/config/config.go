@@ -206,13 +206,22 @@ func (d *document) errorf(field, format string, args ...any) *Error {
 // find returns the node of a field's value, or of its nearest parent.
 func (d *document) find(field string) ast.Node {
 	for path := field; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
-		p, err := yaml.PathString("$." + path)
-		if err != nil {
-			continue
-		}
-		if node, err := p.FilterNode(d.body); err == nil && node != nil {
+		if node := d.value(path); node != nil {
 			return node
 		}
 	}
 	return d.body
+}
+
+// value returns the node of a field's value, nil if the document does not have the field.
+func (d *document) value(field string) ast.Node {
+	p, err := yaml.PathString("$." + field)
+	if err != nil {
+		return nil
+	}
+	node, err := p.FilterNode(d.body)
+	if err != nil {
+		return nil
+	}
+	return node
 }

@@ -15,6 +15,11 @@ const (
 	subnets = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg/providers/Microsoft.Network/virtualNetworks/hub/subnets/"
 )
 
+// hub is a document without a cluster.
+const hub = "apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: {name: hub}\n" +
+	"spec:\n  guard:\n    subnets:\n    - {subnetID: " + subnets + "shared, routeTableID: " + tables +
+	"hub-rt}\n"
+
 func doc(name, rest string) string {
 	return fmt.Sprintf("apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: "+
 		"{name: %s}\nspec:\n  clusterID: %s-%s\n%s", name, cluster, name, rest)
@@ -78,7 +83,25 @@ func TestMistakes(t *testing.T) {
 			`c.yaml:3:18: metadata.name: "A_b" is not a name, expected at most 63 of a-z, 0-9 and -`},
 		{"no cluster", "apiVersion: routekeeper.dev/v1alpha1\nkind: ClusterRoutes\nmetadata: " +
 			"{name: a}\nspec: {source: RouteTable}\n",
-			`c.yaml:4:7: spec.clusterID: missing, expected the resource ID of a Microsoft.ContainerService/managedClusters`},
+			`c.yaml:4:7: spec.clusterID: missing, expected the resource ID of a Microsoft.ContainerService/managedClusters, or guard.subnets or egress without this field`},
+		{"an empty cluster", strings.Replace(hub, "spec:", "spec:\n  clusterID: \"\"", 1),
+			`c.yaml:5:14: spec.clusterID: missing, expected the resource ID`},
+		{"the key of no cluster", strings.Replace(hub, "spec:",
+			"spec:\n  clusterID: /documents/hub", 1),
+			`c.yaml:5:14: spec.clusterID: missing, expected the resource ID`},
+		{"targets without a cluster", hub + "  targets: [{routeTableID: " + tables + "x}]\n",
+			`c.yaml:8:12: spec.targets: it needs a cluster: they get the routes to its pods; expected spec.clusterID, too, or only spec.guard.subnets and spec.egress`},
+		{"a table without a cluster", hub + "  routeTableID: " + tables + "x\n",
+			`c.yaml:8:17: spec.routeTableID: it needs a cluster: it is the cluster's route table`},
+		{"pods without a cluster", hub + "  podCIDRs: [10.244.0.0/16]\n",
+			`c.yaml:8:13: spec.podCIDRs: it needs a cluster`},
+		{"nodes without a cluster", hub + "  source: Nodes\n",
+			`c.yaml:8:11: spec.source: it needs a cluster`},
+		{"removal without a cluster", hub + "  onRemoval: Prune\n",
+			`c.yaml:8:14: spec.onRemoval: it needs a cluster`},
+		{"AKS's table without a cluster", strings.Replace(hub, "hub-rt",
+			"aks-agentpool-12345678-routetable", 1),
+			`c.yaml:7:`},
 		{"bad ID", doc("a", "  routeTableID: gw-rt\n"),
 			`c.yaml:6:17: spec.routeTableID: "gw-rt" is not a resource ID: it does not start with /subscriptions/; expected /subscriptions/…/providers/Microsoft.Network/routeTables/…`},
 		{"ID of another type", doc("a", "  targets:\n  - routeTableID: "+subnets+"gw\n"),

@@ -31,7 +31,9 @@ func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*
 			d.object = true
 			d.spec.SetDefaults()
 			if err = d.check(); err == nil {
-				d.spec.Metadata.Name = f.Name
+				if d.spec.Metadata.Name = f.Name; d.spec.Clusterless() {
+					d.spec.Spec.ClusterID = v1alpha1.NoCluster + f.Name
+				}
 				err = d.checkAgainst(docs)
 			}
 		}

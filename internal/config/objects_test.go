@@ -3,6 +3,9 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // TestObjects: objects are checked one by one and together, and a wrong one affects no other.
@@ -37,5 +40,25 @@ func TestObjects(t *testing.T) {
 	}
 	if len(refused) != 3 {
 		t.Errorf("refused are %v", refused)
+	}
+}
+
+// TestObjectsWithoutCluster: documents without a cluster are known by their names, of files and of
+// objects, and objects of two namespaces can have the same name.
+func TestObjectsWithoutCluster(t *testing.T) {
+	valid, refused := Objects([]File{{"a.hub", []byte(hub)}, {"b.hub", []byte(hub)}})
+	if len(refused) > 0 || len(valid) != 2 {
+		t.Fatalf("%+v %v", valid, refused)
+	}
+	read, err := Read(File{"c.yaml", []byte(hub)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range append(valid, read...) {
+		id := arm.ID(c.Spec.ClusterID)
+		if want := []string{"a.hub", "b.hub", "hub"}[i]; id.Name() != want || !c.Clusterless() ||
+			!inventory.Clusterless(id) {
+			t.Errorf("%s, want %s", id, want)
+		}
 	}
 }

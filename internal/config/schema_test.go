@@ -83,6 +83,12 @@ func TestSchemaAgrees(t *testing.T) {
 		doc("a", "  targets: [{routeTableID: "+strings.ToUpper(tables)+
 			"X/, policy: UpsertOnly, maxRoutes: 1000}]\n"),
 		doc("a", "  onRemoval: Prune\n"),
+		hub,
+		strings.Replace(hub, "spec:", "spec:\n  clusterID: \"\"", 1),
+		strings.Replace(egressDoc("a", "x", "Observe", toFirewall), "clusterID: "+cluster+"-a",
+			"onRemoval: Keep", 1),
+		strings.Replace(doc("a", "  guard: {mode: Observe}\n"), "clusterID: "+cluster+"-a",
+			"onRemoval: Keep", 1),
 		doc("a", "  onRemoval: Delete\n"),
 		doc("a", "  targts: []\n"),
 		doc("A", ""),
@@ -120,7 +126,7 @@ func TestSchemaAgrees(t *testing.T) {
 			refused++
 		}
 	}
-	if refused != 14 {
-		t.Errorf("%d refused, want 14", refused)
+	if refused != 16 {
+		t.Errorf("%d refused, want 16", refused)
 	}
 }

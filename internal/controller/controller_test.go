@@ -60,6 +60,12 @@ func TestScopes(t *testing.T) {
 		{"team", v1alpha1.Spec{ClusterID: clusterA, Guard: v1alpha1.Guard{
 			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupAB + "/x", RouteTableID: tableA}}}},
 			"spec.guard.subnets[0].subnetID: "},
+		{"team", v1alpha1.Spec{Guard: v1alpha1.Guard{ // no cluster: its subnets decide
+			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupA + "/x", RouteTableID: tableA}}}},
+			""},
+		{"team", v1alpha1.Spec{Guard: v1alpha1.Guard{
+			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupAB + "/x", RouteTableID: tableA}}}},
+			"spec.guard.subnets[0].subnetID: "},
 		{"all", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, ""},
 		{"other", v1alpha1.Spec{ClusterID: clusterA}, "spec.clusterID: "},
 	} {

@@ -28,6 +28,9 @@ func TestGuarded(t *testing.T) {
 		{"cluster not read", "", nil, "Unknown NotRead"},
 		{"overlay", "overlay", []picture.Subnet{bare}, "True NoSubnets"},
 		{"overlay and a gateway", "overlay", []picture.Subnet{bare, gateway}, "True Enforced"},
+		{"no cluster", inventory.NoCluster, []picture.Subnet{gateway}, "True Enforced"},
+		{"no cluster, lost", inventory.NoCluster, []picture.Subnet{lost},
+			"False AssociationLost"},
 		{"overlay, gateway lost", "overlay", []picture.Subnet{bare, lost},
 			"False AssociationLost"},
 	} {

@@ -164,3 +164,27 @@ func TestLogRefusals(t *testing.T) {
 		t.Errorf("%s", &text)
 	}
 }
+
+// TestObjectWithoutCluster: an object without a cluster is in force, also after its spec was
+// accepted before and an edit is refused.
+func TestObjectWithoutCluster(t *testing.T) {
+	hub := refusable("hub", "", 1)
+	hub.Spec = v1alpha1.Spec{Guard: v1alpha1.Guard{Subnets: []v1alpha1.GuardedSubnet{{
+		SubnetID: hubSubnet, RouteTableID: tableA}}}}
+	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() {})
+	configs, _ := s.make([]ClusterRoutes{hub})
+	if len(configs) != 1 || !configs[0].Clusterless() ||
+		configs[0].Spec.ClusterID != v1alpha1.NoCluster+"team.hub" {
+		t.Fatalf("%+v %+v", configs, s.refusals())
+	}
+	edited := hub
+	edited.Generation, edited.Spec.Targets = 2, []v1alpha1.Target{{RouteTableID: tableAB}}
+	configs, _ = s.make([]ClusterRoutes{edited})
+	if r, _ := s.state(&edited); len(configs) != 1 || len(configs[0].Spec.Targets) > 0 ||
+		r.inForce != 1 || !strings.Contains(r.String(), "spec.targets: it needs a cluster") {
+		t.Errorf("%+v: %s", configs, r)
+	}
+}
+
+const hubSubnet = "/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net/" +
+	"providers/Microsoft.Network/virtualNetworks/hub/subnets/shared"

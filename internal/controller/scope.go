@@ -87,7 +87,7 @@ func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 		"_")
 	check := func(field, text string) string {
 		id := arm.ID(text)
-		if text == "" || s.allow(namespace, id) ||
+		if text == "" || s.allow(namespace, id) || inventory.Clusterless(id) ||
 			field != "clusterID" && strings.HasPrefix(id.Key(), usual.Key()) {
 			return ""
 		}

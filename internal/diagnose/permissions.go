@@ -109,7 +109,9 @@ func (p *clusterCase) existing(id arm.ID) bool {
 
 // callerNeeds returns the rights that the config requires of the current identity.
 func (p *clusterCase) callerNeeds() (n needs) {
-	n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
+	if !inventory.Clusterless(p.cluster.ID) {
+		n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
+	}
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		n.add(subnet, "to see its route table", arm.TypeSubnet+"/read")
 	}

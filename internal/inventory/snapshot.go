@@ -224,9 +224,20 @@ func (s *Snapshot) Subnet(id arm.ID) *Subnet {
 	return subnet
 }
 
-// Cluster returns a cluster, or nil.
+// NoCluster is what the empty cluster of a document without a cluster has as its network plugin.
+const NoCluster = "no cluster"
+
+// Clusterless reports whether an ID is the key of a document without a cluster
+// (v1alpha1.NoCluster): nothing in Azure has it.
+func Clusterless(id arm.ID) bool { return strings.HasPrefix(string(id), "/documents/") }
+
+// Cluster returns a cluster, or nil. For a document without a cluster it is an empty one: without
+// nodes, pods and subnets, and never unread or gone.
 func (s *Snapshot) Cluster(id arm.ID) *Cluster {
 	cluster, _ := arm.Lookup(s.Clusters, id)
+	if cluster == nil && Clusterless(id) {
+		return &Cluster{Document: arm.Document{ID: id}, Plugin: NoCluster}
+	}
 	return cluster
 }
 

@@ -49,7 +49,7 @@ const (
 
 // recall adds what is remembered of a cluster to a check's facts.
 func (m *memory) recall(s plan.Facts, id arm.ID) {
-	if m.cluster != nil {
+	if m.cluster != nil && !inventory.Clusterless(id) { // no other config's rules see that one
 		s.Clusters[id.Key()] = m.cluster
 	}
 	if m.unread != nil {

@@ -137,7 +137,7 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		cluster := c.Snapshot.Cluster(id)
 		switch {
-		case cluster == nil:
+		case cluster == nil, inventory.Clusterless(id):
 		case c.Snapshot.Migrates(cluster):
 			p.Migrating = append(p.Migrating, id.Name())
 		case !cluster.Kubenet():

@@ -40,7 +40,9 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 	for i := range configs {
 		c := &configs[i]
 		id := arm.ID(c.Spec.ClusterID)
-		ids = append(ids, id)
+		if !c.Clusterless() {
+			ids = append(ids, id)
+		}
 		if id := c.Spec.Egress.RouteTableID; id != "" {
 			ids = append(ids, arm.ID(id))
 		}

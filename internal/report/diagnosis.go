@@ -59,17 +59,23 @@ func (d Diagnosis) Sentence() string {
 		}
 		return many
 	}
+	traffic := "traffic"
+	if len(d.Verdicts) == 0 || slices.ContainsFunc(d.Verdicts, func(v verdict.Verdict) bool {
+		return !v.Clusterless()
+	}) {
+		traffic = "pod traffic"
+	}
 	switch {
 	case breaking == 0 && more == 0:
 		return "no problem found on " + where
 	case breaking == 0:
 		return Count(more, "problem") + " on " + where
 	case more == 0:
-		return fmt.Sprintf("%s %s pod traffic on %s", Count(breaking, "problem"),
-			verb(breaking, "breaks", "break"), where)
+		return fmt.Sprintf("%s %s %s on %s", Count(breaking, "problem"),
+			verb(breaking, "breaks", "break"), traffic, where)
 	}
-	return fmt.Sprintf("%s %s pod traffic on %s, %d more to check", Count(breaking, "problem"),
-		verb(breaking, "breaks", "break"), where, more)
+	return fmt.Sprintf("%s %s %s on %s, %d more to check", Count(breaking, "problem"),
+		verb(breaking, "breaks", "break"), traffic, where, more)
 }
 
 // breaks reports whether a finding is why packets are dropped: its cluster must be broken, if there

@@ -18,13 +18,28 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Around reads the network around certain clusters, or around all clusters of the scope. If the
-// login may not list a subscription, it tries the resource groups around the clusters: their own,
-// the node resource groups, and the groups of existing node subnets. These groups may also be in
-// other subscriptions.
+// Places returns where the resources of a config are: its cluster, or without one the subnets and
+// the table that it names.
+func Places(c v1alpha1.ClusterRoutes) (ids []arm.ID) {
+	if !c.Clusterless() {
+		return []arm.ID{arm.ID(c.Spec.ClusterID)}
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		ids = append(ids, arm.ID(g.SubnetID))
+	}
+	if table := c.Spec.Egress.RouteTableID; table != "" {
+		ids = append(ids, arm.ID(table))
+	}
+	return ids
+}
+
+// Around reads the network around certain clusters or other resources, or around all clusters of
+// the scope. If the login may not list a subscription, it tries the resource groups around the
+// clusters: their own, the node resource groups, and the groups of existing node subnets. These
+// groups may also be in other subscriptions.
 func Around(ctx context.Context, client *azure.Client, scope arm.ID,
-	clusters []arm.ID) (*inventory.Snapshot, error) {
-	if len(clusters) == 0 {
+	places []arm.ID) (*inventory.Snapshot, error) {
+	if len(places) == 0 {
 		s, err := client.Survey(ctx, scope)
 		if err == nil && len(s.Clusters) == 0 {
 			for _, u := range s.Unread {
@@ -41,6 +56,9 @@ func Around(ctx context.Context, client *azure.Client, scope arm.ID,
 		return s, err
 	}
 	read := inventory.NewSnapshot()
+	clusters := slices.DeleteFunc(slices.Clone(places), func(id arm.ID) bool {
+		return !id.Is(arm.TypeCluster)
+	})
 	if err := client.Read(ctx, read, inventory.Wanted{Clusters: clusters},
 		azure.ReadOptions{}); err != nil {
 		return nil, err
@@ -52,7 +70,7 @@ func Around(ctx context.Context, client *azure.Client, scope arm.ID,
 			groups = append(groups, id.Group())
 		}
 	}
-	for _, id := range clusters {
+	for _, id := range places {
 		around(id)
 		if cluster := read.Cluster(id); cluster != nil {
 			groups = append(groups, cluster.NodeGroup())

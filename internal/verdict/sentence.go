@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -51,7 +52,11 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		if j.routes > 0 {
 			kept = append(kept, count(j.routes, "egress route"))
 		}
-		add("no pod routes; " + list(kept) + " in sync")
+		text := "no pod routes; "
+		if c.Plugin == inventory.NoCluster {
+			text = ""
+		}
+		add(text + list(kept) + " in sync")
 	case c.Plugin != "" && !c.Kubenet() && routes.All == 0:
 		add("no pod routes: its network plugin is " + c.Plugin + ", not kubenet")
 	case routes.All == 0:

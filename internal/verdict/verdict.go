@@ -34,6 +34,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -274,6 +275,11 @@ func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
 		}
 	}
 	return missed
+}
+
+// Clusterless reports whether the verdict is on a document without a cluster.
+func (v Verdict) Clusterless() bool {
+	return v.evidence != nil && v.evidence.Picture.Plugin == inventory.NoCluster
 }
 
 // Seen returns the evidence of the verdict, nil if it was read from a file.

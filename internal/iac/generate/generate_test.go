@@ -194,6 +194,11 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
 			"known, expected 4 or 5"},
 		{rightsOf(func(r *Rights) { r.Clusters = nil }), "no config names a cluster"},
+		{rightsOf(func(r *Rights) {
+			for i := range r.Clusters {
+				r.Clusters[i].None = true
+			}
+		}), "no config names a cluster"},
 		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }),
 			"expected configs for one subscription"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3},
@@ -226,6 +231,30 @@ func TestRightsPage(t *testing.T) {
 		if row := " | " + strings.Join(actions, ", ") + " |\n"; !strings.Contains(string(page),
 			"\n| "+role.Name+" | ") || !strings.Contains(string(page), row) {
 			t.Errorf("docs/generate.md does not show the role %s with%s", role.Name, row)
+		}
+	}
+}
+
+// TestRightsWithoutCluster: a document without a cluster, in another subscription, gets the rights
+// on its subnets. Nothing takes it for a cluster.
+func TestRightsWithoutCluster(t *testing.T) {
+	hub := arm.ID("/subscriptions/33333333-3333-3333-3333-333333333333/resourceGroups/hub-rg/" +
+		"providers/Microsoft.Network/virtualNetworks/hub/subnets/shared")
+	r := rightsOf(func(r *Rights) {
+		r.Clusters = append([]ManagedCluster{{Name: "no-cluster", None: true, Cluster: hub,
+			Guarded: true, Subnets: []GuardedSubnet{{hub, nil}}}}, r.Clusters...)
+	})
+	for _, write := range []func() ([]Output, error){r.Terraform, r.Bicep, r.ARM} {
+		files, err := write()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := ""
+		for _, f := range files {
+			all += string(f.Text)
+		}
+		if strings.Contains(all, "no-cluster") || !strings.Contains(all, "shared") {
+			t.Errorf("%s", all)
 		}
 	}
 }

@@ -21,6 +21,8 @@ type Rights struct {
 type ManagedCluster struct {
 	Name    string
 	Cluster arm.ID
+	// None is set if there is no cluster; Cluster is then a resource that the config names.
+	None bool
 	// Guarded reports whether the associations of its node subnets are guarded; Table is the table
 	// for them if the config names it.
 	Guarded bool
@@ -113,9 +115,13 @@ func (r Rights) check() (rights, error) {
 		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)
-	case len(r.Clusters) == 0:
-		return l, fmt.Errorf("no config names a cluster")
+	case !slices.ContainsFunc(r.Clusters, func(k ManagedCluster) bool { return !k.None }):
+		return l, fmt.Errorf("no config names a cluster, through which routekeeper's pods log in")
 	}
+	last := map[bool]int{true: 1} // the first cluster is the keeper's home
+	l.Clusters = slices.SortedStableFunc(slices.Values(r.Clusters), func(a, b ManagedCluster) int {
+		return last[a.None] - last[b.None]
+	})
 	note := func(list *[]arm.ID, id arm.ID) {
 		if s := strings.ToLower(id.Subscription()); !slices.Contains(l.Subscriptions, s) {
 			l.Subscriptions = append(l.Subscriptions, s)
@@ -127,6 +133,9 @@ func (r Rights) check() (rights, error) {
 	var read []arm.ID
 	for _, k := range l.Clusters {
 		subscription := strings.ToLower(k.Cluster.Subscription())
+		if k.None { // it may be in another one, as a hub is
+			subscription = l.Subscription
+		}
 		if l.Subscription != "" && l.Subscription != subscription {
 			return l, fmt.Errorf("the clusters are in the subscriptions %s and %s: expected "+
 				"configs for one subscription, and separate code for each", l.Subscription,
@@ -140,7 +149,7 @@ func (r Rights) check() (rights, error) {
 		if k.FromNodes {
 			note(&l.NodesClusters, k.Cluster)
 		}
-		if k.Guarded {
+		if k.Guarded && !k.None {
 			l.GuardedClusters = append(l.GuardedClusters, k)
 			if k.Table != "" {
 				note(&l.LinkedGroups, k.Table.Group())
