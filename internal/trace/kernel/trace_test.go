@@ -96,11 +96,16 @@ func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
 		}
 	}
 	count = map[string]int{}
+	return t.referee(t.sendAll(packets), count), count
+}
+
+// referee compares the outcome of packets with what trace says, and counts what it says.
+func (t *traffic) referee(all []sent, count map[string]int) (differ []string) {
 	tracers := map[string]*trace.Tracer{}
-	for _, r := range t.sendAll(packets) {
+	for _, r := range all {
 		key := fmt.Sprint(r.protocol, r.port)
 		if tracers[key] == nil {
-			tracers[key] = trace.New(w.s, trace.Options{Protocol: r.protocol, Port: r.port})
+			tracers[key] = trace.New(t.n.s, trace.Options{Protocol: r.protocol, Port: r.port})
 		}
 		there, back := tracers[key].Ways(endpoint(r.from), endpoint(r.to))
 		count[string(there.Verdict)]++
@@ -124,7 +129,7 @@ func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
 			}
 		}
 	}
-	return differ, count
+	return differ
 }
 
 // sendAll sends packets, and once more any that Linux lost without saying where: its queues are
