@@ -88,8 +88,7 @@ func newWorld(seed uint64) *world {
 			subnet.SecurityGroup = w.security("nsg-", i)
 		}
 	}
-	for key, nic := range w.s.Interfaces {
-		_ = key
+	for _, nic := range w.s.Interfaces {
 		if len(nic.Configs[0].Groups) == 0 && nic.ID.Name() == "vm-0-0-0" {
 			nic.Configs[0].Groups = w.groups
 		}
