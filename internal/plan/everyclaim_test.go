@@ -334,6 +334,11 @@ var smallReasons = []struct {
 	}},
 	{regexp.MustCompile(`^the network interfaces of the nodes could not be read: 403$`),
 		func(c smallClaim, _ []string) bool { return c.s.reads == readRefused }},
+	{regexp.MustCompile(`^the node at (\S+) may send its packets on by (.*) in shop-rt(?:-copy)?$`),
+		func(c smallClaim, m []string) bool {
+			cidr, _ := c.s.row(c.s.nodes(c.w), m[2])
+			return cidr >= 0 && c.s.holder(netip.MustParseAddr(m[1])) >= 0
+		}},
 	{regexp.MustCompile(`^(\S+) is new in the route table of cluster \S+$`), func(c smallClaim,
 		m []string) bool {
 		_, settled := c.f.Memory.Of(clusterA).Settled[netip.MustParsePrefix(m[1])]

@@ -22,7 +22,7 @@ import (
 //
 // What must hold:
 //
-//	delivers  no change ends a route that delivers, but for one case (rewritten)
+//	delivers  no change ends a route by which packets arrive, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
 //	bends     no new route leads to another machine than it names, as far as the
 //	          interfaces were read
@@ -210,7 +210,7 @@ func (j judged) wrongTarget(k int) (rules []string) {
 			}
 		case !s.sourceRead() && !same:
 			rules = append(rules, "delivers: without a source: "+routeLine(r))
-		case s.delivers(c, r.Hop) && !(stays && s.delivers(c, now.Hop)) &&
+		case s.arrives(j.w, c, r.Hop) && !(stays && s.arrives(j.w, c, now.Hop)) &&
 			!s.rewritten(c, s.target[k][c]):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case s.target[k][c].person() && s.own[c] != s.target[k][c] &&

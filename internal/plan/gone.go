@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"net/netip"
 	"slices"
 	"time"
@@ -23,7 +25,8 @@ import (
 //     its table (Remembered.Settled). The row names the node that has the next hop now
 //     (machine.go). The activity log shows that the cluster's identity was the last to write that
 //     table, since the row appeared: a cloud provider that cannot write repairs nothing. With
-//     source Nodes, Kubernetes itself says so. A node has one pod CIDR of each family.
+//     source Nodes, Kubernetes itself says so. A node has one pod CIDR of each family. Unless
+//     another route takes its place, the node must not be able to send the packets on (sendsOn).
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
@@ -35,8 +38,8 @@ import (
 // needs its proof. Nothing must be remembered from one check to the next.
 
 // proof is the result for one route. why says why the route may be changed, lacks says which proof
-// is missing; one of them is empty. there is set if the proof is missing because the node exists,
-// and unwritten if only the cluster's own write is missing.
+// is missing; one of them is empty. there is set if the node exists, and unwritten if only the
+// cluster's own write is missing.
 type proof struct {
 	why, lacks       string
 	there, unwritten bool
@@ -47,10 +50,14 @@ func lacking(format string, args ...any) proof {
 	return proof{lacks: fmt.Sprintf(format, args...)}
 }
 
-// proveStale looks for a proof that no node is behind a route, for each cluster that may own it.
+// proveStale looks for a proof that no node is behind a route that nothing replaces, for each
+// cluster that may own it.
 func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof) {
 	for _, s := range owners {
-		if p = t.nodeGone(s, r); p.lacks != "" {
+		if p = t.nodeGone(s, r); p.lacks == "" && p.there {
+			p = cmp.Or(t.w.sendsOn(r), p)
+		}
+		if p.lacks != "" {
 			return p
 		}
 	}
@@ -88,7 +95,31 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	if p := t.w.lastWritten(s, prefix); p.lacks != "" {
 		return p
 	}
-	return proven("its node at %s now has the pod CIDR %s", r.Hop, prefix)
+	p := proven("its node at %s now has the pod CIDR %s", r.Hop, prefix)
+	p.there = true
+	return p
+}
+
+// sendsOn looks for a route by which the node at a route's next hop sends its packets on: nodes
+// forward packets of others (aks/faq), so these may still arrive.
+func (w *planning) sendsOn(r inventory.Route) proof {
+	for _, key := range slices.Sorted(maps.Keys(w.s.Subnets)) {
+		subnet := w.s.Subnets[key]
+		table := w.s.Table(subnet.RouteTable)
+		if table == nil || !within(subnet.Prefixes, r.Hop) {
+			continue
+		}
+		for _, row := range table.Routes() {
+			if row.Hop.IsValid() && row.Hop != r.Hop && row.Prefix.Bits() > 0 &&
+				row.Prefix.Overlaps(r.Prefix) {
+				p := lacking("the node at %s may send its packets on by %s in %s", r.Hop,
+					routeLine(row), table.ID.Short())
+				p.there = true
+				return p
+			}
+		}
+	}
+	return proof{}
 }
 
 // logLate is how late the activity log can be: it shows events after 3 to 20 minutes (Azure Monitor

@@ -156,6 +156,21 @@ func (s smallState) delivers(c int, hop netip.Addr) bool {
 	})
 }
 
+// nodes is the table that the node subnet has.
+func (s smallState) nodes(w *smallWorld) smallTable {
+	return [...]smallTable{hasOwn: s.own, hasNone: {}, hasCopy: w.start.own}[s.on]
+}
+
+// arrives reports whether packets to a pod CIDR arrive by a route of a target: the machine that it
+// leads to forwards those of others by the table that it has (aks/faq).
+func (s smallState) arrives(w *smallWorld, c int, hop netip.Addr) bool {
+	r := s.nodes(w)[c]
+	return s.delivers(c, hop) || r.exists() && s.delivers(c, r.hop(c)) &&
+		slices.ContainsFunc(s.machine[:], func(m smallMachine) bool {
+			return m.exists() && hopOf(c, m.address()) == hop
+		})
+}
+
 // rewritten reports whether the cluster's table and the target consistently show another world: the
 // row gives a machine a pod CIDR that it does not have, by its own name and address. The copy has
 // the same name; or that of a machine that is gone, while another row gives the machine behind the

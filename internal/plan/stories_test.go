@@ -20,6 +20,9 @@ func TestStories(t *testing.T) {
 	const copied = "a person gives the node subnet a copy of the table"
 	const stopped, passes = "the cloud provider stops, or starts", "time passes"
 	stories := map[string][][]string{"small": {
+		// Packets to the wrong node arrive by a person's row, which is not copied.
+		{own(byPerson, 1, 1), older, check, passes, check,
+			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(0, 0)), check},
 		// Two next hops are exchanged.
 		{own(0, 0, 1), own(1, 1, 0), check, passes, check},
 		{own(0, 0, 1), own(1, 1, 0), again, check, passes, check},
@@ -47,6 +50,10 @@ func TestStories(t *testing.T) {
 		// A copy delivers, by the name of a node that is gone; then a row is rewritten.
 		{own(0, 1, 2), "machine 0 has 10.240.0.6 and 10.244.0.0/24",
 			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(2, 1)), check},
+	}, "room": {
+		// Packets to the wrong node arrive, because it sends them on. The table is full.
+		{"machine 0 has 10.240.0.4 and 10.244.2.0/24", "a person sets in the target, for " +
+			"10.244.2.0/24: " + smallRoute(2, aRow(1, 1)), check},
 	}, "unnamed": {
 		// A cluster without nodes, and a copy of its table on the node subnet.
 		{"machine 0 leaves", "machine 1 leaves", copied, again + ", without its history"},

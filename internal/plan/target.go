@@ -100,6 +100,8 @@ type target struct {
 	gone     map[string]int // deletes, by lower-case name: index into changes
 	values   []Value        // of creates, allocated together
 	limit    int            // the largest number of routes
+	// prefixes whose route was removed for the one of another machine
+	replaced map[netip.Prefix]bool
 	// prefixes that one cluster cannot have because of another, by the two names
 	blocked map[[2]string][]string
 }
@@ -301,6 +303,10 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 	}
 	if replaced {
 		t.remove(r, s, p.why)
+		if t.replaced == nil {
+			t.replaced = map[netip.Prefix]bool{}
+		}
+		t.replaced[r.Prefix] = true
 		return r, false
 	}
 	changed, err := r.With(r.Prefix, want.Hop)
@@ -343,7 +349,8 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 	t.put(r, s)
 }
 
-// addMissing adds the routes that the target lacks, as many as fit.
+// addMissing adds the routes that the target lacks, as many as fit. One that replaces another has
+// its place, because packets may have arrived by that one: a wrong node sends them on.
 func (t *target) addMissing() {
 	present := len(t.routes)
 	added, missing := 0, 0
@@ -355,7 +362,7 @@ func (t *target) addMissing() {
 			}
 		}
 	}
-	room = min(room, max(t.limit-present, 0))
+	room = min(room, max(t.limit-present, len(t.replaced)))
 	t.routes, t.owners = slices.Grow(t.routes, room), slices.Grow(t.owners, room)
 	t.changes, t.values = slices.Grow(t.changes, room), make([]Value, 0, room)
 	var without []string // clusters that lack routes
@@ -371,11 +378,12 @@ func (t *target) addMissing() {
 			case s.policy == v1alpha1.PolicyObserve:
 				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix,
 					want.NextHop()))
-			case len(t.routes) >= t.limit:
+			case len(t.routes)+len(t.replaced) >= t.limit && !t.replaced[want.Prefix]:
 				missing++
 			case t.w.contradicted(s.clusterState, nics, want): // reportCrossed reports the row
 			default:
 				t.create(s, want)
+				delete(t.replaced, want.Prefix)
 				added++
 			}
 		}

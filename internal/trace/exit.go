@@ -64,6 +64,7 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 		if should, found := routes.Lookup(j.way.To); found && should.Source == User &&
 			should.HopType != HopInternet {
 			if should.HopType == takes.HopType && should.Hop == takes.Hop ||
+				should.Hop == j.way.To || // no packet to the hop itself goes past it
 				slices.Contains(must.Hops, takes.Hop) {
 				return ""
 			}
@@ -71,14 +72,14 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 		}
 	}
 	switch {
-	case takes.HopType != HopInternet || takes.Source != System:
+	case takes.HopType != HopInternet: // also by a route of the table, for NAT gateways
 	case must.NATGateway != "" && !must.NATGateway.Equal(subnet.NATGateway):
 		return "the declared NAT gateway " + must.NATGateway.Name()
 	case cluster == nil:
 	case strings.EqualFold(cluster.Outbound, "userAssignedNATGateway") && subnet.NATGateway == "":
 		return fmt.Sprintf("the NAT gateway that outboundType %s of cluster %s calls for",
 			cluster.Outbound, cluster.ID.Name())
-	case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
+	case takes.Source == System && strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
 		without := "route table"
 		if routed != "" {
 			without = "route for it in " + routed.Short()

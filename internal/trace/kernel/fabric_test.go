@@ -79,6 +79,7 @@ func (n *network) wireFabric() {
 			n.effective(podTable+m.index, m, n.s.Subnet(id))
 		}
 	}
+	n.rewire()
 	n.overlay()
 	n.peer(networks)
 	n.hide()
@@ -126,8 +127,8 @@ func (n *network) delivers(table int, vnet *inventory.VNet) {
 	}
 }
 
-// effective fills a table with the routes of a subnet. A route into the network throws: then the
-// network's own table decides.
+// effective fills a table with the system's routes of a subnet. A route into the network throws:
+// then the network's own table decides.
 func (n *network) effective(table int, m *machine, subnet *inventory.Subnet) {
 	taken := map[string]bool{}
 	add := func(p netip.Prefix, link netlink.Link, metric int) {
@@ -137,7 +138,6 @@ func (n *network) effective(table int, m *machine, subnet *inventory.Subnet) {
 			n.fabric.route(table, p, link, metric)
 		}
 	}
-	reached := []arm.ID{m.vnet.ID}
 	for _, p := range m.vnet.Prefixes {
 		add(p, nil, systemMetric)
 	}
@@ -145,7 +145,6 @@ func (n *network) effective(table int, m *machine, subnet *inventory.Subnet) {
 		if !peering.Connected {
 			continue
 		}
-		reached = append(reached, peering.Remote)
 		for _, p := range peering.Prefixes {
 			add(p, nil, systemMetric+1)
 		}
@@ -160,13 +159,25 @@ func (n *network) effective(table int, m *machine, subnet *inventory.Subnet) {
 	for _, p := range everything {
 		add(p, n.sinks[noroute], lastMetric)
 	}
+}
+
+// define fills a table with the user-defined routes of a subnet.
+func (n *network) define(table int, m *machine, subnet *inventory.Subnet) {
 	if subnet.RouteTable == "" {
 		return
 	}
+	reached := []arm.ID{m.vnet.ID}
+	for _, peering := range m.vnet.Peerings {
+		if peering.Connected {
+			reached = append(reached, peering.Remote)
+		}
+	}
+	taken := map[netip.Prefix]bool{}
 	for _, r := range n.s.Table(subnet.RouteTable).Routes() {
-		if !r.Prefix.IsValid() {
+		if !r.Prefix.IsValid() || taken[r.Prefix] {
 			continue
 		}
+		taken[r.Prefix] = true
 		link := n.sinks[nohost]
 		switch strings.ToLower(r.HopType) {
 		case "virtualappliance":
@@ -185,7 +196,21 @@ func (n *network) effective(table int, m *machine, subnet *inventory.Subnet) {
 				link = n.leads("IPv6")
 			}
 		}
-		add(r.Prefix, link, userMetric)
+		n.defined = append(n.defined, n.fabric.route(table, r.Prefix, link, userMetric))
+	}
+}
+
+// rewire replaces the user-defined routes after the tables of the snapshot have changed.
+func (n *network) rewire() {
+	for _, r := range n.defined {
+		must(n.fabric.link.RouteDel(r))
+	}
+	n.defined = nil
+	for _, m := range n.machines {
+		n.define(senders+m.index, m, m.subnet)
+		for _, id := range podSubnets(m.cluster) {
+			n.define(podTable+m.index, m, n.s.Subnet(id))
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type network struct {
 	machines []*machine
 	ends     []end
 	sinks    map[string]netlink.Link // the fabric's links to where packets end
+	defined  []*netlink.Route        // the user-defined routes
 	exits    []string                // by the number of the exit
 	nodes    map[*inventory.Cluster][]*machine
 }

@@ -208,7 +208,7 @@ func (s *space) address(link netlink.Link, a netip.Addr, bits int) {
 
 // route adds a route to a table. Without a link it throws: the next rule decides. By lo the
 // namespace itself has all these addresses.
-func (s *space) route(table int, p netip.Prefix, link netlink.Link, metric int) {
+func (s *space) route(table int, p netip.Prefix, link netlink.Link, metric int) *netlink.Route {
 	r := &netlink.Route{Dst: ipNet(p), Table: table, Priority: metric,
 		Type: unix.RTN_UNICAST, Scope: netlink.SCOPE_LINK}
 	if link == nil {
@@ -219,6 +219,7 @@ func (s *space) route(table int, p netip.Prefix, link netlink.Link, metric int) 
 	if err := s.link.RouteAdd(r); err != nil {
 		panic(fmt.Sprintf("route %s in table %d: %v", p, table, err))
 	}
+	return r
 }
 
 // rule sends packets from a link, or all, to a table.

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -96,14 +98,132 @@ func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
 		}
 	}
 	count = map[string]int{}
+	t.declare(random, packets)
+	return t.referee(t.sendAll(packets), count), count
+}
+
+// declared is what subnets must have, and by which links packets would leave if these had it, and
+// if they had no table at all.
+type declared struct {
+	must        map[string]trace.Declared
+	first, bare map[packet]int
+}
+
+// declare makes up what subnets must have, and sends their packets by that.
+func (t *traffic) declare(random *rand.Rand, packets []packet) {
+	d := &t.declared
+	d.must = map[string]trace.Declared{}
+	tables := slices.Sorted(maps.Keys(t.n.s.Tables))
+	for _, key := range slices.Sorted(maps.Keys(t.n.s.Subnets)) {
+		if random.IntN(3) > 0 || len(tables) == 0 {
+			continue
+		}
+		table := t.n.s.Tables[tables[random.IntN(len(tables))]]
+		must := trace.Declared{Table: table.ID}
+		if random.IntN(2) == 0 {
+			must.NATGateway = resource("natGateways", "must")
+		}
+		for _, r := range table.Routes() {
+			if r.HopType == inventory.HopAppliance && random.IntN(4) == 0 {
+				must.Table, must.Egress = "", []trace.Route{{Prefix: everything[b2i(r.Hop.Is6())],
+					Source: trace.User, HopType: r.HopType, Hop: r.Hop}}
+			}
+		}
+		d.must[key] = must
+	}
+	packets = slices.DeleteFunc(slices.Clone(packets), func(p packet) bool {
+		_, is := d.must[p.from.machine.subnet.ID.Key()]
+		return !is
+	})
+	had := map[string]arm.ID{}
+	try := func(with func(subnet *inventory.Subnet, must trace.Declared)) map[packet]int {
+		for key, must := range d.must {
+			with(t.n.s.Subnets[key], must)
+		}
+		t.n.rewire()
+		links := map[packet]int{}
+		for _, r := range t.sendAll(packets) {
+			links[r.packet] = r.there.first()
+		}
+		return links
+	}
+	d.bare = try(func(subnet *inventory.Subnet, _ trace.Declared) {
+		had[subnet.ID.Key()], subnet.RouteTable = subnet.RouteTable, ""
+	})
+	d.first = try(func(subnet *inventory.Subnet, must trace.Declared) {
+		if subnet.RouteTable = must.Table; must.Table != "" {
+			return
+		}
+		var routes []inventory.Route
+		if now := t.n.s.Table(had[subnet.ID.Key()]); now != nil {
+			routes = slices.DeleteFunc(slices.Clone(now.Routes()), func(r inventory.Route) bool {
+				return r.Prefix == must.Egress[0].Prefix
+			})
+		}
+		subnet.RouteTable = resource("routeTables", "must-", subnet.ID.Parent().Name(), "-",
+			subnet.ID.Name())
+		t.n.s.Tables[subnet.RouteTable.Key()] = (&inventory.RouteTable{Document: arm.Document{
+			ID: subnet.RouteTable}}).WithRoutes(append(routes, inventory.Route{Name: "must",
+			Prefix: must.Egress[0].Prefix, HopType: inventory.HopAppliance,
+			Hop: must.Egress[0].Hop}))
+	})
+	for key, table := range had {
+		t.n.s.Subnets[key].RouteTable = table
+	}
+	t.n.rewire()
+}
+
+// first is the link by which a packet first leaves the fabric, or 0.
+func (w *way) first() int {
+	for _, e := range w.events {
+		if e.out {
+			return e.link
+		}
+	}
+	return 0
+}
+
+// bypassed compares what a packet is said to bypass with the links that it takes.
+func (t *traffic) bypassed(say trace.Way, r *sent) bool {
+	must, declared := t.declared.must[r.from.machine.subnet.ID.Key()]
+	first, exit := r.there.first(), t.exit(event{link: r.there.first(), out: true})
+	should, bare := t.declared.first[r.packet], t.declared.bare[r.packet]
+	switch {
+	case say.Verdict != trace.Delivered && say.Verdict != trace.Leaves:
+		return true
+	case strings.HasPrefix(say.Bypasses, "the declared route "):
+		return declared && first != should
+	case strings.HasPrefix(say.Bypasses, "the declared NAT gateway "):
+		return exit != "" && exit != "NAT gateway "+must.NATGateway.Name()
+	case say.Bypasses != "": // what the cluster's outboundType calls for
+		return exit != ""
+	case !declared:
+		return true
+	}
+	if exit != "" && r.from.addr.Is4() && must.NATGateway != "" &&
+		exit != "NAT gateway "+must.NATGateway.Name() {
+		return false
+	}
+	// Where the declared routes change nothing, the system's decide; routes to the internet
+	// declare no hop.
+	return first == should || should == bare || t.names[should] == noexit ||
+		t.exit(event{link: should, out: true}) != ""
+}
+
+// referee compares the outcome of packets with what trace says, and counts what it says.
+func (t *traffic) referee(all []sent, count map[string]int) (differ []string) {
 	tracers := map[string]*trace.Tracer{}
-	for _, r := range t.sendAll(packets) {
+	for _, r := range all {
 		key := fmt.Sprint(r.protocol, r.port)
 		if tracers[key] == nil {
-			tracers[key] = trace.New(w.s, trace.Options{Protocol: r.protocol, Port: r.port})
+			tracers[key] = trace.New(t.n.s, trace.Options{Protocol: r.protocol, Port: r.port,
+				Declared: t.declared.must})
 		}
 		there, back := tracers[key].Ways(endpoint(r.from), endpoint(r.to))
-		count[string(there.Verdict)]++
+		if count[string(there.Verdict)]++; there.Bypasses != "" {
+			what, _, _ := strings.Cut(strings.TrimPrefix(there.Bypasses, "the "), " that")
+			count["bypasses "+strings.Join(strings.Fields(what)[:2], " ")]++
+		}
 		say := func(kind, format string, args ...any) {
 			differ = append(differ, fmt.Sprintf("%s: %s %s %d to %s: %s\ntrace: %+v\nand: %+v\n"+
 				"kernel: %s\nand: %s", kind, r.protocol, r.from.addr, r.port, r.to.addr,
@@ -115,6 +235,9 @@ func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
 		}
 		if kind := t.compare(there, &r.there, r.source); kind != "" {
 			say(kind, "it goes")
+		} else if !t.bypassed(there, &r) {
+			say("bypass", "%s, by declared routes %s, without any %s", t.name(r.there.first()),
+				t.name(t.declared.first[r.packet]), t.name(t.declared.bare[r.packet]))
 		} else if there.Verdict == trace.Delivered && (t.ends(&r.back) != "peering" ||
 			back.Verdict != trace.Dropped) {
 			// Whether peerings ask about answers is not documented, so trace doubts, and goes on.
@@ -124,7 +247,7 @@ func judge(seed uint64, pairs int) (differ []string, count map[string]int) {
 			}
 		}
 	}
-	return differ, count
+	return differ
 }
 
 // sendAll sends packets, and once more any that Linux lost without saying where: its queues are
@@ -288,12 +411,17 @@ func (t *traffic) where(say trace.Way, w *way) string {
 func (t *traffic) tell(w *way) string {
 	text := fmt.Sprintf("arrived %t, ends %q:", w.arrived, t.ends(w))
 	for _, e := range w.events[:min(len(w.events), 12)] {
-		name := t.names[e.link]
-		if m := t.links[e.link]; m != nil {
-			name = m.addresses[0].String()
-		}
+		name := t.name(e.link)
 		text += fmt.Sprintf(" %s %s (%s to %s),", map[bool]string{true: "to", false: "from"}[e.out],
 			name, e.from, e.to)
 	}
 	return text
+}
+
+// name is the sink or the machine at a link.
+func (t *traffic) name(link int) string {
+	if m := t.links[link]; m != nil {
+		return m.addresses[0].String()
+	}
+	return t.names[link]
 }

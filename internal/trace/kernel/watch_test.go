@@ -55,6 +55,8 @@ type traffic struct {
 	changed bool
 	links   map[int]*machine
 	names   map[int]string
+
+	declared declared
 }
 
 // ports are those with a service.
@@ -235,7 +237,8 @@ func (t *traffic) find(b []byte) (w *way, from, to netip.Addr) {
 	}
 	// Where a packet loops, a node's NAT can give it the port of another.
 	if r := t.result(source); r != nil && to == r.to.addr && (destination == r.port ||
-		protocol == unix.IPPROTO_ICMP) {
+		protocol == unix.IPPROTO_ICMP) && (len(r.there.events) > 0 || from == r.from.addr ||
+		slices.Contains(r.from.machine.addresses, from)) {
 		return &r.there, from, to
 	}
 	if r := t.result(destination); r != nil && (source == r.port ||

@@ -88,8 +88,7 @@ func newWorld(seed uint64) *world {
 			subnet.SecurityGroup = w.security("nsg-", i)
 		}
 	}
-	for key, nic := range w.s.Interfaces {
-		_ = key
+	for _, nic := range w.s.Interfaces {
 		if len(nic.Configs[0].Groups) == 0 && nic.ID.Name() == "vm-0-0-0" {
 			nic.Configs[0].Groups = w.groups
 		}
@@ -195,21 +194,10 @@ func (w *world) cluster(c int, subnet *inventory.Subnet) {
 	}
 	var routes []inventory.Route
 	for i := range 2 + w.IntN(2) {
-		set := "/providers/Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss"
-		machine := arm.ID(fmt.Sprint("/subscriptions/s/resourceGroups/MC_c", c, set,
-			"/virtualMachines/", i))
-		nic := w.nic(machine+"/networkInterfaces/nic", machine, subnet, 20+10*i, w.chance(90))
-		node := inventory.Node{Name: fmt.Sprintf("aks-np-1-vmss00000%d", i),
-			ProviderID: "azure://" + string(machine), Ready: true}
-		for _, c := range nic.Configs {
-			node.Addresses = append(node.Addresses, c.Address)
-		}
+		node, nic := w.node(c, i, 20+10*i, subnet, w.chance(90))
 		pods := make([]inventory.Pod, 1+w.IntN(2))
 		for at := range cluster.PodCIDRs {
-			p := prefix("10.%d.%d.0/24", 244+c, i)
-			if at == 1 {
-				p = prefix("fd01:%d:0:%d::/64", c, i)
-			}
+			p := podCIDR(c, i, at)
 			node.PodCIDRs = append(node.PodCIDRs, p)
 			w.prefixes = append(w.prefixes, p)
 			routes = append(routes, inventory.Route{Prefix: p, Hop: node.Addresses[at],
@@ -242,6 +230,28 @@ func (w *world) cluster(c int, subnet *inventory.Subnet) {
 				other.ID.Name()), routes...)
 		}
 	}
+}
+
+// node makes node i of cluster c, whose address in the subnet ends with at.
+func (w *world) node(c, i, at int, subnet *inventory.Subnet, forwarding bool) (inventory.Node,
+	*inventory.Interface) {
+	machine := arm.ID(fmt.Sprint("/subscriptions/s/resourceGroups/MC_c", c, "/providers/",
+		"Microsoft.Compute/virtualMachineScaleSets/aks-np-1-vmss/virtualMachines/", i))
+	nic := w.nic(machine+"/networkInterfaces/nic", machine, subnet, at, forwarding)
+	node := inventory.Node{Name: fmt.Sprintf("aks-np-1-vmss00000%d", i),
+		ProviderID: "azure://" + string(machine), Ready: true}
+	for _, c := range nic.Configs {
+		node.Addresses = append(node.Addresses, c.Address)
+	}
+	return node, nic
+}
+
+// podCIDR is the pod CIDR i of cluster c, by family.
+func podCIDR(c, i, family int) netip.Prefix {
+	if family == 1 {
+		return prefix("fd01:%d:0:%d::/64", c, i)
+	}
+	return prefix("10.%d.%d.0/24", 244+c, i)
 }
 
 // table gives a subnet a table with routes, some of them wrong, and with others.
