@@ -47,8 +47,8 @@ func etagFacts() []Fact {
 		table("table-if-match-code", codeVerdict),
 		subnet("subnet-etag-settles", settlesVerdict),
 		table("table-etag-settles", settlesVerdict),
-		subnet("subnet-same-put", sameVerdict),
-		table("table-same-put", sameVerdict),
+		subnet("subnet-same-put", unchangedPutVerdict),
+		table("table-same-put", unchangedPutVerdict),
 		shared("shared-etag", func(s *Shared) (Verdict, string) {
 			switch {
 			case s.Network != s.Subnet && s.Table != s.Route:
@@ -118,7 +118,7 @@ func settlesVerdict(w *Write) (Verdict, string) {
 		"the ETag of the answer did not change")
 }
 
-func sameVerdict(w *Write) (Verdict, string) {
+func unchangedPutVerdict(w *Write) (Verdict, string) {
 	switch {
 	case !w.Same.OK():
 		return Untested, "it was refused: " + w.Same.String()
