@@ -18,6 +18,7 @@ type VNet struct {
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
 	DNS      []netip.Addr // its own DNS servers; none: Azure's
+	Subnets  []*Subnet
 }
 
 // GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
@@ -48,7 +49,7 @@ func (v *VNet) Peers() []arm.ID {
 }
 
 // DecodeVNet reads a virtual network and its subnets.
-func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
+func DecodeVNet(raw []byte) (*VNet, error) {
 	type space struct {
 		AddressPrefixes []string `json:"addressPrefixes"`
 	}
@@ -73,7 +74,7 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	}
 	h, err := arm.Decode(raw, arm.TypeVNet, &p)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
 		Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
@@ -91,20 +92,22 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 				*q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
-	subnets := make([]*Subnet, len(p.Subnets))
 	for i, rawSubnet := range p.Subnets {
-		if subnets[i], err = DecodeSubnet(rawSubnet); err != nil {
-			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
+		subnet, err := DecodeSubnet(rawSubnet)
+		if err != nil {
+			return nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
+		subnet.VNet = v
+		v.Subnets = append(v.Subnets, subnet)
 	}
 	// the names of tags are case-insensitive (tag-resources)
 	gjson.GetBytes(raw, "tags").ForEach(func(name, value gjson.Result) bool {
 		if text := value.String(); strings.EqualFold(name.String(), GuardTag) {
-			for _, subnet := range subnets {
+			for _, subnet := range v.Subnets {
 				subnet.GuardTag = &text
 			}
 		}
 		return true
 	})
-	return v, subnets, nil
+	return v, nil
 }
