@@ -267,7 +267,7 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 			}
 		}
 		progress = a.progress(ctx, "building")
-		made, failed := provision.Create(ctx, client, c, o.adopt, buildObserver(a, progress))
+		made, failed := provision.Create(ctx, client, c, o.adopt, buildObserver(progress))
 		progress.stop()
 		told = building(c, made)
 		if failed != nil {
@@ -413,7 +413,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 }
 
 // buildObserver prints a line for each step.
-func buildObserver(a *app, p *progress) provision.Observer {
+func buildObserver(p *progress) provision.Observer {
 	return provision.Observer{
 		Begins: func(n, of int, s build.Step, verb build.Verb) {
 			p.now(fmt.Sprintf("[%d/%d] %s %s %s", n, of, verb, s.What, s.ID.Short()))

@@ -109,7 +109,7 @@ Exit code 0: interrupted; 1: an error.`,
 		},
 	}
 	configureRoot(a, cmd)
-	cmd.AddCommand(newStatus(a), newVersion(a), newLicenses(a), newMan(a))
+	cmd.AddCommand(newStatus(a), newVersion(a), newLicenses(a), newMan())
 	o.keep.flags(cmd)
 	groupFlags(cmd, groupManage)
 	f := cmd.Flags()

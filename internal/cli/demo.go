@@ -105,7 +105,7 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 	}
 	if web != "" {
 		var end func() error
-		end, err = demoPages(ctx, a, web, browser, &o, func(line string) error {
+		end, err = demoPages(ctx, web, browser, &o, func(line string) error {
 			if format == report.JSON {
 				_, err := fmt.Fprintln(a.err, report.Plain(line))
 				return err

@@ -151,7 +151,7 @@ func (w *watched) next(ctx context.Context, began time.Time) (int, error) {
 }
 
 // demoPages shows a demo on pages. The function that it returns ends that.
-func demoPages(ctx context.Context, a *app, address string, browser bool, o *demo.Options,
+func demoPages(ctx context.Context, address string, browser bool, o *demo.Options,
 	say func(string) error) (end func() error, err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
 	w := &watched{board: page.NewBoard(), past: history.Open(file, history.Options{}),

@@ -101,7 +101,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 			return runIaCCheck(cmd.Context(), a, o, args)
 		},
 	}
-	iacFlags(a, cmd, &o)
+	iacFlags(cmd, &o)
 	cmd.Flags().StringArrayVar(&o.prevent, "prevent", nil, "as -f, and say what the policies of "+
 		"routekeeper prevent for this `FILE` would refuse")
 	_ = cmd.MarkFlagFilename("prevent", "yaml", "yml", "json")
@@ -110,7 +110,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 }
 
 // iacFlags adds the flags that say what is known in addition to the files.
-func iacFlags(a *app, cmd *cobra.Command, o *iacOptions) {
+func iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name "+
 		"or ID (repeatable)")

@@ -63,7 +63,7 @@ are changes to make, or something is left.`,
 			return runIaCFix(cmd.Context(), a, o, names[0], parameters, write)
 		},
 	}
-	iacFlags(a, cmd, &o)
+	iacFlags(cmd, &o)
 	cmd.Flags().BoolVar(&write, "write", false, "change the files; without it, only show the "+
 		"changes")
 	return cmd

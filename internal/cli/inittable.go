@@ -82,7 +82,7 @@ func makeGatewayTables(
 	}
 	for _, j := range jobs {
 		progress := a.progress(ctx, "building")
-		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, buildObserver(a, progress))
+		_, err := provision.Take(ctx, client, j.cluster, j.steps, true, buildObserver(progress))
 		progress.stop()
 		if err != nil {
 			return false, fmt.Errorf("%w; what was created stays; run the same command again to "+

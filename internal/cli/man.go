@@ -9,7 +9,7 @@ import (
 )
 
 // newMan writes the man pages. It is hidden: a release calls it, and installs what it wrote.
-func newMan(a *app) *cobra.Command {
+func newMan() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write the man pages of all commands into a folder",

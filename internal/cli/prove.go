@@ -218,7 +218,7 @@ func runProve(ctx context.Context, a *app, o proveOptions) error {
 	told.Recording = recording.Name()
 	progress = a.progress(ctx, "proving")
 	defer progress.stop()
-	err = removeLeftovers(ctx, a, client, &told, progress, false)
+	err = removeLeftovers(ctx, client, &told, progress, false)
 	out, failed := lab.Run(ctx, client, lab.Settings{
 		Subscription: o.subscription, Location: o.location, Trials: trials, LogWait: o.logWait,
 		Process: self, Recording: recording,

@@ -58,7 +58,7 @@ func cleanProofs(
 	}
 	progress = a.progress(ctx, "deleting")
 	defer progress.stop()
-	err = removeLeftovers(ctx, a, client, &told, progress, true)
+	err = removeLeftovers(ctx, client, &told, progress, true)
 	progress.stop()
 	if format == report.JSON {
 		return errors.Join(report.WriteJSON(w, struct {
@@ -77,9 +77,8 @@ func cleanProofs(
 }
 
 // removeLeftovers deletes the groups of runs that have ended, or all of them.
-func removeLeftovers(
-	ctx context.Context, a *app, client *azure.Client, told *report.Proof, p *progress, all bool,
-) error {
+func removeLeftovers(ctx context.Context, client *azure.Client, told *report.Proof, p *progress,
+	all bool) error {
 	var failed []error
 	for i := range told.Leftovers {
 		l := &told.Leftovers[i]

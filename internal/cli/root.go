@@ -216,7 +216,7 @@ func commandsOf(a *app, root *cobra.Command) {
 	under(about, "licenses", newLicenses)
 	install := newInstall(a)
 	install.Hidden = true
-	root.AddCommand(install, newMoved(), newHello(a), newMan(a))
+	root.AddCommand(install, newMoved(), newHello(a), newMan())
 	root.SetHelpCommandGroupID(groupSetUp)
 	root.SetCompletionCommandGroupID(groupSetUp)
 }

@@ -55,8 +55,8 @@ func TestToInternet(t *testing.T) {
 				setRoute(s, table, 2, inventory.Route{Name: "out", HopType: inventory.HopInternet,
 					Prefix: netip.MustParsePrefix("0.0.0.0/0")})
 			}}, Declared{Table: table}, Leaves, "default outbound access", ""},
-		"to the declared next hop itself": {"10.0.2.4", changes{stripped},
-			Declared{Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Source: User,
+		"to the declared next hop itself": {"10.0.2.4", changes{stripped}, Declared{
+			Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Source: User,
 				Hop: netip.MustParseAddr("10.0.2.4"), HopType: inventory.HopAppliance}}},
 			Delivered, "", ""},
 		"a route to the internet, without the declared NAT gateway": {"20.1.2.3", changes{
