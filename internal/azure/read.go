@@ -87,22 +87,18 @@ const (
 	tableDocuments
 	groupDocuments
 	firewallDocuments
-	networkDocuments
-	interfaceDocuments
 )
 
 var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments,
-	firewallDocuments, networkDocuments, interfaceDocuments}
+	firewallDocuments}
 
 func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
-		&w.Networks, &w.Interfaces}[k]
+	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls}[k]
 }
 
 func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
-		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil,
-		s.VNets[id.Key()] != nil, s.Interfaces[id.Key()] != nil}[k]
+		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil}[k]
 }
 
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
@@ -121,10 +117,6 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 			s.SecurityGroups[doc.ID.Key()] = doc
 		case *inventory.Firewall:
 			s.Firewalls[doc.ID.Key()] = doc
-		case *inventory.VNet:
-			s.AddVNet(doc)
-		case *inventory.Interface:
-			s.Interfaces[doc.ID.Key()] = doc
 		default:
 			s.Unread[id.Key()] = *miss
 		}
@@ -134,37 +126,16 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
 	switch k {
 	case clusterDocuments:
-		return readType(ctx, c, arm.TypeCluster, ids, out, inventory.DecodeCluster)
+		return c.readClusters(ctx, ids, out)
 	case subnetDocuments:
 		return c.readSubnets(ctx, ids, out)
 	case groupDocuments:
-		return readType(ctx, c, arm.TypeSecurityGroup, ids, out, inventory.DecodeSecurityGroup)
+		return c.readSecurityGroups(ctx, ids, out)
 	case firewallDocuments:
-		return readType(ctx, c, arm.TypeFirewall, ids, out, inventory.DecodeFirewall)
-	case networkDocuments:
-		return readType(ctx, c, arm.TypeVNet, ids, out, inventory.DecodeVNet)
-	case interfaceDocuments:
-		return readType(ctx, c, arm.TypeInterface, ids, out, inventory.DecodeInterface)
+		return c.readFirewalls(ctx, ids, out)
 	default:
-		return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
-			func(_ wanted, id arm.ID, body []byte, fault *Error) {
-				give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
-					return c.tables.decode(id, raw, inventory.DecodeRouteTable)
-				})
-			})
+		return c.readTables(ctx, ids, out)
 	}
-}
-
-// readType reads documents of a type.
-func readType[T any](ctx context.Context, c *Client, resourceType string, ids []arm.ID, out sink,
-	decode func([]byte) (T, error)) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	return c.read(ctx, resourceType, apiVersion(ids[0]), asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, decode)
-		})
 }
 
 func otherResource(id arm.ID) *inventory.Unread {
@@ -190,6 +161,36 @@ func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {
 
 func garbled(s *inventory.Snapshot, id arm.ID, err error) {
 	s.Unread[id.Key()] = *notUnderstood(id, err)
+}
+
+func (c *Client) readClusters(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeCluster, clusterVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeCluster)
+		})
+}
+
+func (c *Client) readTables(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
+				return c.tables.decode(id, raw, inventory.DecodeRouteTable)
+			})
+		})
+}
+
+func (c *Client) readSecurityGroups(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeSecurityGroup, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeSecurityGroup)
+		})
+}
+
+func (c *Client) readFirewalls(ctx context.Context, ids []arm.ID, out sink) error {
+	return c.read(ctx, arm.TypeFirewall, networkVersion, asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, inventory.DecodeFirewall)
+		})
 }
 
 // give decodes a document for a sink.
@@ -282,12 +283,10 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
 	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet,
 		error) {
-		vnet, err := inventory.DecodeVNet(raw)
+		_, subnets, err := inventory.DecodeVNet(raw)
 		shown := map[string]*inventory.Subnet{}
-		if err == nil {
-			for _, subnet := range vnet.Subnets {
-				shown[subnet.ID.Key()] = subnet
-			}
+		for _, subnet := range subnets {
+			shown[subnet.ID.Key()] = subnet
 		}
 		return shown, err
 	})
@@ -312,7 +311,7 @@ func (c *Client) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
 		networkVersion), func(raw json.RawMessage) bool {
-		_, unreadable := inventory.DecodeVNet(raw)
+		_, _, unreadable := inventory.DecodeVNet(raw)
 		for _, one := range subnetsIn(idIn(raw), raw) {
 			if one.err == nil && cluster.IsManagedSubnet(one.id) {
 				s.Subnets[one.id.Key()] = one.subnet

@@ -185,11 +185,11 @@ func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 	}
 	var found []finding.Finding
 	for _, r := range table.Default() {
-		if !r.Hop.IsValid() {
+		if !r.Hop.IsValid() || contains(vnet.Prefixes, r.Hop) {
 			continue
 		}
 		var evidence []string
-		reached := contains(vnet.Prefixes, r.Hop)
+		reached := false
 		for _, peering := range vnet.Peerings {
 			if contains(peering.Prefixes, r.Hop) {
 				reached = reached || peering.Connected && peering.Access
@@ -197,15 +197,6 @@ func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 			}
 		}
 		if reached {
-			if lost, _ := p.hops.HopLost(subnet.ID, r.Hop); lost {
-				found = append(found, p.found(finding.NextHopUnreachable, table.ID,
-					"the route %s in %s sends %s of %s to %s, and nothing has this address: the "+
-						"packets are dropped", r.Name, table.ID.Short(), r.Prefix,
-					subnet.ID.Short(), r.Hop).About(r.Name).With(evidence...).
-					WithAdvice("start the appliance, or replace ADDRESS with the next hop's").
-					WithFix("az network route-table route update --ids %s --next-hop-ip-address "+
-						"ADDRESS", table.ID.Child("routes", r.Name)))
-			}
 			continue
 		}
 		if len(evidence) == 0 {

@@ -138,9 +138,6 @@ func healthy(t *testing.T) *world {
 						"routeTable": link(gwTable),
 						"applicationGatewayIPConfigurations": list{
 							link(gateway + "/gatewayIPConfigurations/main")}}},
-				object{"id": string(vnet) + "/subnets/AzureFirewallSubnet",
-					"name": "AzureFirewallSubnet", "properties": object{
-						"addressPrefix": "10.42.3.0/26"}},
 			},
 		}})
 	w.put(object{"id": string(gateway), "name": gateway.Name(), "location": "westeurope",
@@ -273,15 +270,13 @@ func (w *world) unconfigured() *world {
 	return w
 }
 
-// network adds a virtual network with a firewall's subnet.
+// network adds a virtual network.
 func (w *world) network(name, prefix string) *world {
-	id := string(vnet.Parent()) + "/providers/Microsoft.Network/virtualNetworks/" + name
-	first, _, _ := strings.Cut(prefix, "/")
-	return w.put(object{"id": id, "name": name, "location": "westeurope",
+	return w.put(object{"id": string(vnet.Parent()) +
+		"/providers/Microsoft.Network/virtualNetworks/" +
+		name, "name": name, "location": "westeurope",
 		"properties": object{"addressSpace": object{"addressPrefixes": list{prefix}},
-			"subnets": list{object{"id": id + "/subnets/AzureFirewallSubnet",
-				"name":       "AzureFirewallSubnet",
-				"properties": object{"addressPrefix": first + "/26"}}}}})
+			"subnets": list{}}})
 }
 
 // peered adds the virtual network hub-vnet, 10.50.0.0/16, peered with the nodes'.

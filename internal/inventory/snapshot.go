@@ -155,8 +155,8 @@ type Wanted struct {
 	Subnets  []arm.ID
 	Tables   []arm.ID
 	Groups   []arm.ID // network security groups
-	// Firewalls are Azure Firewalls. Networks are like VNets, for reads that several callers share.
-	Firewalls, Networks, Interfaces []arm.ID
+	// Firewalls are Azure Firewalls.
+	Firewalls []arm.ID
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
 	AKSSubnets []arm.ID
@@ -169,9 +169,8 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Groups)+len(w.Firewalls)+len(w.Networks)+len(w.Interfaces)+len(w.Clusters)+
-		len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+len(w.Managed)+
-		len(w.Written)+len(w.NICs)+len(w.Writers) == 0
+	return len(w.Groups)+len(w.Firewalls)+len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
+		len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
 
 // Add adds another Wanted.
@@ -181,7 +180,6 @@ func (w *Wanted) Add(o Wanted) {
 		more []arm.ID
 	}{
 		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls},
-		{&w.Networks, o.Networks}, {&w.Interfaces, o.Interfaces},
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
 		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
@@ -211,14 +209,6 @@ func NewSnapshot() *Snapshot {
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
 		Had:            map[string][]Had{},
-	}
-}
-
-// AddVNet adds a virtual network with its subnets.
-func (s *Snapshot) AddVNet(vnet *VNet) {
-	s.VNets[vnet.ID.Key()] = vnet
-	for _, subnet := range vnet.Subnets {
-		s.Subnets[subnet.ID.Key()] = subnet
 	}
 }
 
@@ -298,9 +288,13 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeCluster):
 		err = put(s.Clusters, id, raw, DecodeCluster)
 	case id.Is(arm.TypeVNet):
-		var vnet *VNet
-		if vnet, err = DecodeVNet(raw); err == nil {
-			s.AddVNet(vnet)
+		var subnets []*Subnet
+		err = put(s.VNets, id, raw, func(raw []byte) (vnet *VNet, err error) {
+			vnet, subnets, err = DecodeVNet(raw)
+			return vnet, err
+		})
+		for _, subnet := range subnets {
+			s.Subnets[subnet.ID.Key()] = subnet
 		}
 	case id.Is(arm.TypeSubnet):
 		err = put(s.Subnets, id, raw, DecodeSubnet)

@@ -28,8 +28,6 @@ type Subnet struct {
 	// GuardTag is the value of its network's GuardTag; nil if the network has none, or the subnet
 	// was read by itself.
 	GuardTag *string
-	// VNet is its network as it was read with it; nil if the subnet was read by itself.
-	VNet *VNet
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool
 	// Gateways are the Application Gateways in it.

@@ -18,7 +18,6 @@ type VNet struct {
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
 	DNS      []netip.Addr // its own DNS servers; none: Azure's
-	Subnets  []*Subnet
 }
 
 // GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
@@ -49,7 +48,7 @@ func (v *VNet) Peers() []arm.ID {
 }
 
 // DecodeVNet reads a virtual network and its subnets.
-func DecodeVNet(raw []byte) (*VNet, error) {
+func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 	type space struct {
 		AddressPrefixes []string `json:"addressPrefixes"`
 	}
@@ -74,7 +73,7 @@ func DecodeVNet(raw []byte) (*VNet, error) {
 	}
 	h, err := arm.Decode(raw, arm.TypeVNet, &p)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
 		Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
@@ -92,22 +91,20 @@ func DecodeVNet(raw []byte) (*VNet, error) {
 				*q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
+	subnets := make([]*Subnet, len(p.Subnets))
 	for i, rawSubnet := range p.Subnets {
-		subnet, err := DecodeSubnet(rawSubnet)
-		if err != nil {
-			return nil, fmt.Errorf("subnets[%d]: %w", i, err)
+		if subnets[i], err = DecodeSubnet(rawSubnet); err != nil {
+			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
-		subnet.VNet = v
-		v.Subnets = append(v.Subnets, subnet)
 	}
 	// the names of tags are case-insensitive (tag-resources)
 	gjson.GetBytes(raw, "tags").ForEach(func(name, value gjson.Result) bool {
 		if text := value.String(); strings.EqualFold(name.String(), GuardTag) {
-			for _, subnet := range v.Subnets {
+			for _, subnet := range subnets {
 				subnet.GuardTag = &text
 			}
 		}
 		return true
 	})
-	return v, nil
+	return v, subnets, nil
 }

@@ -90,12 +90,17 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	if c.k.opts.Silenced != nil {
 		found = c.k.opts.Silenced(found)
 	}
-	s.Near = c.mem.near
-	now := c.basis(s)
+	c.k.mu.Lock()
+	all := c.k.configs
+	c.k.mu.Unlock()
+	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), &c.configs[0], nil}
+	if len(all) > 0 {
+		now.all = &all[0]
+	}
 	if len(s.Unread)+len(s.Kubernetes) > 0 || !now.same(c.mem.basis) {
 		now.clusters, now.subnets, now.tables = maps.Clone(s.Clusters), maps.Clone(s.Subnets),
 			maps.Clone(s.Tables)
-		c.mem.basis, c.mem.seen = now, verdict.See(s, c.configs, now.all, c.taken)
+		c.mem.basis, c.mem.seen = now, verdict.See(s, c.configs, all, c.taken)
 	}
 	verdicts := make([]verdict.Verdict, len(c.configs))
 	for i := range verdicts {
@@ -116,28 +121,14 @@ type basis struct {
 	subnets  map[string]*inventory.Subnet
 	tables   map[string]*inventory.RouteTable
 	last     []arm.ID // the clusters' tables, as remembered
-	near     *inventory.Snapshot
-	// configs of the group, and of all clusters: a reload replaces them
-	configs, all []v1alpha1.ClusterRoutes
-}
-
-func (c *check) basis(s plan.Facts) basis {
-	c.k.mu.Lock()
-	defer c.k.mu.Unlock()
-	return basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), c.mem.near, c.configs,
-		c.k.configs}
+	// the first config of the group, and of all clusters: a reload replaces them
+	configs, all *v1alpha1.ClusterRoutes
 }
 
 func (b basis) same(o basis) bool {
-	return b.near == o.near && sameList(b.configs, o.configs) && sameList(b.all, o.all) &&
-		maps.Equal(b.clusters, o.clusters) &&
+	return b.configs == o.configs && b.all == o.all && maps.Equal(b.clusters, o.clusters) &&
 		maps.Equal(b.subnets, o.subnets) && maps.Equal(b.tables, o.tables) &&
 		slices.Equal(b.last, o.last)
-}
-
-// sameList reports whether two lists are the same one, and not only equal.
-func sameList(a, b []v1alpha1.ClusterRoutes) bool {
-	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
 // lastTables returns the route tables of the check's clusters, as remembered.

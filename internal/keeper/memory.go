@@ -122,8 +122,6 @@ type groupMemory struct {
 	changing   bool                // that one planned changes
 	rest       time.Time           // until when ticks trigger no check; zero: they do
 	basis      basis               // what seen was gathered from
-	near       *inventory.Snapshot // what is around the clusters, for verdicts
-	alone      bool                // nothing had to be read for near
 	seen       []verdict.Evidence
 	wrote      time.Time // when the last write ended: older reads may be outdated
 	trouble    int       // checks in a row with transient failures

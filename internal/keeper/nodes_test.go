@@ -353,12 +353,7 @@ func TestNodesBehindTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cluster, _, config := overlayWorld(t, slow)
 		left := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable, "left")
-		w.putTable(left, "firewall 0.0.0.0/0 10.70.20.4")
-		w.edit(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet"),
-			func(p object) {
-				p["subnets"] = append(p["subnets"].([]any), object{"name": "AzureFirewallSubnet",
-					"properties": object{"addressPrefix": "10.70.20.0/26"}})
-			})
+		w.putTable(left, "firewall 0.0.0.0/0 10.98.0.4")
 		nodes := arm.ResourceID(emulator.DefaultSubscription, cluster.ResourceGroup(), arm.TypeVNet,
 			"over-vnet").Child("subnets", "nodes")
 		w.edit(nodes, func(p object) { p["routeTable"] = object{"id": string(left)} })

@@ -27,9 +27,6 @@ type Facts struct {
 	// AnyHop is set if the node subnets cannot be known (saved files). Any appliance address then
 	// counts as a node's.
 	AnyHop bool
-	// Near are the networks around those of the clusters, and network interfaces in them, as they
-	// were minutes ago; nil if they were not read. Nothing is planned by them.
-	Near *inventory.Snapshot
 }
 
 // Fork returns a copy that can be read into, and remember more, without changing the original.

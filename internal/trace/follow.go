@@ -116,7 +116,7 @@ func (j *journey) follow(from Endpoint) Way {
 				j.calledHop(route.Hop))
 		case j.together(route.Hop, to, near) && j.in(near):
 			return j.arrive(subnet, near)
-		case j.unused(route.Hop, near), j.hopUnused(route.Hop, near):
+		case j.unused(route.Hop, near):
 			return j.end(Dropped, "the address of %s is unused: no network interface in subnet "+
 				"%s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
 		}

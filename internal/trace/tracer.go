@@ -5,7 +5,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/gaissmai/bart"
 
@@ -152,45 +151,15 @@ func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
 	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
 }
 
-// hopUnused reports whether it is certain that nothing in a subnet has the address of a next hop.
-// What can forward packets has an IP configuration there, which the network's document shows; of
-// Azure Firewalls only their own document says whether they run.
-func (t *Tracer) hopUnused(hop netip.Addr, near *inventory.Subnet) bool {
-	return !strings.EqualFold(near.ID.Name(), "AzureFirewallSubnet") && (t.unused(hop, near) ||
-		near.VNet != nil && len(near.Configurations())+len(near.Gateways)+
-			len(near.Delegations)+len(t.nodesAt(hop, near)) == 0)
-}
-
-// HopLost reports whether it is certain that packets to the next hop of a subnet's route are
-// dropped: the network does not reach the address, or nothing has it. Want is what must be read, in
-// addition to the subnet's network, before that can be certain.
-func (t *Tracer) HopLost(from arm.ID, hop netip.Addr) (lost bool, want inventory.Wanted) {
-	subnet, vnet := t.s.Subnet(from), t.s.VNets[from.Parent().Key()]
-	if subnet == nil || vnet == nil || len(vnet.Prefixes) == 0 {
-		return false, want
+// HopUnused reports whether it is certain that nothing has the next hop of a subnet's route, in a
+// snapshot with the subnets of all networks.
+func (t *Tracer) HopUnused(from arm.ID, hop netip.Addr) bool {
+	subnet := t.s.Subnet(from)
+	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {
+		return false
 	}
 	near, v := t.nextSubnet(subnet, hop)
-	switch {
-	case v == Unknown:
-		for _, p := range vnet.Peerings {
-			if p.Connected && contains(p.Prefixes, hop) {
-				want.Networks = append(want.Networks, p.Remote)
-			}
-		}
-		return false, want
-	case v == Dropped || near == nil || t.hopUnused(hop, near):
-		return true, want
-	}
-	for _, id := range near.Configurations() {
-		nic := id.Parent()
-		if !nic.Is(arm.TypeInterface) { // it may have any address of the subnet
-			return false, inventory.Wanted{}
-		}
-		if t.s.Interfaces[nic.Key()] == nil {
-			want.Interfaces = append(want.Interfaces, nic)
-		}
-	}
-	return false, want
+	return v == Delivered && (near == nil || t.unused(hop, near))
 }
 
 // allSeen reports whether everything with an address in a subnet is known: all network interfaces
@@ -203,8 +172,10 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	}
 	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
 	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 &&
-		// What the subnet shows to be in it is enough, if that was read.
-		(len(subnet.Configurations()) > 0 || slices.ContainsFunc(t.s.InterfacesOf, whole.Equal))
+		slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
+			// A smaller scope is enough if the subnet shows what is in it, and that was read.
+			return scope.Equal(whole) || len(subnet.Configurations()) > 0
+		})
 	for _, id := range subnet.Configurations() {
 		nic := t.s.Interfaces[id.Parent().Key()]
 		seen = seen && nic != nil && !nic.Unreadable
@@ -251,11 +222,10 @@ func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.
 	}
 	for _, p := range vnet.Peerings {
 		if p.Connected && contains(p.Prefixes, hop) {
-			near := t.reach(from, hop, true)
-			if near == nil && t.s.VNets[p.Remote.Key()] == nil {
-				return nil, Unknown
+			if near := t.reach(from, hop, true); near != nil {
+				return near, Delivered
 			}
-			return near, Delivered
+			return nil, Unknown
 		}
 	}
 	return nil, Dropped

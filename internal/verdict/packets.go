@@ -27,8 +27,8 @@ import (
 type tracing struct {
 	s *inventory.Snapshot
 	t *trace.Tracer
-	// hops says whether next hops can be reached, by networks as they are; nil if none were read.
-	hops *trace.Tracer
+	// whole traces if nothing was assumed; nil otherwise.
+	whole *trace.Tracer
 }
 
 // room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
@@ -231,7 +231,7 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 // with networks, as a diagnosis reads it.
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
-	t := &tracing{s: s.Snapshot, hops: trace.New(s.Snapshot, trace.Options{})}
+	t := &tracing{s: s.Snapshot, whole: trace.New(s.Snapshot, trace.Options{})}
 	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
@@ -245,8 +245,6 @@ type Egress struct {
 	Declared string       `json:"declared"`
 	Takes    string       `json:"takes"`
 	Dropped  bool         `json:"dropped"`
-	// Unreachable is the next hop that drops them, because nothing has its address.
-	Unreachable netip.Addr `json:"unreachable,omitzero"`
 }
 
 // outside stands for the internet, by the prefix of a default route.
@@ -264,7 +262,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	}
 	for _, s := range c.Subnets {
 		out = append(out, t.pastGateway(s, cluster)...)
-		declared := slices.Concat(t.declared(s, cluster, config), t.lostHops(s))
+		declared := t.declared(s, cluster, config)
 		if len(declared) == 0 {
 			continue
 		}
@@ -276,8 +274,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			to, all := outside[r.Prefix]
 			if !r.Prefix.IsValid() || !r.Hop.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
 				slices.ContainsFunc(out, func(e Egress) bool {
-					return e.Subnet.Equal(s.ID) && (e.Declared == r.Hop.String() ||
-						e.To == r.Prefix)
+					return e.Subnet.Equal(s.ID) && e.Declared == r.Hop.String()
 				}) {
 				continue
 			}
@@ -285,92 +282,24 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 				to = inventory.FirstUsable(r.Prefix)
 			}
 			takes, found := routes.Lookup(to)
-			lost := found && t.hopLost(s.ID, takes.Hop)
-			if found && !lost && (takes.Hop == r.Hop ||
-				slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
+			if found && (takes.Hop == r.Hop || slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
 				continue
 			}
 			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
 				Dropped: true}
 			switch {
 			case !found:
-			case lost:
-				e.Takes, e.Unreachable = takes.String(), takes.Hop
 			case all && takes.HopType == trace.HopInternet && nodesAre(s):
 				by := trace.Exit(t.s.Subnet(s.ID), cluster)
 				e.Takes, e.Dropped = by, by == ""
 			default:
-				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone
+				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone ||
+					t.whole != nil && takes.Hop.IsValid() && t.whole.HopUnused(s.ID, takes.Hop)
 			}
 			out = append(out, e)
 		}
 	}
 	return out
-}
-
-// hopLost reports whether it is certain that a next hop drops packets.
-func (t *tracing) hopLost(from arm.ID, hop netip.Addr) bool {
-	if t.hops == nil || !hop.IsValid() {
-		return false
-	}
-	lost, _ := t.hops.HopLost(from, hop)
-	return lost
-}
-
-// lostHops returns the default routes of a node subnet whose next hop drops packets, whatever the
-// config declares.
-func (t *tracing) lostHops(s picture.Subnet) (routes []inventory.Route) {
-	table := t.s.Table(s.Table)
-	if table == nil || !nodesAre(s) {
-		return nil
-	}
-	for _, r := range table.Default() {
-		if t.hopLost(s.ID, r.Hop) {
-			routes = append(routes, r)
-		}
-	}
-	return routes
-}
-
-// Around returns what must be read to know whether the next hops of default and declared routes
-// can be reached: networks and network interfaces around those of the subnets. It adds the subnets'
-// own networks to what was read of them, near, which may be minutes old.
-func Around(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes,
-	near *inventory.Snapshot) (want inventory.Wanted) {
-	declared := map[netip.Prefix]bool{}
-	for i := range configs {
-		for _, r := range plan.DeclaredEgress(&configs[i]) {
-			declared[r.Prefix] = true
-		}
-	}
-	var t *trace.Tracer
-	for _, subnet := range s.Subnets {
-		table := s.Table(subnet.RouteTable)
-		if table == nil || subnet.VNet == nil {
-			continue
-		}
-		for _, r := range table.Routes() {
-			if !r.Hop.IsValid() || r.Prefix.Bits() > 0 && !declared[r.Prefix] {
-				continue
-			}
-			if near.VNets[subnet.VNet.ID.Key()] != subnet.VNet {
-				near.AddVNet(subnet.VNet)
-				t = nil
-			}
-			if t == nil {
-				t = trace.New(near, trace.Options{})
-			}
-			_, more := t.HopLost(subnet.ID, r.Hop)
-			want.Add(more)
-		}
-	}
-	untried := func(ids []arm.ID) []arm.ID {
-		return slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
-			_, tried := near.Unread[id.Key()]
-			return tried
-		})
-	}
-	return inventory.Wanted{Networks: untried(want.Networks), Interfaces: untried(want.Interfaces)}
 }
 
 // egressFrom reports whether spec.egress is about packets from a subnet: it has or must have the
@@ -449,13 +378,7 @@ func (e Egress) String() string {
 	if _, all := outside[e.To]; all {
 		what = "egress of subnet " + e.Subnet.Name()
 	}
-	switch {
-	case e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared:
-		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
-	case e.Unreachable.IsValid():
-		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",
-			what, e.Declared, e.Unreachable)
-	case e.Dropped:
+	if e.Dropped {
 		return fmt.Sprintf("%s: dropped, it must go by %s", what, e.Declared)
 	}
 	return fmt.Sprintf("%s: bypasses %s by %s", what, e.Declared, e.Takes)
