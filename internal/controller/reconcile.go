@@ -96,9 +96,10 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 	if needs {
 		o.Finalizers = append(o.Finalizers, v1alpha1.Finalizer)
 	}
+	pruned := c.set.pruned(o) // once the object is gone, the set may forget it
 	err := c.client.Patch(ctx, o, client.MergeFromWithOptions(before,
 		client.MergeFromWithOptimisticLock{}))
-	if err == nil && o.DeletionTimestamp != nil && c.set.pruned(o) {
+	if err == nil && o.DeletionTimestamp != nil && pruned {
 		c.say(o, "Normal", "Removed", "Remove", "the routes were deleted from the targets")
 	}
 	return err
