@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -66,5 +67,35 @@ func TestStatusBehindOldCache(t *testing.T) {
 	}
 	if got := s.is.Status.Conditions; len(got) != 1 || got[0].Status != "True" {
 		t.Errorf("the status is %+v", got)
+	}
+}
+
+// released is an API server whose object is gone once its finalizer is removed: the set is made
+// without it before the call returns.
+type released struct {
+	client.Client // what is not used
+	set           *set
+}
+
+func (r released) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
+	r.set.make(nil)
+	return nil
+}
+
+// TestPrunedIsSaid: an Event says that the routes of a deleted object were deleted, although the
+// set forgets the object as soon as it is released.
+func TestPrunedIsSaid(t *testing.T) {
+	object := refusable("shop", "1", 1)
+	object.UID, object.Finalizers = "it", []string{v1alpha1.Finalizer}
+	object.Spec.OnRemoval = v1alpha1.RemovalPrune
+	o := Options{Namespace: object.Namespace, Scopes: Scopes{object.Namespace: {Everything}}}
+	set, r := newSet(o, func() {}), &recorder{}
+	set.make([]ClusterRoutes{object})
+	object.DeletionTimestamp = &metav1.Time{Time: time.Now()}
+	set.removals[object.UID] = &removal{ordered: true, done: true}
+	c := &controller{o: o, client: released{set: set}, set: set, events: r}
+	if err := c.finalize(t.Context(), &object); err != nil || len(r.texts) != 4 ||
+		r.texts[3] != "the routes were deleted from the targets" {
+		t.Errorf("%v, the Events are %q", err, r.texts)
 	}
 }
