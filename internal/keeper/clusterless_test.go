@@ -11,8 +11,8 @@ import (
 )
 
 // TestClusterless: a document without a cluster guards a subnet. What the subnet loses is back
-// within the interval and two seconds, with one write, and no cluster is read. A pause holds, and
-// so does mode Observe.
+// within the interval and two seconds, with one write, and no cluster is read. With mode Observe,
+// and once the document has left the config, nothing is written.
 func TestClusterless(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

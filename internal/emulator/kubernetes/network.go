@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// withinKey is the key of how long a simulated pod's call may take, in its context.
+// withinKey is the context key for how long a simulated pod's call may take.
 type withinKey struct{}
 
 // limit tells a simulated pod's call how long it may take. Only packets that Azure drops use up
