@@ -43,8 +43,8 @@ func TestKilled(t *testing.T) {
 }
 
 // killed lets a keeper work through a scale-out and a strip, kills it before or after its n-th
-// write took effect (0: never) and starts it again. It returns the final network, and the number of
-// writes of the first keeper.
+// write took effect (0: never) and starts it again. It returns the final network, and how many
+// writes of the first keeper Azure took.
 func killed(t *testing.T, n int, when string) (state map[string]string, writes int) {
 	a, dir, az, config := promoted(t, emulator.Options{OperationTime: 200 * time.Millisecond})
 	routekeeper(t, "--emulator", az, "sync", "-f", config, "--yes")
@@ -87,7 +87,9 @@ func killed(t *testing.T, n int, when string) (state map[string]string, writes i
 	}
 	_ = run.Wait() // it was killed
 	for _, r := range a.e.Requests(before) {
-		if r.Method == "PUT" && r.Principal == emulator.DefaultPrincipal.Name {
+		// On a busy machine the node subnet does not wait for the other subnet's turn, and Azure
+		// refuses one of the two: 412 or 409.
+		if r.Method == "PUT" && r.Principal == emulator.DefaultPrincipal.Name && r.Status < 300 {
 			writes++
 		}
 	}
