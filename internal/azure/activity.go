@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -40,15 +41,10 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 				known.LogCut, next = true, ""
 				break
 			}
-			page, err := c.get(ctx, next)
+			page, err := c.networkLog.page(ctx, c, next)
 			if err == nil {
-				var values []json.RawMessage
-				var fault *Error
-				if values, next, fault = readPage(page, next); fault == nil {
-					found = addWritten(known, values, identities)
-					continue
-				}
-				err = fault
+				next, found = page.next, addWritten(known, page.writes, identities)
+				continue
 			}
 			if err := noted(s, arm.ID("/subscriptions/"+idOf(next).Subscription()),
 				err); err != nil {
@@ -69,26 +65,110 @@ func logStarts(c *Client, cluster *inventory.Cluster) []string {
 	for _, subnet := range cluster.ExistingSubnets() {
 		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+subnet.Subscription()))
 	}
-	now := time.Now().UTC()
-	filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) +
-		"' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
-		"' and resourceProvider eq 'Microsoft.Network'"
 	var links []string
 	for _, subscription := range inventory.SortIDs(subscriptions) {
-		links = append(links,
-			c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
-				activityVersion)+"&$filter="+url.QueryEscape(filter))
+		links = append(links, c.networkLog.first(c, subscription))
 	}
 	return links
 }
 
-// addWritten adds the tables that a page of the log shows, and reports whether one is new.
-func addWritten(known *inventory.Known, values []json.RawMessage, identities map[string]bool) bool {
-	before := len(known.Written)
+// networkLog shares what the activity logs say about writes of route tables among clusters that ask
+// at the same time: without it, each cluster of a subscription would read the same pages.
+type networkLog struct {
+	mu    sync.Mutex
+	begun time.Time           // when the first of those clusters asked
+	used  time.Time           // when one of them last asked, or got a page
+	start map[string]string   // the links to the newest pages, by subscription
+	pages map[string]*logPage // by link
+}
+
+// logPage is what one page says. The goroutine that has put a value into turn may use the rest.
+type logPage struct {
+	turn   chan struct{}
+	read   bool
+	writes []tableWrite // newest first
+	next   string       // the link to the next page; "": this is the last one
+}
+
+// Clusters ask at the same time if no more than logGap is between them. After logFor the newest
+// pages are read again even if there is always one that asks.
+const logGap, logFor = 2 * time.Second, time.Minute
+
+// first returns the link to the newest page of a subscription's log.
+func (l *networkLog) first(c *Client, subscription arm.ID) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now().UTC()
+	if now.Sub(l.used) > logGap || now.Sub(l.begun) > logFor {
+		l.begun, l.start, l.pages = now, map[string]string{}, map[string]*logPage{}
+	}
+	l.used = now
+	link, ok := l.start[subscription.Key()]
+	if !ok {
+		filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) +
+			"' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
+			"' and resourceProvider eq 'Microsoft.Network'"
+		link = c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
+			activityVersion) + "&$filter=" + url.QueryEscape(filter)
+		l.start[subscription.Key()] = link
+	}
+	return link
+}
+
+// page returns a page of a log. If another cluster is reading it, page waits for that. A page that
+// could not be read is read again for each that asks.
+func (l *networkLog) page(ctx context.Context, c *Client, link string) (*logPage, error) {
+	p := l.place(link)
+	select {
+	case p.turn <- struct{}{}:
+		defer func() { <-p.turn }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if p.read {
+		return p, nil
+	}
+	body, err := c.get(ctx, link)
+	if err != nil {
+		return nil, err
+	}
+	values, next, fault := readPage(body, link)
+	if fault != nil {
+		return nil, fault
+	}
 	for _, raw := range values {
-		if table, ok := tableWrite(raw, identities); ok &&
-			!slices.ContainsFunc(known.Written, table.Equal) {
-			known.Written = append(known.Written, table)
+		if write, ok := tableWriteOf(raw); ok {
+			p.writes = append(p.writes, write)
+		}
+	}
+	p.next, p.read = next, true
+	l.place(link)
+	return p, nil
+}
+
+// place returns the place of a page.
+func (l *networkLog) place(link string) *logPage {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.used = time.Now()
+	p := l.pages[link]
+	if p == nil {
+		p = &logPage{turn: make(chan struct{}, 1)}
+		if l.pages == nil {
+			l.pages = map[string]*logPage{}
+		}
+		l.pages[link] = p
+	}
+	return p
+}
+
+// addWritten adds the tables that one of the identities wrote, and reports whether one is new.
+func addWritten(known *inventory.Known, writes []tableWrite, identities map[string]bool) bool {
+	before := len(known.Written)
+	for _, w := range writes {
+		by := slices.ContainsFunc(w.by, func(name string) bool { return identities[name] })
+		if by && !slices.ContainsFunc(known.Written, w.table.Equal) {
+			known.Written = append(known.Written, w.table)
 		}
 	}
 	return len(known.Written) > before
@@ -131,31 +211,39 @@ type logValue struct {
 	Value string `json:"value"`
 }
 
-// tableWrite returns the table that an activity log record shows as written by one of the
-// identities.
-func tableWrite(raw []byte, identities map[string]bool) (table arm.ID, ok bool) {
+// tableWrite is a write of a route table, or of one route in it, that took effect.
+type tableWrite struct {
+	table arm.ID
+	by    []string // the names of the writer, in lower case
+}
+
+// tableWriteOf returns the write of a table that an activity log record is about; false if it is
+// about something else.
+func tableWriteOf(raw []byte) (tableWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {
-		return "", false // an unknown kind of record
+		return tableWrite{}, false // an unknown kind of record
 	}
 	operation := strings.ToLower(r.OperationName.Value)
 	if operation != "microsoft.network/routetables/write" &&
 		operation != "microsoft.network/routetables/routes/write" {
-		return "", false
+		return tableWrite{}, false
 	}
 	if !strings.EqualFold(r.Status.Value, "Succeeded") {
-		return "", false // only begun, or refused
-	}
-	by := false
-	for _, name := range []string{r.Caller, r.Claims["appid"], r.Claims["xms_mirid"]} {
-		by = by || name != "" && identities[strings.ToLower(name)]
+		return tableWrite{}, false // only begun, or refused
 	}
 	id, err := arm.ParseID(string(r.ResourceID))
-	if !by || err != nil {
-		return "", false
+	if err != nil {
+		return tableWrite{}, false
 	}
 	if !id.Is(arm.TypeRouteTable) {
 		id = id.Parent() // of one route
 	}
-	return id, id.Is(arm.TypeRouteTable)
+	w := tableWrite{table: id}
+	for _, name := range []string{r.Caller, r.Claims["appid"], r.Claims["xms_mirid"]} {
+		if name != "" {
+			w.by = append(w.by, strings.ToLower(name))
+		}
+	}
+	return w, id.Is(arm.TypeRouteTable)
 }

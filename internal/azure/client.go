@@ -104,6 +104,7 @@ type Client struct {
 	throttle   *throttle
 	ownWrites  ownWrites
 	reader     *reader
+	networkLog networkLog
 
 	unanswered, throttled, failed rare // what every call of an outage logs
 

@@ -71,9 +71,14 @@ func TestTableWrite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, ok := tableWrite(changed, map[string]bool{tt.identity: true})
-			if ok != tt.want || ok && !got.Equal(table) {
-				t.Errorf("%v %s", ok, got)
+			var writes []tableWrite
+			if w, ok := tableWriteOf(changed); ok {
+				writes = append(writes, w)
+			}
+			var known inventory.Known
+			ok := addWritten(&known, writes, map[string]bool{tt.identity: true})
+			if ok != tt.want || ok && !known.Written[0].Equal(table) {
+				t.Errorf("%v %v", ok, known.Written)
 			}
 		})
 	}
