@@ -29,8 +29,8 @@ const (
 	// roleWithin is how long role assignments may take to take effect: AKS can take an hour to see
 	// them (configure-kubenet).
 	roleWithin = time.Hour
-	// roleEvery is the time between two tries.
-	roleEvery = 20 * time.Second
+	// roleFirst is the time after the first try, doubled after each, and at most roleMost.
+	roleFirst, roleMost = 2 * time.Second, 20 * time.Second
 )
 
 // Outcome is the result of a step.
@@ -255,7 +255,7 @@ func (r run) changeFound(ctx context.Context) (*arm.Document, error) {
 
 // makeIt puts a document. If role assignments have not taken effect yet, it retries until they do.
 func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Document, error) {
-	for {
+	for pause := roleFirst; ; pause = min(2*pause, roleMost) {
 		doc, err := r.client.Make(ctx, r.step.ID, body, etag, r.within())
 		if err == nil {
 			return &doc, nil
@@ -266,12 +266,8 @@ func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Documen
 		}
 		r.waits("the new identity and its roles to take effect: usually a minute or two, up to " +
 			"an hour")
-		timer := time.NewTimer(roleEvery)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
+		if err := azure.Pause(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
 }
