@@ -42,6 +42,9 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
 	settleMachineProfile(r, old)
+	if f := checkImage(r); f != nil {
+		return f
+	}
 	capacity := 0
 	if sku := kernel.ObjectAt(r.Body, "sku"); sku["capacity"] != nil {
 		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
@@ -227,6 +230,9 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	case len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
 		answer, f := s.kernel.PageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 1 && what == "publicipaddresses":
+		answer, f := s.kernel.PageObjects(c, s.publicAddresses(all))
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
 		answer, f := s.kernel.PageObjects(c, machines())
