@@ -214,9 +214,16 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		return out
 	}
 	nics := func() (out []kernel.Object) {
+		pools := s.nodePools(set)
 		for _, i := range all {
 			for _, nic := range i.Nics {
-				out = append(out, nic.document(i))
+				doc := nic.document(i)
+				if configurations := kernel.ListAt(kernel.ObjectAt(doc, "properties"),
+					"ipConfigurations"); pools != nil && len(configurations) > 0 {
+					kernel.ObjectAt(configurations[0],
+						"properties")["loadBalancerBackendAddressPools"] = pools
+				}
+				out = append(out, doc)
 			}
 		}
 		return out
@@ -258,6 +265,14 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 			id.Name()), true
 	}
 	return kernel.Reply{}, kernel.NotFound(c), true
+}
+
+// nodePools returns the backend pools that the machines of a cluster's scale set are in.
+func (s *Compute) nodePools(set *kernel.Resource) []any {
+	if _, _, ours := s.Pools.PoolInstances(set); !ours {
+		return nil
+	}
+	return s.network.ClusterPools(set.ID.Group())
 }
 
 func (n InstanceNIC) document(of Instance) kernel.Object {
