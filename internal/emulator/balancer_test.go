@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -57,6 +58,14 @@ func TestNodeGroup(t *testing.T) {
 	}
 	if have := len(kernel.ListAt(pool(0), "backendIPConfigurations")); have != 2 {
 		t.Errorf("%d nodes are behind the load balancer", have)
+	}
+	behind := arm.ID(kernel.Text(kernel.ListAt(pool(0), "backendIPConfigurations")[0], "id"))
+	configurations := kernel.ListAt(kernel.ObjectAt(b.get(behind.Parent()), "properties"),
+		"ipConfigurations")
+	if in := kernel.ListAt(kernel.ObjectAt(configurations[0], "properties"),
+		"loadBalancerBackendAddressPools"); len(in) != 2 || kernel.Text(in[0], "id") !=
+		string(balancer.Child("backendAddressPools", "kubernetes")) {
+		t.Errorf("a node's interface is in the pools %v", in)
 	}
 	if rules := kernel.ListAt(pool(1), "outboundRules"); len(rules) != 1 {
 		t.Errorf("the pool's egress is %v", rules)
@@ -144,5 +153,79 @@ func TestNodeGroupOfRouting(t *testing.T) {
 	if group := kernel.Text(kernel.ObjectAt(nic, "properties", "networkSecurityGroup"),
 		"id"); !strings.HasSuffix(group, "-nsg") {
 		t.Errorf("the nodes' security group is %q", group)
+	}
+}
+
+// TestBackendPool: a load balancer's pool shows the interfaces that name it, while they do.
+func TestBackendPool(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	balancer := arm.ResourceID(sub, group.Name(), network.TypeLoadBalancer, "lb")
+	b.put(balancer, `{"location":"westeurope","properties":{"backendAddressPools":[{"name":"p"}]}}`)
+	shown := func() int {
+		pool := kernel.ListAt(b.properties(balancer), "backendAddressPools")[0]
+		return len(kernel.ListAt(kernel.ObjectAt(pool, "properties"), "backendIPConfigurations"))
+	}
+	in := strings.TrimSuffix(ipConfiguration("c", "a", ""), "}}") +
+		`,"loadBalancerBackendAddressPools":[{"id":"` + string(balancer) +
+		`/backendAddressPools/P"}]}}`
+	b.put(nic, nicBody(in))
+	if shown() != 1 {
+		t.Errorf("the pool shows %d of 1 interface", shown())
+	}
+	b.put(nic, nicBody(ipConfiguration("c", "a", "")))
+	if shown() != 0 {
+		t.Errorf("the pool shows an interface that has left it")
+	}
+	b.put(nic, nicBody(in))
+	b.delete(nic)
+	if shown() != 0 {
+		t.Errorf("the pool shows an interface that is gone")
+	}
+}
+
+// TestManagedNATGateway: a cluster with managedNATGateway has a NAT gateway with as many addresses
+// as it asks for on AKS's own subnet, until it gets another outbound type.
+func TestManagedNATGateway(t *testing.T) {
+	b := newBench(t, Options{})
+	cluster := group + "/providers/" + arm.ID(arm.TypeCluster) + "/c"
+	put := func(outbound string, count int) {
+		b.put(cluster, fmt.Sprintf(`{"location":"westeurope","identity":{"type":"SystemAssigned"},
+			"properties":{"networkProfile":{"networkPlugin":"kubenet","outboundType":%q,
+			"natGatewayProfile":{"managedOutboundIPProfile":{"count":%d}}},
+			"agentPoolProfiles":[{"name":"np","count":1,"mode":"System"}]}}`, outbound, count))
+	}
+	in := arm.GroupID(sub, "MC_net-rg_c_westeurope") + "/providers/"
+	count := func(resourceType string) int {
+		return len(kernel.ListAt(b.get(in+arm.ID(resourceType)), "value"))
+	}
+	for _, addresses := range []int{2, 1} {
+		put("managedNATGateway", addresses)
+		gateways := kernel.ListAt(b.get(in+network.TypeNAT), "value")
+		if len(gateways) != 1 || count(network.TypePublicIP) != addresses ||
+			count(network.TypeLoadBalancer) != 0 {
+			t.Fatalf("%d gateways, %d addresses, want %d", len(gateways),
+				count(network.TypePublicIP), addresses)
+		}
+		p := kernel.ObjectAt(gateways[0], "properties")
+		if len(kernel.ListAt(p, "subnets")) != 1 ||
+			len(kernel.ListAt(p, "publicIpAddresses")) != addresses {
+			t.Errorf("the gateway is %v", p)
+		}
+		profile := kernel.ObjectAt(b.properties(cluster), "networkProfile", "natGatewayProfile")
+		if shown := kernel.ListAt(profile, "effectiveOutboundIPs"); len(shown) != addresses ||
+			b.get(arm.ID(kernel.Text(shown[0], "id"))) == nil {
+			t.Errorf("the cluster shows %v", shown)
+		}
+	}
+	put("loadBalancer", 1)
+	if count(network.TypeNAT) != 0 || count(network.TypePublicIP) != 1 ||
+		count(network.TypeLoadBalancer) != 1 {
+		t.Errorf("%d NAT gateways, %d addresses", count(network.TypeNAT),
+			count(network.TypePublicIP))
+	}
+	if status, code := b.try(http.MethodDelete, cluster, "2025-10-01", ""); status != 204 {
+		t.Fatalf("DELETE of the cluster: %d %s", status, code)
 	}
 }

@@ -25,6 +25,17 @@ func userAssigned(count int) string {
 		`{"identity":{"type":"UserAssigned","userAssignedIdentities":{"`+string(uai)+`":{}}},`, 1)
 }
 
+// TestClusterServicePrincipal: a cluster with a service principal may use an existing table, unlike
+// one with a system-assigned identity (recorded).
+func TestClusterServicePrincipal(t *testing.T) {
+	b := newBench(t, Options{CheckClusterIdentity: true})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(aksID, strings.Replace(fmt.Sprintf(existing, 1), `"properties":{`, `"properties":{`+
+		`"servicePrincipalProfile":{"clientId":"5e000000-0000-4000-8000-000000000001",`+
+		`"secret":"x"},`, 1))
+}
+
 // TestClusterIdentity: a cluster in an existing network needs an identity with roles on it, at its
 // creation and later.
 func TestClusterIdentity(t *testing.T) {

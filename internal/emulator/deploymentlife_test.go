@@ -409,3 +409,22 @@ func (b *bench) whatIf(body string) kernel.Object {
 	}
 	return result
 }
+
+// TestDeploymentWithoutTime: where operations take no time, no answer about a deployment asks a
+// client to wait.
+func TestDeploymentWithoutTime(t *testing.T) {
+	b := newBench(t, Options{})
+	url := "http://h" + string(deploymentScope) + "/d"
+	for _, call := range [][2]string{{http.MethodPut, ""}, {http.MethodPost, "/whatIf"}} {
+		method, path := call[0], call[1]
+		status, header, _ := b.call(method, url+path+"?api-version="+deploymentAPI,
+			incremental(`{`+groupSchema+`, "resources": [`+fmt.Sprintf(table, "t", "")+`]}`))
+		if status >= 300 || header.Get("Retry-After") != "" {
+			t.Errorf("%s%s: %d %v", method, path, status, header)
+		}
+	}
+	status, header, _ := b.call(http.MethodDelete, url+"?api-version="+deploymentAPI, "")
+	if status != http.StatusAccepted || header.Get("Retry-After") != "" {
+		t.Errorf("DELETE: %d %v", status, header)
+	}
+}

@@ -133,13 +133,14 @@ var Evidences = []Evidence{
 		Documented: "addresses of each network plugin, upgrades with surge, migration to " +
 			"overlay, limits of sizes " +
 			"and names, plugins that refuse Windows",
-		Guessed: "names of interfaces in virtual machine pools, that a reimaged node gets " +
+		Guessed: "names of interfaces in virtual machine pools and of NAT gateways, that a " +
+			"reimaged node gets " +
 			"another pod CIDR, that routes stay while a cluster " +
 			"is stopped, codes " +
 			"and wording of some refusals",
 		GuessedIn: []string{
 			"aks/agentpool.go", "aks/cluster.go", "aks/clusterlife.go", "authorization/lock.go",
-			"aks/machinepool.go", "aks/migrate.go",
+			"aks/machinepool.go", "aks/migrate.go", "aks/natgateway.go",
 			"aks/networkprofile.go",
 			"aks/podsubnet.go", "aks/upgrade.go",
 		},

@@ -57,7 +57,15 @@ func fleet(subscription string) []fleetMember {
 }
 
 // BuildFleet builds the fleet scenario, and returns what is special in it, a line each.
-func BuildFleet(e *Emulator, as Principal) ([]string, error) {
+func BuildFleet(e *Emulator, as Principal) (special []string, err error) {
+	err = e.beforehand(func() error {
+		special, err = buildFleet(e, as)
+		return err
+	})
+	return special, err
+}
+
+func buildFleet(e *Emulator, as Principal) ([]string, error) {
 	c, err := e.Client(as)
 	if err != nil {
 		return nil, err

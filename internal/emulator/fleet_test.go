@@ -3,6 +3,7 @@ package emulator
 import (
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -75,5 +76,35 @@ func TestFleet(t *testing.T) {
 	}
 	if stripped != 2 || whole != 26 {
 		t.Errorf("%d stripped, %d with complete tables", stripped, whole)
+	}
+}
+
+// TestScenariosTakeNoTime: what exists at the start is there at once, and only then do operations
+// and the limits on calls work as the options say.
+func TestScenariosTakeNoTime(t *testing.T) {
+	for name, build := range map[string]func(*Emulator) error{
+		"demo": func(e *Emulator) error {
+			_, err := BuildDemo(e, DefaultPrincipal)
+			return err
+		},
+		"fleet": func(e *Emulator) error {
+			_, err := BuildFleet(e, DefaultPrincipal)
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBench(t, Options{OperationTime: time.Minute, RouteBatch: 30 * time.Second})
+			before := time.Now()
+			if err := build(b.e); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if took := time.Since(before); took != 0 {
+				t.Errorf("%s takes %s", name, took)
+			}
+			b.put(rt, `{"location":"westeurope"}`)
+			if state := kernel.Text(b.properties(rt), "provisioningState"); state != "Updating" {
+				t.Errorf("%s: after it a table is %q", name, state)
+			}
+		})
 	}
 }

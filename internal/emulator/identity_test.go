@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -8,6 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -53,6 +56,53 @@ func TestIdentity(t *testing.T) {
 	for _, r := range b.e.Requests(0) {
 		if strings.Contains(r.Path, "oauth2") && (r.Body != nil || r.Answer != nil) {
 			t.Error("the request log holds a secret or a token")
+		}
+	}
+}
+
+// TestSystemIdentity: a system-assigned identity is a principal, which can have roles, until its
+// resource gives it up. Asked for again, it is another one.
+func TestSystemIdentity(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(policies+"d", `{"properties":{"mode":"All","policyRule":{"if":{"field":"type","equals":`+
+		`"x"},"then":{"effect":"audit"}}}}`)
+	assignment := group + "/providers/Microsoft.Authorization/policyAssignments/a"
+	set := strings.TrimPrefix(scaleSet("Standard_DS1_v2", "null", 1), "{")
+	n := 0
+	for id, body := range map[arm.ID]string{
+		assignment: `"location":"westeurope","properties":{"policyDefinitionId":"` +
+			string(policies) + `d"}}`,
+		machines: set,
+	} {
+		principal := func(kind string) string {
+			b.put(id, `{"identity":{"type":"`+kind+`"},`+body)
+			return kernel.Text(kernel.ObjectAt(b.get(id), "identity"), "principalId")
+		}
+		assign := func(principal string) int {
+			n++
+			status, _ := b.try(http.MethodPut, group+arm.ID(fmt.Sprintf("/providers/"+
+				"Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", n)),
+				"2022-04-01", fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`,
+					authorization.RoleID(sub, roleNamed(t, "Reader")), principal))
+			return status
+		}
+		first := principal("SystemAssigned")
+		if again := principal("SystemAssigned"); first == "" || again != first {
+			t.Errorf("%s: %q, then %q", id, first, again)
+		}
+		if status := assign(first); status != http.StatusCreated {
+			t.Errorf("%s: a role for its identity: %d", id, status)
+		}
+		if shown := principal("None"); shown != "" {
+			t.Errorf("%s: without an identity it shows %s", id, shown)
+		}
+		if status := assign(first); status != http.StatusBadRequest {
+			t.Errorf("%s: a role for the identity that is gone: %d", id, status)
+		}
+		if second := principal("SystemAssigned"); second == "" || second == first {
+			t.Errorf("%s: a second identity is %q, the first was %q", id, second, first)
 		}
 	}
 }

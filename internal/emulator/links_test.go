@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -265,4 +267,33 @@ func TestReservedSubnets(t *testing.T) {
 		kernel.Text(b.properties(gateway), "operationalState") != "Stopped" {
 		t.Errorf("stop: %d, %s", status, kernel.Encode(b.properties(gateway)))
 	}
+}
+
+// TestChildBeingDeleted: a child stays visible as Deleting while its DELETE runs, and the next
+// write of its parent succeeds once it is gone.
+func TestChildBeingDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 10 * time.Second})
+		b.put(rt, `{"location":"westeurope","properties":{"routes":[{"name":"r","properties":{`+
+			`"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}]}}`)
+		time.Sleep(11 * time.Second)
+		b.put(vnet, plainVNet)
+		time.Sleep(11 * time.Second)
+		for _, child := range []arm.ID{rt.Child("routes", "r"), vnet.Child("subnets", "b")} {
+			for range 2 { // the second DELETE joins the first
+				if status, code := b.try(http.MethodDelete, child, api, ""); status != 202 {
+					t.Fatalf("DELETE %s: %d %s", child, status, code)
+				}
+				if state := kernel.Text(b.properties(child), "provisioningState"); state !=
+					"Deleting" {
+					t.Errorf("%s is %q", child.Name(), state)
+				}
+			}
+			time.Sleep(11 * time.Second)
+			b.refused(http.MethodGet, child, "", 404, "NotFound")
+			if status, _ := b.try(http.MethodDelete, child, api, ""); status != 204 {
+				t.Errorf("DELETE of what is gone: %d", status)
+			}
+		}
+	})
 }

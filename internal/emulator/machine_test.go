@@ -73,6 +73,44 @@ func TestScaleSetDefaults(t *testing.T) {
 	}
 }
 
+// TestImpossibleImage: a name that no publisher, offer or version can have is refused (recorded).
+func TestImpossibleImage(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.refused(http.MethodPut, machines, scaleSet("Standard_D2_v2",
+		`{"publisher":"no publisher","offer":"server","sku":"1"}`, 1), 400, "InvalidParameter")
+}
+
+// TestInstancePublicAddresses: a set whose profile asks for them lists the public IP addresses of
+// its instances, each with a name of its own.
+func TestInstancePublicAddresses(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	b.put(machines, strings.Replace(scaleSet("Standard_D2_v2", "null", 2), machinesSubnet,
+		machinesSubnet+`,"publicIPAddressConfiguration":{"name":"pub","properties":`+
+			`{"idleTimeoutInMinutes":10,"dnsSettings":{"domainNameLabel":"m"}}}`, 1))
+	all := kernel.ListAt(b.get(machines+"/publicIPAddresses"), "value")
+	if len(all) != 2 {
+		t.Fatalf("%d addresses", len(all))
+	}
+	seen := map[string]bool{}
+	for _, one := range all {
+		p := kernel.ObjectAt(one, "properties")
+		seen[kernel.Text(p, "ipAddress")] = true
+		number := strings.Split(strings.TrimPrefix(kernel.Text(one, "id"), string(machines)), "/")[2]
+		if name := kernel.Text(kernel.ObjectAt(p, "dnsSettings"), "fqdn"); name !=
+			"vm"+number+".m.westeurope.cloudapp.azure.com" ||
+			fmt.Sprint(p["idleTimeoutInMinutes"]) != "10" {
+			t.Errorf("%v", one)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("the addresses are %v", seen)
+	}
+}
+
 // TestSurplusMachines: a set that overprovisions takes twice the addresses until some time after
 // the operation.
 func TestSurplusMachines(t *testing.T) {

@@ -3,10 +3,12 @@ package emulator
 import (
 	"fmt"
 	"net/http"
+	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestPrivateZone: a zone has its start of authority, as azurerm reads it with the zone, counts its
@@ -41,4 +43,31 @@ func TestPrivateZone(t *testing.T) {
 	b.delete(link)
 	b.delete(zone)
 	b.refused(http.MethodGet, authority, "", 404, "NotFound")
+}
+
+// TestEndpointNames: the interface of a private endpoint shows the host names that its address
+// stands for.
+func TestEndpointNames(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	for target, want := range map[string]string{
+		"Microsoft.Storage/storageAccounts/Store blob": "store.blob.core.windows.net",
+		"Microsoft.KeyVault/vaults/keys vault":         "keys.vault.azure.net",
+		"Microsoft.Sql/servers/db sqlServer":           "",
+	} {
+		path, part, _ := strings.Cut(target, " ")
+		endpoint := group + "/providers/" + arm.ID(network.TypePrivateEndpoint) + "/" + arm.ID(part)
+		b.put(endpoint, `{"location":"westeurope","properties":{"subnet":{"id":"`+string(vnet)+
+			`/subnets/a"},"privateLinkServiceConnections":[{"name":"l","properties":{`+
+			`"privateLinkServiceId":"`+string(group)+`/providers/`+path+`","groupIds":["`+part+
+			`"]}}]}}`)
+		nic := kernel.ListAt(b.properties(endpoint), "networkInterfaces")[0]
+		shown := b.properties(arm.ID(kernel.Text(nic, "id")))
+		names := kernel.List(kernel.ObjectAt(kernel.ListAt(shown, "ipConfigurations")[0],
+			"properties", "privateLinkConnectionProperties"), "fqdns")
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %q, want %q", target, got, want)
+		}
+	}
 }

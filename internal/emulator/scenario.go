@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/aks"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -167,7 +168,28 @@ func DemoIn(subscription string) Demo {
 // subnet, an Application Gateway's subnet with its own table, and a kubenet cluster of three nodes
 // in the existing subnet with its existing table, in which 0.0.0.0/0 leads to a firewall. It
 // returns when the cluster's routes are written.
-func BuildDemo(e *Emulator, as Principal) (Demo, error) {
+func BuildDemo(e *Emulator, as Principal) (d Demo, err error) {
+	err = e.beforehand(func() error {
+		d, err = buildDemo(e, as)
+		return err
+	})
+	return d, err
+}
+
+// beforehand builds what exists at the start: meanwhile operations take no time, and nothing is
+// throttled.
+func (e *Emulator) beforehand(build func() error) error {
+	set := func(before bool, operation time.Duration) {
+		defer e.kernel.Lock()()
+		e.kernel.Opts.OperationTime = operation
+		e.kernel.Buckets.Lift(before)
+	}
+	set(true, 0)
+	defer set(false, e.opts.OperationTime)
+	return build()
+}
+
+func buildDemo(e *Emulator, as Principal) (Demo, error) {
 	d := DemoIn(e.opts.Subscriptions[0])
 	c, err := e.Client(as)
 	if err != nil {
@@ -271,9 +293,12 @@ func BuildDemo(e *Emulator, as Principal) (Demo, error) {
 	return d, e.waitForRoutes(c, d.ClusterTable, 4)
 }
 
-// waitForRoutes waits until a table has that many routes.
+// waitForRoutes waits until a table has that many routes, which the cloud providers write now.
 func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 	const patience = 2 * time.Minute
+	unlock := e.kernel.Lock()
+	aks.WriteRoutes(e.aks)
+	unlock()
 	for deadline := time.Now().Add(patience); ; time.Sleep(e.opts.RouteBatch/4 +
 		10*time.Millisecond) {
 		doc, err := c.Get(table, demoNetwork)

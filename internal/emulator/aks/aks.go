@@ -92,6 +92,16 @@ func (s *AKS) stop() {
 	}
 }
 
+// WriteRoutes ends the batches of all cloud providers now.
+func WriteRoutes(s *AKS) {
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		if p := s.Clusters[key].provider; p.timer != nil && p.timer.Stop() {
+			p.timer = nil
+			p.reconcile()
+		}
+	}
+}
+
 // types returns the resource types of Microsoft.ContainerService.
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{

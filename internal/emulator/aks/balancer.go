@@ -15,10 +15,10 @@ import (
 
 // How it works. AKS makes a security group for the nodes, and with outbound type loadBalancer a
 // load balancer with a public IP address for their egress (recorded: lists of a subscription with
-// clusters). The cloud provider adds the services of type LoadBalancer: a public IP address, a
-// frontend, and for each port a rule, a probe and a security rule; internal ones are in a load
-// balancer of their own (pkg/provider/azure_loadbalancer.go in cloud-provider-azure). Changes
-// of the load balancers by others do not stay.
+// clusters); with managedNATGateway a NAT gateway. The cloud provider adds the services of type
+// LoadBalancer: a public IP address, a frontend, and for each port a rule, a probe and a security
+// rule; internal ones are in a load balancer of their own (pkg/provider/azure_loadbalancer.go in
+// cloud-provider-azure). Changes of the load balancers by others do not stay.
 
 // Service is a Kubernetes service of type LoadBalancer.
 type Service struct {
@@ -99,6 +99,9 @@ func (s balancers) balanced(balancer arm.ID) (out []arm.ID) {
 
 // balance makes the load balancers and public IP addresses of a cluster and its services.
 func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
+	if f := s.translate(cl, profile); f != nil {
+		return f
+	}
 	ips, managed := cl.outbound(profile)
 	tags := kernel.Object{"aks-managed-cluster-name": cl.id.Name(),
 		"aks-managed-cluster-rg": cl.id.ResourceGroup()}
@@ -241,8 +244,13 @@ func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *
 		}
 		return s.aks.kernel.RemoveResource(r)
 	}
+	return s.store(cl, id, body)
+}
+
+// store writes a resource of a cluster if it differs from what was written last.
+func (s balancers) store(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	text := string(kernel.Encode(body))
-	if r != nil && cl.written[name] == text {
+	if s.aks.kernel.Store.Get(id) != nil && cl.written[id.Name()] == text {
 		return nil
 	}
 	if f := s.aks.aksPut(cl, id, body); f != nil {
@@ -251,7 +259,12 @@ func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *
 	if cl.written == nil {
 		cl.written = map[string]string{}
 	}
-	cl.written[name] = text
+	cl.written[id.Name()] = text
+	for _, p := range cl.Pools { // their interfaces show the load balancers
+		for _, n := range p.Nodes {
+			s.aks.kernel.Store.Touch(p.nic(n))
+		}
+	}
 	return nil
 }
 

@@ -55,7 +55,9 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 	if kernel.Text(kernel.ObjectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" &&
 		table != "" &&
 		!table.Group().Equal(nodeGroup) {
-		if own { // Azure/AKS#2333
+		if own && hasServicePrincipal(r.Body) {
+			return nil // whose rights are not known here
+		} else if own { // Azure/AKS#2333
 			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType",
 				"Clusters using managed identity type SystemAssigned do not support bringing "+
 					"your own route table. Please see https://aka.ms/aks/customrt for more "+

@@ -8,7 +8,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // isBusy reports whether an operation runs on a resource.
@@ -386,9 +385,11 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 			profile["natGatewayProfile"] = gateway
 		}
 		kernel.SetDefault(gateway, "idleTimeoutInMinutes", 4)
-		// neither the gateway nor its address exist here
-		kernel.SetDefault(gateway, "effectiveOutboundIPs",
-			[]any{link(cl.inNodeGroup(network.TypePublicIP, "outbound"))})
+		links := []any{}
+		for _, id := range cl.natAddresses(profile) {
+			links = append(links, link(id))
+		}
+		gateway["effectiveOutboundIPs"] = links // whatever a client has sent back
 	}
 }
 

@@ -112,11 +112,11 @@ func (s *Authorization) types() []kernel.Kind {
 				"PolicySetDefinitionNotFound",
 				"The policy set definition '%s' could not be found."},
 			Settle: s.settlePolicySet, Show: s.showPolicy},
-		{Name: TypePolicyAssignment, Immediate: true, PutStatus: http.StatusCreated,
+		s.entra.WithSystemIdentity(kernel.Kind{Name: TypePolicyAssignment, Immediate: true,
+			PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
-			Settle: s.settlePolicyAssignment, Show: s.showPolicy,
-			Facts: entra.SystemIdentityFacts(s.kernel.TenantOf)},
+			Settle: s.settlePolicyAssignment, Show: s.showPolicy}),
 		{Name: TypePolicyExemption, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},

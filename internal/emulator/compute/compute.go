@@ -46,10 +46,11 @@ type pools interface {
 // types returns the resource types of Microsoft.Compute.
 func (s *Compute) types() []kernel.Kind {
 	return []kernel.Kind{
-		{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
-			Facts:  scaleSetFacts(s.kernel.TenantOf),
-			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet},
-		{Name: network.TypeVM, Tracked: true, Settle: settleMachine},
+		s.entra.WithSystemIdentity(kernel.Kind{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
+			Facts:  scaleSetFacts(),
+			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet}),
+		s.entra.WithSystemIdentity(kernel.Kind{Name: network.TypeVM, Tracked: true,
+			Settle: settleMachine}),
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
 		{Name: TypeScaleSetExtension, Settle: s.settleExtension,
 			Missing: [2]string{"NotFound", noEntity}},

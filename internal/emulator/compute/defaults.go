@@ -3,7 +3,6 @@ package compute
 import (
 	"time"
 
-	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -27,7 +26,7 @@ func flexible(s kernel.Sight) bool {
 func uniform(s kernel.Sight) bool { return !flexible(s) }
 
 // scaleSetFacts returns the facts of scale sets.
-func scaleSetFacts(tenantOf func(string) string) []kernel.Fact {
+func scaleSetFacts() []kernel.Fact {
 	const p, vm = "properties.", "properties.virtualMachineProfile."
 	const nic = vm + "networkProfile.networkInterfaceConfigurations[].properties."
 	const ip = nic + "ipConfigurations[].properties."
@@ -110,7 +109,7 @@ func scaleSetFacts(tenantOf func(string) string) []kernel.Fact {
 		Value: kernel.Object{"patchMode": "ImageDefault", "assessmentMode": "ImageDefault"},
 		When:  flexible,
 	})
-	return append(all, entra.SystemIdentityFacts(tenantOf)...)
+	return all
 }
 
 // computeTime returns a time as Microsoft.Compute writes it.

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"net/http"
 	"regexp"
 	"strings"
 
@@ -32,6 +33,23 @@ func imageOf(storage kernel.Object) (system string, sizeGB int) {
 		}
 	}
 	return "", 0
+}
+
+// imageWord is a name in the reference of an image in the marketplace.
+var imageWord = regexp.MustCompile(`^[\w.-]*$`)
+
+// checkImage refuses an image that cannot exist because of its name. Which images exist is not
+// known here.
+func checkImage(set *kernel.Resource) *kernel.Failure {
+	image := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile", "storageProfile",
+		"imageReference")
+	for _, field := range []string{"publisher", "offer", "sku", "version"} {
+		if !imageWord.MatchString(kernel.Text(image, field)) {
+			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+				"The value of parameter imageReference.%s is invalid.", field)
+		}
+	}
+	return nil
 }
 
 // premium are the machine sizes whose names show support of premium disks: an s after the number of

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"hash/fnv"
 	"strconv"
 	"strings"
@@ -197,4 +198,55 @@ func balance(number int, wanted, have kernel.Object) {
 	if len(rules) > 0 {
 		have["loadBalancerInboundNatRules"] = rules
 	}
+}
+
+// publicAddresses returns the public IP addresses that the set's profile gives its instances.
+func (s *Compute) publicAddresses(all []Instance) (out []kernel.Object) {
+	for _, i := range all {
+		for _, nic := range i.Nics {
+			for _, c := range nic.profile(i.Set) {
+				asked := kernel.ObjectAt(c, "properties", "publicIPAddressConfiguration")
+				if asked == nil {
+					continue
+				}
+				configuration := nic.ID.Child("ipConfigurations", kernel.Text(c, "name"))
+				id := configuration.Child("publicIPAddresses", kernel.Text(asked, "name"))
+				properties := kernel.Object{"provisioningState": "Succeeded",
+					"resourceGuid":             kernel.GuidOf("address", id),
+					"publicIPAllocationMethod": "Dynamic", "publicIPAddressVersion": "IPv4",
+					"idleTimeoutInMinutes": 4, "ipTags": []any{},
+					"ipAddress":       s.network.PublicAddress(id, false).String(),
+					"ipConfiguration": kernel.Object{"id": string(configuration)}}
+				for field, value := range kernel.ObjectAt(asked, "properties") {
+					properties[field] = kernel.CloneValue(value)
+				}
+				nameMachine(kernel.ObjectAt(properties, "dnsSettings"), i)
+				out = append(out, kernel.Object{"name": id.Name(), "id": string(id),
+					"etag": i.Set.Tag(), "properties": properties,
+					"sku": kernel.Object{"name": cmp.Or(kernel.Text(kernel.ObjectAt(asked, "sku"),
+						"name"), "Basic")}})
+			}
+		}
+	}
+	return out
+}
+
+// nameMachine gives an instance's public IP address its own DNS name below the set's.
+func nameMachine(dns kernel.Object, i Instance) {
+	if label := kernel.Text(dns, "domainNameLabel"); label != "" {
+		label = "vm" + strconv.Itoa(i.Number) + "." + label
+		dns["domainNameLabel"] = label
+		dns["fqdn"] = label + "." + kernel.Text(i.Set.Body, "location") + ".cloudapp.azure.com"
+	}
+}
+
+// profile returns the IP configurations that the set's profile has for an interface.
+func (n InstanceNIC) profile(set *kernel.Resource) []kernel.Object {
+	network := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile", "networkProfile")
+	for _, c := range kernel.ListAt(network, "networkInterfaceConfigurations") {
+		if strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
+			return kernel.ListAt(kernel.ObjectAt(c, "properties"), "ipConfigurations")
+		}
+	}
+	return nil
 }

@@ -42,6 +42,9 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
 	settleMachineProfile(r, old)
+	if f := checkImage(r); f != nil {
+		return f
+	}
 	capacity := 0
 	if sku := kernel.ObjectAt(r.Body, "sku"); sku["capacity"] != nil {
 		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
@@ -211,9 +214,16 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		return out
 	}
 	nics := func() (out []kernel.Object) {
+		pools := s.nodePools(set)
 		for _, i := range all {
 			for _, nic := range i.Nics {
-				out = append(out, nic.document(i))
+				doc := nic.document(i)
+				if configurations := kernel.ListAt(kernel.ObjectAt(doc, "properties"),
+					"ipConfigurations"); pools != nil && len(configurations) > 0 {
+					kernel.ObjectAt(configurations[0],
+						"properties")["loadBalancerBackendAddressPools"] = pools
+				}
+				out = append(out, doc)
 			}
 		}
 		return out
@@ -227,6 +237,9 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	case len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
 		answer, f := s.kernel.PageObjects(c, nics())
+		return answer, f, true
+	case len(parts) == 1 && what == "publicipaddresses":
+		answer, f := s.kernel.PageObjects(c, s.publicAddresses(all))
 		return answer, f, true
 	case len(parts) == 1 && what == "virtualmachines":
 		answer, f := s.kernel.PageObjects(c, machines())
@@ -252,6 +265,14 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 			id.Name()), true
 	}
 	return kernel.Reply{}, kernel.NotFound(c), true
+}
+
+// nodePools returns the backend pools that the machines of a cluster's scale set are in.
+func (s *Compute) nodePools(set *kernel.Resource) []any {
+	if _, _, ours := s.Pools.PoolInstances(set); !ours {
+		return nil
+	}
+	return s.network.ClusterPools(set.ID.Group())
 }
 
 func (n InstanceNIC) document(of Instance) kernel.Object {

@@ -229,6 +229,9 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 		"Retry-After": strconv.Itoa(s.kernel.RetryAfter()),
 	}, Body: s.kernel.Render(s.kernel.Store.Get(run.id), c.Version)}
 	run.step()
+	if !run.active() { // nothing takes time: a client must not wait for it
+		delete(answer.Header, "Retry-After")
+	}
 	return answer, nil
 }
 

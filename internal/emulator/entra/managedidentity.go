@@ -152,19 +152,76 @@ func (s *Entra) ShowAssigned(doc kernel.Object) {
 	}
 }
 
-// SystemIdentityFacts returns the facts of a resource with a system-assigned identity.
-func SystemIdentityFacts(tenantOf func(string) string) []kernel.Fact {
-	own := func(s kernel.Sight) bool {
-		return strings.Contains(kernel.Text(s.At, "type"), "SystemAssigned")
+// WithSystemIdentity lets the resources of a type have a system-assigned identity. Its principal
+// exists while their documents ask for it: if one asks again later, it gets another principal,
+// without the roles of the first (recorded).
+func (s *Entra) WithSystemIdentity(k kernel.Kind) kernel.Kind {
+	settle, stored, removed := k.Settle, k.Stored, k.Removed
+	k.Settle = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+		if f := settle(c, r, old); f != nil {
+			return f
+		}
+		s.settleSystemIdentity(r, old)
+		return nil
 	}
-	return []kernel.Fact{
-		{
-			Path: "identity.principalId", When: own,
-			Value: func(s kernel.Sight) any { return kernel.GuidOf("principal", s.R.ID) },
-		},
-		{
-			Path: "identity.tenantId", When: own,
-			Value: func(s kernel.Sight) any { return tenantOf(s.R.ID.Subscription()) },
-		},
+	k.Stored = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+		had, exists := systemIdentityOf(old)
+		who, asked := systemIdentityOf(r)
+		if exists && who != had {
+			s.Identity.Remove(had)
+		}
+		if asked && who != had {
+			s.Identity.Add(who)
+		}
+		if stored == nil {
+			return nil
+		}
+		return stored(c, r, old)
 	}
+	k.Restored = func(r *kernel.Resource, _ json.RawMessage) error {
+		if who, asked := systemIdentityOf(r); asked {
+			s.Identity.Add(who)
+		}
+		return nil
+	}
+	k.Removed = func(r *kernel.Resource) {
+		if who, exists := systemIdentityOf(r); exists {
+			s.Identity.Remove(who)
+		}
+		if removed != nil {
+			removed(r)
+		}
+	}
+	return k
+}
+
+// settleSystemIdentity gives a document the IDs of its system-assigned identity.
+func (s *Entra) settleSystemIdentity(r, old *kernel.Resource) {
+	identity := kernel.ObjectAt(r.Body, "identity")
+	if identity == nil {
+		return
+	}
+	delete(identity, "principalId")
+	delete(identity, "tenantId")
+	if !strings.Contains(kernel.Text(identity, "type"), "SystemAssigned") {
+		return
+	}
+	identity["principalId"] = uuid.NewString()
+	if had, exists := systemIdentityOf(old); exists {
+		identity["principalId"] = had.ObjectID
+	}
+	identity["tenantId"] = s.kernel.TenantOf(r.ID.Subscription())
+}
+
+// systemIdentityOf returns the principal of a resource's system-assigned identity.
+func systemIdentityOf(r *kernel.Resource) (who kernel.Principal, exists bool) {
+	if r == nil {
+		return kernel.Principal{}, false
+	}
+	identity := kernel.ObjectAt(r.Body, "identity")
+	object := kernel.Text(identity, "principalId")
+	return kernel.Principal{
+		Name: r.ID.Name(), ClientID: kernel.GuidOf("client "+object, r.ID), ObjectID: object,
+		Tenant: kernel.Text(identity, "tenantId"), Resource: string(r.ID),
+	}, object != ""
 }

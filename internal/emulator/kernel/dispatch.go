@@ -100,6 +100,9 @@ func (k *Kernel) resourceCall(c *Call, id arm.ID) (Reply, *Failure) {
 		if raw, stale := k.was(c, id); stale && raw != nil {
 			return Reply{Status: http.StatusOK, Body: raw}, nil
 		} else if r == nil || stale {
+			if g, leaves := k.leaving.at(id); leaves && c.Method == http.MethodGet {
+				return Reply{Status: http.StatusOK, Body: g.doc}, nil
+			}
 			return Reply{}, k.Missing(id)
 		}
 		if c.Method == http.MethodHead { // whether it exists
@@ -295,6 +298,9 @@ func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
 			k.Store.Get(parent) == nil {
 			return Reply{}, k.Missing(parent)
 		}
+		if g, leaves := k.leaving.at(id); leaves {
+			return k.AcceptedUntil(c, &Operation{Ends: g.ends}), nil
+		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}
 	if f := k.precondition(c, id, r); f != nil {
@@ -312,6 +318,7 @@ func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
 		k.Occupy(c, r, "Deleting")
 		return k.Accepted(c, nil), nil
 	}
+	doc := k.Document(r, c.Version)
 	if f := k.RemoveResource(r); f != nil {
 		k.Record(c, id, "delete", f)
 		return Reply{}, f
@@ -320,6 +327,7 @@ func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
 	if kind := k.KindOf(id); kind.Immediate && !kind.unknown {
 		return Reply{Status: http.StatusOK, Body: k.Render(r, c.Version)}, nil
 	}
+	k.leaving.add(id, doc, time.Now().Add(k.OperationTime(c)))
 	return k.Accepted(c, nil), nil
 }
 

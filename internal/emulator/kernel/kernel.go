@@ -31,6 +31,7 @@ type Kernel struct {
 	Kinds      map[string]*Kind // by KindKey
 	specials   []Special
 	Operations map[string]*Operation
+	leaving    leaving // children that are being deleted
 	Activity   []ActivityRecord
 	later      []later // scheduled actions, by time
 	Closed     bool
@@ -155,6 +156,7 @@ func New(opts Options) *Kernel {
 		Kinds:       map[string]*Kind{},
 		waits:       map[string][2]int{},
 		Operations:  map[string]*Operation{},
+		leaving:     leaving{},
 		Buckets:     newBuckets(opts.Buckets),
 		Faults:      &faults{},
 		newerFields: slices.Clone(opts.Newer),

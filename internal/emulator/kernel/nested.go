@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -80,10 +81,16 @@ func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object
 	i := slices.IndexFunc(items, named)
 	switch {
 	case c.Method == http.MethodGet && i < 0:
+		if g, leaves := k.leaving.at(id); leaves {
+			return Reply{Status: http.StatusOK, Body: g.doc}, nil
+		}
 		return Reply{}, k.Missing(id)
 	case c.Method == http.MethodGet:
 		return Reply{Status: http.StatusOK, Header: tagHeader(parent), Body: Encode(items[i])}, nil
 	case c.Method == http.MethodDelete && i < 0:
+		if g, leaves := k.leaving.at(id); leaves {
+			return k.AcceptedUntil(c, &Operation{Ends: g.ends}), nil
+		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}
 	old := parent // an item has its parent's ETag, while it is there
@@ -124,6 +131,7 @@ func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object
 		return Reply{}, f
 	}
 	if verb == "delete" {
+		k.leaving.add(id, items[i], time.Now().Add(k.OperationTime(c)))
 		return k.Accepted(c, nil), nil
 	}
 	items = ListAt(ObjectAt(k.Document(stored, c.Version), "properties"), list)

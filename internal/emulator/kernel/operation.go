@@ -97,7 +97,9 @@ func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 	if !c.LocationOnly {
 		header["Azure-AsyncOperation"] = k.follow(c, id, op, "operations")
 	}
-	k.wait(c, header)
+	if op.Ends.After(time.Now()) {
+		k.wait(c, header)
+	}
 	return Reply{Status: http.StatusAccepted, Header: header}
 }
 

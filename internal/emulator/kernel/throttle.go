@@ -24,6 +24,14 @@ type buckets struct {
 	Limits Buckets
 	mu     sync.Mutex
 	left   map[string]*tokens
+	lifted bool
+}
+
+// Lift lifts the limits, or puts them in force.
+func (b *buckets) Lift(lifted bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lifted = lifted
 }
 
 type tokens struct {
@@ -97,6 +105,9 @@ func (b *buckets) takeOne(key string, limit Bucket) (left, wait int) {
 	}
 	t.n = math.Min(limit.Size, t.n+now.Sub(t.seen).Seconds()*limit.PerSecond)
 	t.seen = now
+	if b.lifted {
+		return int(t.n), 0
+	}
 	if t.n < 1 {
 		return 0, max(1, int(math.Ceil((1-t.n)/limit.PerSecond)))
 	}

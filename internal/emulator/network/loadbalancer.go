@@ -2,7 +2,9 @@ package network
 
 import (
 	"slices"
+	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -47,25 +49,97 @@ func settleBalancer(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// showBalancer gives the parts their IDs and back references, and the pools of a cluster's load
-// balancer the IP configurations of its nodes.
+// showBalancer gives the parts their IDs and back references, and the pools the IP configurations
+// that are in them: of the nodes, for a cluster's load balancer, and of interfaces that name one.
 func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
+	members := membersOf(s, r.ID)
+	var nodes []arm.ID
+	if s.Balanced != nil {
+		nodes = s.Balanced(r.ID)
+	}
 	for _, pool := range kernel.ListAt(properties, "backendAddressPools") {
-		if s.Balanced == nil {
-			break
-		}
 		kernel.SetDefault(pool, "properties", kernel.Object{})
 		p := kernel.ObjectAt(pool, "properties")
-		for _, node := range s.Balanced(r.ID) {
-			link := kernel.Object{"id": string(node)}
+		name := kernel.Text(pool, "name")
+		for _, member := range append(members[strings.ToLower(name)], nodes...) {
+			link := kernel.Object{"id": string(member)}
 			shown, _ := p["backendIPConfigurations"].([]any)
 			all, _ := p["loadBalancerBackendAddresses"].([]any)
 			p["backendIPConfigurations"] = append(shown, link)
 			p["loadBalancerBackendAddresses"] = append(all, kernel.Object{
-				"name":       kernel.GuidOf(kernel.Text(pool, "name"), node),
+				"name":       kernel.GuidOf(name, member),
 				"properties": kernel.Object{"networkInterfaceIPConfiguration": link}})
 		}
 	}
 	balancerParts.show(r, TypeLoadBalancer, properties)
+}
+
+// membersOf returns the IP configurations that name the backend pools of a load balancer, by the
+// lower-case name of the pool.
+func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
+	out := map[string][]arm.ID{}
+	for _, nic := range s.kernel.Store.List(TypeNIC, "") {
+		for _, m := range membersIn(nic) {
+			if m.pool.Parent().Equal(balancer) {
+				name := strings.ToLower(m.pool.Name())
+				out[name] = append(out[name], m.configuration)
+			}
+		}
+	}
+	return out
+}
+
+// member is an IP configuration in a backend pool.
+type member struct{ pool, configuration arm.ID }
+
+// membersIn returns the backend pools that an interface names.
+func membersIn(nic *kernel.Resource) (out []member) {
+	for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"), "ipConfigurations") {
+		for _, pool := range kernel.ListAt(kernel.ObjectAt(c, "properties"),
+			"loadBalancerBackendAddressPools") {
+			out = append(out, member{arm.ID(kernel.Text(pool, "id")),
+				nic.ID.Child("ipConfigurations", kernel.Text(c, "name"))})
+		}
+	}
+	return out
+}
+
+// touchBalancers renders the load balancers again whose pools an interface names.
+func touchBalancers(s *Network, nic *kernel.Resource) {
+	if !nic.ID.Is(TypeNIC) {
+		return
+	}
+	for _, m := range membersIn(nic) {
+		s.kernel.Store.Touch(m.pool.Parent())
+	}
+}
+
+// ClusterPools returns the backend pools that all nodes of a cluster are in, by its node resource
+// group.
+func (s *Network) ClusterPools(group arm.ID) (out []any) {
+	for _, r := range s.kernel.Store.List(TypeLoadBalancer, group) {
+		if s.Balanced == nil || s.Balanced(r.ID) == nil {
+			continue
+		}
+		for _, pool := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
+			"backendAddressPools") {
+			out = append(out, kernel.Object{"id": string(r.ID.Child("backendAddressPools",
+				kernel.Text(pool, "name")))})
+		}
+	}
+	return out
+}
+
+// showInterface shows the backend pools that an interface of a cluster's node is in.
+func (s *Network) showInterface(r *kernel.Resource, doc kernel.Object, version string) {
+	configurations := kernel.ListAt(kernel.ObjectAt(doc, "properties"), "ipConfigurations")
+	for _, balancer := range s.kernel.Store.List(TypeLoadBalancer, r.ID.Group()) {
+		if s.Balanced != nil && len(configurations) > 0 && slices.ContainsFunc(
+			s.Balanced(balancer.ID), r.ID.Child("ipConfigurations",
+				kernel.Text(configurations[0], "name")).Equal) {
+			kernel.ObjectAt(configurations[0],
+				"properties")["loadBalancerBackendAddressPools"] = s.ClusterPools(r.ID.Group())
+		}
+	}
 }

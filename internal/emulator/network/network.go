@@ -69,6 +69,7 @@ func (s *Network) Added(r *kernel.Resource) {
 		s.Linked[target.Key()][ref.Holder.Key()] = ref.Holder
 		s.kernel.Store.TouchAround(target)
 	}
+	touchBalancers(s, r)
 }
 
 // Removed removes the links of a deleted document from the index.
@@ -77,6 +78,7 @@ func (s *Network) Removed(r *kernel.Resource) {
 		delete(s.Linked[ref.Target().Key()], ref.Holder.Key())
 		s.kernel.Store.TouchAround(ref.Target())
 	}
+	touchBalancers(s, r)
 }
 
 // instances are those of scale sets: their network interfaces are not documents.
@@ -109,8 +111,8 @@ func (s *Network) types() []kernel.Kind {
 		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
 			Busy: acceptsWrites, Settle: s.gateways.settleGateway, Show: s.gateways.showGateway},
 		{Name: TypeNIC, Tracked: true, Synchronous: samePools, Facts: interfaceFacts,
-			Settle: s.settleInterface,
-			Lists:  []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
+			Settle: s.settleInterface, Show: s.showInterface,
+			Lists: []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
 		{Name: TypeNSG, Tracked: true, Facts: securityGroupFacts, Settle: s.settleSecurityGroup,
 			Show: showSecurityGroup, ReadOnly: []string{"defaultSecurityRules"},
 			Lists: []kernel.ItemList{{Name: "securityRules"},

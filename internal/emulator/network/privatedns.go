@@ -3,6 +3,7 @@ package network
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -140,17 +141,18 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 	if s.kernel.Store.Get(nic) != nil {
 		return nil
 	}
-	group := ""
+	group, names := "", []any{}
 	for _, connection := range kernel.ListAt(properties, "privateLinkServiceConnections") {
-		for _, id := range kernel.List(kernel.ObjectAt(connection, "properties"), "groupIds") {
-			group = id
+		p := kernel.ObjectAt(connection, "properties")
+		for _, id := range kernel.List(p, "groupIds") {
+			group, names = id, namesBehind(arm.ID(kernel.Text(p, "privateLinkServiceId")), id)
 		}
 	}
 	configuration := kernel.Object{
 		"subnet": kernel.Object{"id": string(kernel.LinkOf(r.Body, "subnet"))},
 		"privateLinkConnectionProperties": kernel.Object{"groupId": group,
 			"requiredMemberName": group,
-			"fqdns":              []any{}},
+			"fqdns":              names},
 	}
 	_, f := s.kernel.PutResource(c, nic, kernel.Object{
 		"location": r.Body["location"], "managedBy": string(r.ID), "properties": kernel.Object{
@@ -161,6 +163,22 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 		},
 	})
 	return f
+}
+
+// storageGroups are the parts of a storage account that have names below core.windows.net.
+var storageGroups = []string{"blob", "table", "queue", "file", "dfs"}
+
+// namesBehind returns the host names that an endpoint's address stands for
+// (private-link/private-endpoint-dns).
+func namesBehind(target arm.ID, group string) []any {
+	group = strings.ToLower(group)
+	switch {
+	case target.Is("Microsoft.Storage/storageAccounts") && slices.Contains(storageGroups, group):
+		return []any{strings.ToLower(target.Name()) + "." + group + ".core.windows.net"}
+	case target.Is("Microsoft.KeyVault/vaults") && group == "vault":
+		return []any{strings.ToLower(target.Name()) + ".vault.azure.net"}
+	}
+	return []any{}
 }
 
 // privateEndpointRemoved deletes an endpoint's interface together with it.

@@ -56,7 +56,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 	held := len(s.Linked[r.ID.Key()]) > 0
 	if properties["ipAddress"] == nil &&
 		(held || kernel.Text(properties, "publicIPAllocationMethod") == "Static") {
-		properties["ipAddress"] = s.publicAddress(r.ID,
+		properties["ipAddress"] = s.PublicAddress(r.ID,
 			kernel.Text(properties, "publicIPAddressVersion") == "IPv6").String()
 	}
 	return nil
@@ -71,7 +71,7 @@ func (s *Network) GivePublic(holder *kernel.Resource) {
 		if r := s.kernel.Store.Get(ref.Target()); r != nil &&
 			kernel.ObjectAt(r.Body, "properties")["ipAddress"] == nil {
 			p := kernel.ObjectAt(r.Body, "properties")
-			p["ipAddress"] = s.publicAddress(r.ID,
+			p["ipAddress"] = s.PublicAddress(r.ID,
 				kernel.Text(p, "publicIPAddressVersion") == "IPv6").
 				String()
 			s.kernel.Store.Changed(r)
@@ -88,8 +88,8 @@ func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version st
 	}
 }
 
-// publicAddress finds a free one, the same for the same name if possible.
-func (s *Network) publicAddress(id arm.ID, v6 bool) netip.Addr {
+// PublicAddress finds a free one, the same for the same name if possible.
+func (s *Network) PublicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(TypePublicIP)] {
 		taken[kernel.Text(kernel.ObjectAt(r.Body, "properties"), "ipAddress")] = true

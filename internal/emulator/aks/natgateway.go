@@ -1,0 +1,93 @@
+package aks
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
+)
+
+// natGateway returns the NAT gateway that AKS makes with outbound type managedNATGateway. Its name
+// is not documented [U].
+func (cl *cluster) natGateway() arm.ID {
+	return cl.inNodeGroup(network.TypeNAT, "aks-natgateway")
+}
+
+// natAddresses returns the public IP addresses of that gateway.
+func (cl *cluster) natAddresses(profile kernel.Object) (ids []arm.ID) {
+	if kernel.Text(profile, "outboundType") != "managedNATGateway" {
+		return nil
+	}
+	asked := kernel.ObjectAt(profile, "natGatewayProfile", "managedOutboundIPProfile")
+	for i := range max(1, kernel.NumberOf(asked, "count")) {
+		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
+			fmt.Sprint("nat", i), cl.id)))
+	}
+	return ids
+}
+
+// translate makes the NAT gateway of a cluster and attaches it to AKS's own subnet
+// (aks/egress-outboundtype), or removes it from a cluster that has another outbound type.
+func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure {
+	store, id, ips := s.aks.kernel.Store, cl.natGateway(), cl.natAddresses(profile)
+	had := store.Get(id)
+	if had == nil && ips == nil {
+		return nil
+	}
+	var links []any
+	for _, ip := range ips {
+		if f := s.publicIP(cl, ip, kernel.Object{"aks-managed-cluster-name": cl.id.Name(),
+			"aks-managed-cluster-rg": cl.id.ResourceGroup()}, 4); f != nil {
+			return f
+		}
+		links = append(links, kernel.Object{"id": string(ip)})
+	}
+	if ips != nil {
+		idle := kernel.NumberOf(kernel.ObjectAt(profile, "natGatewayProfile"),
+			"idleTimeoutInMinutes")
+		if f := s.store(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
+			"properties": kernel.Object{"publicIpAddresses": links,
+				"idleTimeoutInMinutes": cmp.Or(idle, 4)}}); f != nil {
+			return f
+		}
+	}
+	if f := s.attach(cl, id, ips != nil); f != nil || had == nil {
+		return f
+	}
+	if ips == nil {
+		delete(cl.written, id.Name())
+		if f := s.aks.kernel.RemoveResource(had); f != nil {
+			return f
+		}
+	}
+	for _, link := range kernel.ListAt(kernel.ObjectAt(had.Body, "properties"),
+		"publicIpAddresses") {
+		ip := store.Get(arm.ID(kernel.Text(link, "id")))
+		if ip == nil || slices.ContainsFunc(ips, ip.ID.Equal) {
+			continue
+		}
+		if f := s.aks.kernel.RemoveResource(ip); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// attach attaches the NAT gateway to AKS's own subnet, or detaches it.
+func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Failure {
+	subnet := s.aks.kernel.Store.Get(cl.OwnSubnet())
+	if subnet == nil ||
+		kernel.LinkOf(subnet.Body, "natGateway").Equal(gateway) == attached {
+		return nil
+	}
+	body := kernel.Clone(subnet.Body)
+	p := kernel.ObjectAt(body, "properties")
+	delete(p, "natGateway")
+	if attached {
+		p["natGateway"] = kernel.Object{"id": string(gateway)}
+	}
+	return s.aks.aksPut(cl, subnet.ID, body)
+}

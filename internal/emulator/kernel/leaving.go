@@ -1,0 +1,42 @@
+package kernel
+
+import (
+	"strings"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// A deleted child of a network's resource has no effect any more, but a GET shows it as Deleting
+// while the operation runs: clients that poll the resource, such as azurerm, would otherwise go on
+// while its parent is still busy. That Azure shows it is not recorded.
+
+// leaving are such children, by ID.Key().
+type leaving map[string]goer
+
+type goer struct {
+	doc  []byte
+	ends time.Time
+}
+
+// at returns a child that is being deleted.
+func (l leaving) at(id arm.ID) (goer, bool) {
+	g, known := l[id.Key()]
+	return g, known && g.ends.After(time.Now())
+}
+
+// add remembers a child that is deleted, with its last document.
+func (l leaving) add(id arm.ID, doc Object, ends time.Time) {
+	if !ofNetwork(id) || strings.Count(id.Type(), "/") < 2 || !ends.After(time.Now()) {
+		return
+	}
+	for key, g := range l {
+		if !g.ends.After(time.Now()) {
+			delete(l, key)
+		}
+	}
+	if p := ObjectAt(doc, "properties"); p != nil {
+		p["provisioningState"] = "Deleting"
+	}
+	l[id.Key()] = goer{Encode(doc), ends}
+}
