@@ -14,9 +14,10 @@ const mostSets = 4
 // Holders returns what must be read to know each address that is in use in a subnet: network
 // interfaces and Azure Firewalls. Known is false if something else is there whose address no
 // document in a snapshot shows, such as the front end of a load balancer, or if it could not be
-// read.
+// read. A subnet names the IP configurations of all of them: Azure refuses to delete it while it
+// does (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
 func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
-	known = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0
+	known = len(subnet.Gateways)+len(subnet.Delegations) == 0 && !subnet.Services
 	sets, seen := map[string]bool{}, map[string]bool{}
 	for _, c := range subnet.Configurations() {
 		id := c.Parent()

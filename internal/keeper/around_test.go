@@ -209,13 +209,14 @@ func TestNextHopHolders(t *testing.T) {
 	})
 }
 
-// TestAroundBudget: what is around many clusters with one hub is read at most by two calls in five
-// minutes: its network, and the appliance.
+// TestAroundBudget: what is around many clusters with one hub costs at most four calls in five
+// minutes: a list of their networks, the hub, and the appliance. The rest of what they read does
+// not depend on the route to it.
 func TestAroundBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		var configs []v1alpha1.ClusterRoutes
-		var networks []arm.ID
+		var networks, tables []arm.ID
 		for i := range 10 {
 			name := fmt.Sprintf("c%d", i)
 			c := w.addCluster(name, fmt.Sprint(80+i))
@@ -224,24 +225,31 @@ func TestAroundBudget(t *testing.T) {
 					"properties": object{"addressPrefix": "0.0.0.0/0",
 						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hubAt}})
 			})
-			networks = append(networks, c.subnet.Parent())
+			networks, tables = append(networks, c.subnet.Parent()), append(tables, c.table)
 			configs = append(configs, configure(name, c.cluster, c.target))
 		}
 		w.put(arm.GroupID(emulator.DefaultSubscription, "over-rg"), object{})
 		w.hub(networks...)
 		k := w.run(10*time.Second, configs...)
 		k.since(6 * time.Minute)
-		since := w.mark()
-		k.since(aroundBelieved)
-		around := 0
-		for _, r := range since() {
-			if strings.Contains(r.Path, "/networkInterfaces") &&
-				!strings.Contains(r.Path, "/MC_") || strings.HasSuffix(r.Path, "/hub") {
-				around++
+		reads := func() (all []string) {
+			since := w.mark()
+			k.since(2 * aroundBelieved)
+			for _, r := range since() {
+				if r.Method == "GET" && !strings.Contains(r.Path, "/MC_") { // proof of deletes
+					all = append(all, r.Path)
+				}
 			}
+			return all
 		}
-		if around == 0 || around > 2 {
-			t.Errorf("%d calls", around)
+		with := reads()
+		for _, table := range tables {
+			w.without(table, "out")
+		}
+		k.since(6 * time.Minute)
+		without := reads()
+		if n := len(with) - len(without); n < 2 || n > 2*4 {
+			t.Errorf("%d calls in %s", n, 2*aroundBelieved)
 		}
 	})
 }

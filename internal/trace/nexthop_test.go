@@ -86,6 +86,10 @@ func TestNextHop(t *testing.T) {
 			has(s, nva, provider+"Network/loadBalancers/lb")
 			nic(s, nva, "10.0.3.4")
 		}, Unknown, nil},
+		{"a service", hop, func(s *inventory.Snapshot) {
+			has(s)
+			s.Subnets[bare.Key()].Services = true
+		}, Unknown, nil},
 		{"a gateway", hop, func(s *inventory.Snapshot) {
 			has(s, provider+"Network/virtualNetworkGateways/vpn")
 		}, Unknown, nil},
