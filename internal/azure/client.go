@@ -109,8 +109,8 @@ type Client struct {
 	unanswered, throttled, failed rare // what every call of an outage logs
 
 	// documents read before, subnets by their network
-	tables  seen[*inventory.RouteTable]
-	subnets seen[map[string]*inventory.Subnet]
+	tables   seen[*inventory.RouteTable]
+	networks seen[network]
 
 	mu    sync.Mutex
 	lists map[string]listCost

@@ -3,6 +3,8 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"maps"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -13,9 +15,9 @@ import (
 )
 
 // Examine adds to a surveyed snapshot what a diagnosis reads apart from clusters, networks and
-// tables: peered networks elsewhere, security groups, gateways, locks, and the network interfaces
-// in the given resource groups or, if none are given, in all surveyed scopes. What cannot be read
-// becomes Unread.
+// tables: peered networks elsewhere, security groups, gateways, locks, the network interfaces in
+// the given resource groups or, if none are given, in all surveyed scopes, and what may have the
+// next hops of routes. What cannot be read becomes Unread, but for the last.
 func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
 	if err := c.readPeers(ctx, s); err != nil {
 		return err
@@ -54,6 +56,9 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 		ReadOptions{}); err != nil {
 		return err
 	}
+	if err := c.readHolders(ctx, s); err != nil {
+		return err
+	}
 	if err := c.readInto(ctx, s, arm.TypeGateway, gateways); err != nil {
 		return err
 	}
@@ -87,6 +92,47 @@ func (c *Client) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 		}
 	}
 	return c.readInto(ctx, s, arm.TypeVNet, peers)
+}
+
+// readHolders reads what may have the next hops of routes that do not lead to pods, where it is
+// outside the scopes whose network interfaces were read: an appliance is often in a hub.
+func (c *Client) readHolders(ctx context.Context, s *inventory.Snapshot) error {
+	hops := map[netip.Addr]bool{}
+	for _, table := range s.Tables {
+		for _, r := range table.Routes() {
+			if r.Hop.IsValid() && (r.Prefix.Bits() == 0 || !toPods(s, r.Prefix)) {
+				hops[r.Hop] = true
+			}
+		}
+	}
+	var want inventory.Wanted
+	for _, subnet := range s.Subnets {
+		for hop := range hops {
+			if slices.ContainsFunc(subnet.Prefixes, func(p netip.Prefix) bool {
+				return p.Contains(hop)
+			}) {
+				more, _ := s.Holders(subnet)
+				want.Add(more)
+				break
+			}
+		}
+	}
+	read := inventory.NewSnapshot() // what this misses is no news: the address is then unknown
+	if err := c.Read(ctx, read, want, ReadOptions{}); err != nil {
+		return err
+	}
+	maps.Copy(s.Interfaces, read.Interfaces)
+	maps.Copy(s.Firewalls, read.Firewalls)
+	return nil
+}
+
+func toPods(s *inventory.Snapshot, prefix netip.Prefix) bool {
+	for _, cluster := range s.Clusters {
+		if slices.ContainsFunc(cluster.PodCIDRs, prefix.Overlaps) {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {

@@ -3,6 +3,7 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"time"
@@ -87,18 +88,22 @@ const (
 	tableDocuments
 	groupDocuments
 	firewallDocuments
+	networkDocuments
+	interfaceDocuments
 )
 
 var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments,
-	firewallDocuments}
+	firewallDocuments, networkDocuments, interfaceDocuments}
 
 func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls}[k]
+	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
+		&w.Networks, &w.Interfaces}[k]
 }
 
 func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
-		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil}[k]
+		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil,
+		s.VNets[id.Key()] != nil, s.Interfaces[id.Key()] != nil}[k]
 }
 
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
@@ -117,25 +122,121 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 			s.SecurityGroups[doc.ID.Key()] = doc
 		case *inventory.Firewall:
 			s.Firewalls[doc.ID.Key()] = doc
+		case network:
+			s.AddVNet(doc.vnet, slices.Collect(maps.Values(doc.subnets)))
+		case *inventory.Interface:
+			s.Interfaces[doc.ID.Key()] = doc
 		default:
 			s.Unread[id.Key()] = *miss
 		}
 	}
 }
 
+// network is a virtual network, without its bytes, with its subnets by ID.Key().
+type network struct {
+	vnet    *inventory.VNet
+	subnets map[string]*inventory.Subnet
+}
+
+// decodeNetwork decodes a virtual network. Reads of subnets and of networks share the result.
+func (c *Client) decodeNetwork(id arm.ID, body []byte) (network, error) {
+	return c.networks.decode(id, body, func(raw []byte) (network, error) {
+		vnet, subnets, err := inventory.DecodeVNet(raw)
+		if err != nil {
+			return network{}, err
+		}
+		vnet.Raw = nil
+		n := network{vnet, map[string]*inventory.Subnet{}}
+		for _, subnet := range subnets {
+			n.subnets[subnet.ID.Key()] = subnet
+		}
+		return n, nil
+	})
+}
+
 func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
 	switch k {
 	case clusterDocuments:
-		return c.readClusters(ctx, ids, out)
+		return readType(ctx, c, arm.TypeCluster, ids, out, inventory.DecodeCluster)
 	case subnetDocuments:
 		return c.readSubnets(ctx, ids, out)
 	case groupDocuments:
-		return c.readSecurityGroups(ctx, ids, out)
+		return readType(ctx, c, arm.TypeSecurityGroup, ids, out, inventory.DecodeSecurityGroup)
 	case firewallDocuments:
-		return c.readFirewalls(ctx, ids, out)
+		return readType(ctx, c, arm.TypeFirewall, ids, out, inventory.DecodeFirewall)
+	case networkDocuments:
+		return c.read(ctx, arm.TypeVNet, networkVersion, asWanted(ids),
+			func(_ wanted, id arm.ID, body []byte, fault *Error) {
+				give(out, id, body, fault, func(raw []byte) (network, error) {
+					return c.decodeNetwork(id, raw)
+				})
+			})
+	case interfaceDocuments:
+		return c.readSomeInterfaces(ctx, ids, out)
 	default:
-		return c.readTables(ctx, ids, out)
+		return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
+			func(_ wanted, id arm.ID, body []byte, fault *Error) {
+				give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
+					return c.tables.decode(id, raw, inventory.DecodeRouteTable)
+				})
+			})
 	}
+}
+
+// readType reads documents of a type.
+func readType[T any](ctx context.Context, c *Client, resourceType string, ids []arm.ID, out sink,
+	decode func([]byte) (T, error)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return c.read(ctx, resourceType, apiVersion(ids[0]), asWanted(ids),
+		func(_ wanted, id arm.ID, body []byte, fault *Error) {
+			give(out, id, body, fault, decode)
+		})
+}
+
+// readSomeInterfaces reads network interfaces; those of a scale set by its own list, the only one
+// that shows them.
+func (c *Client) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
+	sets := map[string][]arm.ID{}
+	var single []arm.ID
+	for _, id := range ids {
+		if set := id.Parent().Parent(); set.Is(arm.TypeScaleSet) {
+			sets[set.Key()] = append(sets[set.Key()], id)
+		} else {
+			single = append(single, id)
+		}
+	}
+	if err := readType(ctx, c, arm.TypeInterface, single, out,
+		inventory.DecodeInterface); err != nil {
+		return err
+	}
+	for _, of := range sets {
+		missing := map[string]arm.ID{}
+		for _, id := range of {
+			missing[id.Key()] = id
+		}
+		err := c.listAll(ctx, c.address(of[0].Parent().Parent(), "/networkInterfaces",
+			scaleSetNICsVersion), func(raw json.RawMessage) bool {
+			if id, wanted := missing[idIn(raw).Key()]; wanted {
+				delete(missing, id.Key())
+				give(out, id, raw, nil, inventory.DecodeInterface)
+			}
+			return true
+		})
+		fault, fatal := asFault(err)
+		if fatal != nil {
+			return fatal
+		}
+		for _, id := range missing {
+			if fault != nil {
+				out(id, nil, unreadFor(id, fault))
+			} else {
+				out(id, nil, otherResource(id))
+			}
+		}
+	}
+	return nil
 }
 
 func otherResource(id arm.ID) *inventory.Unread {
@@ -161,36 +262,6 @@ func unread(s *inventory.Snapshot, id arm.ID, fault *Error) {
 
 func garbled(s *inventory.Snapshot, id arm.ID, err error) {
 	s.Unread[id.Key()] = *notUnderstood(id, err)
-}
-
-func (c *Client) readClusters(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeCluster, clusterVersion, asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, inventory.DecodeCluster)
-		})
-}
-
-func (c *Client) readTables(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
-				return c.tables.decode(id, raw, inventory.DecodeRouteTable)
-			})
-		})
-}
-
-func (c *Client) readSecurityGroups(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeSecurityGroup, networkVersion, asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, inventory.DecodeSecurityGroup)
-		})
-}
-
-func (c *Client) readFirewalls(ctx context.Context, ids []arm.ID, out sink) error {
-	return c.read(ctx, arm.TypeFirewall, networkVersion, asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, inventory.DecodeFirewall)
-		})
 }
 
 // give decodes a document for a sink.
@@ -281,21 +352,13 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 
 // addVNet passes on the wanted subnets of a network, and returns the ones that it does not show.
 func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
-	shown, err := c.subnets.decode(id, body, func(raw []byte) (map[string]*inventory.Subnet,
-		error) {
-		_, subnets, err := inventory.DecodeVNet(raw)
-		shown := map[string]*inventory.Subnet{}
-		for _, subnet := range subnets {
-			shown[subnet.ID.Key()] = subnet
-		}
-		return shown, err
-	})
+	shown, err := c.decodeNetwork(id, body)
 	if err != nil {
 		return want // one by one: a subnet that cannot be decoded must not hide the others
 	}
 	var missing []arm.ID
 	for _, id := range want {
-		if subnet := shown[id.Key()]; subnet != nil {
+		if subnet := shown.subnets[id.Key()]; subnet != nil {
 			out(subnet.ID, subnet, nil)
 		} else {
 			missing = append(missing, id)

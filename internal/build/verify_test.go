@@ -87,6 +87,10 @@ func newPlant(t *testing.T) *plant {
 				"properties": doc{"addressPrefix": "10.42.2.0/24", "routeTable": ref(plantTarget),
 					"applicationGatewayIPConfigurations": docs{
 						ref(plantGateway + "/gatewayIPConfigurations/main")}}},
+			doc{"id": string(plantVNet) + "/subnets/AzureFirewallSubnet",
+				"properties": doc{"addressPrefix": "10.42.3.0/26", "ipConfigurations": docs{ref(
+					plantGroup + "/providers/" + arm.TypeFirewall +
+						"/fw/azureFirewallIpConfigurations/ip")}}},
 		}},
 		plantTable:  {"routes": podRoutes(), "subnets": docs{ref(plantSubnet)}},
 		plantTarget: {"routes": podRoutes(), "subnets": docs{ref(plantGateways)}},

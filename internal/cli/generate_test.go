@@ -151,12 +151,6 @@ func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRig
 	properties["natGateway"] = map[string]any{"id": string(nat)}
 	properties["serviceEndpointPolicies"] = []any{map[string]any{"id": string(policy)}}
 	l.must(a.op.Put(a.demo.NodeSubnet, "2025-05-01", subnet))
-	// The default route leads to a firewall.
-	in := a.demo.NodeSubnet.Parent().Child("subnets", "AzureFirewallSubnet")
-	l.must(a.op.Put(group+"/providers/Microsoft.Network/azureFirewalls/fw", "2025-05-01",
-		map[string]any{"location": "westeurope", "properties": map[string]any{
-			"ipConfigurations": []any{map[string]any{"name": "ip", "properties": map[string]any{
-				"subnet": map[string]any{"id": string(in)}}}}}}))
 
 	l.config = filepath.Join(l.dir, "routes.yaml")
 	l.run(0, "--emulator", own, "init", "--cluster", string(a.demo.Cluster), "--out", l.config)

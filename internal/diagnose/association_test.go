@@ -145,9 +145,9 @@ func TestTableElsewhere(t *testing.T) {
 func TestEgressInTable(t *testing.T) {
 	w := healthy(t).profile("outboundType", "userDefinedRouting")
 	f := w.routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
-		route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.9.4")).finds(finding.EgressInTable)
+		route("egress", "0.0.0.0/0", "VirtualAppliance", "10.42.3.4")).finds(finding.EgressInTable)
 	is(t, f, finding.Info)
-	says(t, f, "shop-rt", "0.0.0.0/0 to 10.42.9.4")
+	says(t, f, "shop-rt", "0.0.0.0/0 to 10.42.3.4")
 	for _, f := range healthy(t).routes(shopTable, podRoute(0), podRoute(1), podRoute(2),
 		route("branch", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4")).check() {
 		if f.Code == finding.EgressInTable {

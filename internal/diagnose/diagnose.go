@@ -24,6 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/trace"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -52,6 +53,7 @@ type Case struct {
 	// subnets.
 	nicsOf  map[string][]*inventory.Interface
 	onNodes map[string]bool
+	hops    *trace.Tracer // says whether next hops can be reached
 }
 
 // clusterCase is one cluster of a Case, with what its checks use most.
@@ -123,6 +125,7 @@ func Check(c Case) []finding.Finding {
 	found := c.planFindings()
 	settle(found)
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
+	c.hops = trace.New(c.Snapshot, trace.Options{})
 	found = append(found, plan.New(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Orphans()...)
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		p := c.clusterCase(id)

@@ -10,6 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -185,11 +186,11 @@ func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 	}
 	var found []finding.Finding
 	for _, r := range table.Default() {
-		if !r.Hop.IsValid() || contains(vnet.Prefixes, r.Hop) {
+		if !r.Hop.IsValid() {
 			continue
 		}
 		var evidence []string
-		reached := false
+		reached := contains(vnet.Prefixes, r.Hop)
 		for _, peering := range vnet.Peerings {
 			if contains(peering.Prefixes, r.Hop) {
 				reached = reached || peering.Connected && peering.Access
@@ -197,6 +198,15 @@ func (p *clusterCase) checkHops(subnet *inventory.Subnet,
 			}
 		}
 		if reached {
+			if v, _ := p.hops.NextHop(subnet.ID, r.Hop); v == trace.Dropped {
+				found = append(found, p.found(finding.NextHopUnreachable, table.ID,
+					"the route %s in %s sends %s of %s to %s, and nothing has this address: the "+
+						"packets are dropped", r.Name, table.ID.Short(), r.Prefix,
+					subnet.ID.Short(), r.Hop).About(r.Name).With(evidence...).
+					WithAdvice("start the appliance, or replace ADDRESS with the next hop's").
+					WithFix("az network route-table route update --ids %s --next-hop-ip-address "+
+						"ADDRESS", table.ID.Child("routes", r.Name)))
+			}
 			continue
 		}
 		if len(evidence) == 0 {

@@ -179,6 +179,8 @@ func TestNextHopUnreachable(t *testing.T) {
 			append(pods(), route("egress", "0.0.0.0/0", "VirtualAppliance", hop))...)
 	}
 	by("10.42.3.4").finds()
+	says(t, by("10.42.9.4").finds(finding.NextHopUnreachable),
+		"sends 0.0.0.0/0 of shop-vnet/nodes to 10.42.9.4, and nothing has this address")
 	says(t, by("10.99.0.4").finds(finding.NextHopUnreachable),
 		"route egress in shop-rt sends 0.0.0.0/0 to 10.99.0.4", "shop-vnet/nodes",
 		"neither in shop-vnet (10.42.0.0/16) nor in a network peered with it")

@@ -138,6 +138,7 @@ func healthy(t *testing.T) *world {
 						"routeTable": link(gwTable),
 						"applicationGatewayIPConfigurations": list{
 							link(gateway + "/gatewayIPConfigurations/main")}}},
+				firewallSubnet(vnet, "10.42.3.0/26"),
 			},
 		}})
 	w.put(object{"id": string(gateway), "name": gateway.Name(), "location": "westeurope",
@@ -270,13 +271,21 @@ func (w *world) unconfigured() *world {
 	return w
 }
 
-// network adds a virtual network.
+// network adds a virtual network with a firewall's subnet.
 func (w *world) network(name, prefix string) *world {
-	return w.put(object{"id": string(vnet.Parent()) +
-		"/providers/Microsoft.Network/virtualNetworks/" +
-		name, "name": name, "location": "westeurope",
+	id := vnet.Parent() + "/providers/Microsoft.Network/virtualNetworks/" + arm.ID(name)
+	first, _, _ := strings.Cut(prefix, "/")
+	return w.put(object{"id": string(id), "name": name, "location": "westeurope",
 		"properties": object{"addressSpace": object{"addressPrefixes": list{prefix}},
-			"subnets": list{}}})
+			"subnets": list{firewallSubnet(id, first+"/26")}}})
+}
+
+// firewallSubnet is a firewall's subnet of a network. The firewall itself was not read.
+func firewallSubnet(network arm.ID, prefix string) object {
+	return object{"id": string(network) + "/subnets/AzureFirewallSubnet",
+		"name": "AzureFirewallSubnet", "properties": object{"addressPrefix": prefix,
+			"ipConfigurations": list{object{"id": string(network.Parent()) + "/providers/" +
+				arm.TypeFirewall + "/" + network.Name() + "-fw/azureFirewallIpConfigurations/ip"}}}}
 }
 
 // peered adds the virtual network hub-vnet, 10.50.0.0/16, peered with the nodes'.

@@ -164,6 +164,13 @@ func DemoIn(subscription string) Demo {
 	}
 }
 
+// firewallIn returns the body of an Azure Firewall, which gets the first address of its subnet.
+func firewallIn(vnet arm.ID) kernel.Object {
+	return kernel.Object{"properties": kernel.Object{"ipConfigurations": []any{kernel.Object{
+		"name": "ip", "properties": kernel.Object{"subnet": kernel.Object{
+			"id": string(vnet.Child("subnets", "AzureFirewallSubnet"))}}}}}}
+}
+
 // BuildDemo builds the demo scenario through the emulator's own handler: a network with a node
 // subnet, an Application Gateway's subnet with its own table, and a kubenet cluster of three nodes
 // in the existing subnet with its existing table, in which 0.0.0.0/0 leads to a firewall. It
@@ -251,6 +258,8 @@ func buildDemo(e *Emulator, as Principal) (Demo, error) {
 				},
 			},
 		})},
+		{arm.ResourceID(sub, "net-rg", arm.TypeFirewall, "hub"), demoNetwork,
+			at(firewallIn(d.NodeSubnet.Parent()))},
 		{gateway, demoNetwork,
 			at(kernel.Object{"properties": kernel.Object{"sku": gatewaySKU(),
 				"gatewayIPConfigurations": []any{

@@ -56,6 +56,8 @@ func BuildFirewalled(e *Emulator, as Principal) (Firewalled, error) {
 				kernel.Object{"name": "AzureFirewallSubnet",
 					"properties": kernel.Object{"addressPrefix": "10.50.3.0/24"}},
 			}})},
+		{arm.ResourceID(sub, "web-rg", arm.TypeFirewall, "web-fw"), demoNetwork,
+			at(kernel.ObjectAt(firewallIn(vnet), "properties"))},
 		{f.Cluster, demoAKS, at(kernel.Object{
 			"networkProfile": kernel.Object{"networkPlugin": "azure",
 				"networkPluginMode": "overlay", "podCidr": "10.245.0.0/16",

@@ -260,7 +260,7 @@ func TestDifferences(t *testing.T) {
 func TestDecodeSubnetAndVNet(t *testing.T) {
 	const vnet = `{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v","etag":"W/\"v\"","properties":{"subnets":[
 	  {"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes","properties":{"addressPrefixes":["10.0.0.0/24","fd00::/64"],"routeTable":{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/routeTables/rt"}}},
-	  {"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/gw","properties":{"addressPrefix":"10.0.1.0/24","routeTable":null,
+	  {"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/gw","properties":{"addressPrefix":"10.0.1.0/24","routeTable":null,"serviceAssociationLinks":[{"id":"/x"}],
 	    "applicationGatewayIPConfigurations":[{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw/gatewayIPConfigurations/c"}],
 	    "ipConfigurations":[{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw/frontendIPConfigurations/f"}]}}]}}`
 	doc, subnets, err := DecodeVNet([]byte(vnet))
@@ -268,11 +268,11 @@ func TestDecodeSubnetAndVNet(t *testing.T) {
 		t.Fatalf("%v %v %v", doc, subnets, err)
 	}
 	if s := subnets[0]; s.RouteTable.Name() != "rt" || len(s.Prefixes) != 2 ||
-		s.ID.Short() != "v/nodes" || !json.Valid(s.Raw) {
+		s.ID.Short() != "v/nodes" || !json.Valid(s.Raw) || s.Services {
 		t.Errorf("%+v", s)
 	}
 	if s := subnets[1]; s.RouteTable != "" || len(s.Gateways) != 1 ||
-		s.Gateways[0].Name() != "agw" {
+		s.Gateways[0].Name() != "agw" || !s.Services {
 		t.Errorf("%+v", s)
 	}
 }

@@ -157,6 +157,9 @@ type Wanted struct {
 	Groups   []arm.ID // network security groups
 	// Firewalls are Azure Firewalls.
 	Firewalls []arm.ID
+	// Networks are like VNets, for reads that several callers share. Interfaces may be those of
+	// scale sets.
+	Networks, Interfaces []arm.ID
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
 	AKSSubnets []arm.ID
@@ -169,8 +172,9 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Groups)+len(w.Firewalls)+len(w.Clusters)+len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+
-		len(w.Managed)+len(w.Written)+len(w.NICs)+len(w.Writers) == 0
+	return len(w.Groups)+len(w.Firewalls)+len(w.Networks)+len(w.Interfaces)+len(w.Clusters)+
+		len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+len(w.Managed)+
+		len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
 
 // Add adds another Wanted.
@@ -180,6 +184,7 @@ func (w *Wanted) Add(o Wanted) {
 		more []arm.ID
 	}{
 		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls},
+		{&w.Networks, o.Networks}, {&w.Interfaces, o.Interfaces},
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
 		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
 		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
@@ -209,6 +214,14 @@ func NewSnapshot() *Snapshot {
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
 		Had:            map[string][]Had{},
+	}
+}
+
+// AddVNet adds a virtual network with its subnets.
+func (s *Snapshot) AddVNet(vnet *VNet, subnets []*Subnet) {
+	s.VNets[vnet.ID.Key()] = vnet
+	for _, subnet := range subnets {
+		s.Subnets[subnet.ID.Key()] = subnet
 	}
 }
 
@@ -288,13 +301,10 @@ func (s *Snapshot) Add(raw []byte) error {
 	case id.Is(arm.TypeCluster):
 		err = put(s.Clusters, id, raw, DecodeCluster)
 	case id.Is(arm.TypeVNet):
+		var vnet *VNet
 		var subnets []*Subnet
-		err = put(s.VNets, id, raw, func(raw []byte) (vnet *VNet, err error) {
-			vnet, subnets, err = DecodeVNet(raw)
-			return vnet, err
-		})
-		for _, subnet := range subnets {
-			s.Subnets[subnet.ID.Key()] = subnet
+		if vnet, subnets, err = DecodeVNet(raw); err == nil {
+			s.AddVNet(vnet, subnets)
 		}
 	case id.Is(arm.TypeSubnet):
 		err = put(s.Subnets, id, raw, DecodeSubnet)

@@ -21,6 +21,8 @@ type Subnet struct {
 	// Delegations are the services it is delegated to, such as
 	// Microsoft.Network/applicationGateways.
 	Delegations []string
+	// Services is set if the document links to services in it, apart from IP configurations.
+	Services bool
 	// Private is set if the subnet has no default outbound access: nothing gives its machines
 	// egress but what is configured (default-outbound-access).
 	Private bool
@@ -97,6 +99,8 @@ type subnetProperties struct {
 	} `json:"delegations"`
 	GatewayConfigurations []arm.Ref `json:"applicationGatewayIPConfigurations"`
 	IPConfigurations      []arm.Ref `json:"ipConfigurations"`
+	ServiceLinks          []arm.Ref `json:"serviceAssociationLinks"`
+	NavigationLinks       []arm.Ref `json:"resourceNavigationLinks"`
 	State                 string    `json:"provisioningState"`
 }
 
@@ -114,6 +118,7 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 		NATGateway:       p.NATGateway.Target(),
 		Private:          p.DefaultOutbound != nil && !*p.DefaultOutbound,
 		EndpointPolicies: refIDs(p.EndpointPolicy),
+		Services:         len(p.ServiceLinks)+len(p.NavigationLinks) > 0,
 		Used:             len(p.IPConfigurations),
 		Failed:           strings.EqualFold(p.State, "Failed"),
 	}

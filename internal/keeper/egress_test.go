@@ -34,11 +34,10 @@ func egressWorld(t testing.TB) (w *world, table, firewall arm.ID, config v1alpha
 		p["routes"].([]any)[0].(object)["properties"].(object)["hasBgpOverride"] = false
 	})
 	w.edit(vnet, func(p object) {
-		p["subnets"] = append(p["subnets"].([]any), object{"name": "AzureFirewallSubnet",
-			"properties": object{"addressPrefix": "10.70.20.0/26"}})
 		p["subnets"].([]any)[0].(object)["properties"].(object)["routeTable"] =
 			object{"id": string(table)}
 	})
+	w.firewallSubnet()
 	w.firewall(firewall)
 	config = configure("over", cluster)
 	config.Spec.Egress = v1alpha1.Egress{RouteTableID: string(table), FirewallID: string(firewall),
@@ -46,6 +45,16 @@ func egressWorld(t testing.TB) (w *world, table, firewall arm.ID, config v1alpha
 			AddressPrefix: "0.0.0.0/0", NextHopIPAddress: firewallAt}}}
 	time.Sleep(5 * time.Minute) // AKS takes that long
 	return w, table, firewall, config
+}
+
+// firewallSubnet adds a firewall's subnet to the network of the overlay cluster.
+func (w *world) firewallSubnet() {
+	w.t.Helper()
+	w.edit(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet"),
+		func(p object) {
+			p["subnets"] = append(p["subnets"].([]any), object{"name": "AzureFirewallSubnet",
+				"properties": object{"addressPrefix": "10.70.20.0/26"}})
+		})
 }
 
 // firewall makes an Azure Firewall, with the first free address of its subnet.

@@ -92,6 +92,7 @@ func TestFewTokens(t *testing.T) {
 		opts := slow
 		opts.Buckets = emulator.Buckets{Reads: emulator.Bucket{Size: 30, PerSecond: 25}}
 		w := newWorld(t, opts)
+		w.without(w.demo.ClusterTable, "egress")
 		k := w.keep(w.demoConfig())
 		w.reconcile(k)
 		since := w.mark()

@@ -93,7 +93,8 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	c.k.mu.Lock()
 	all := c.k.configs
 	c.k.mu.Unlock()
-	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), &c.configs[0], nil}
+	s.Lost = c.mem.lost
+	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), s.Lost, &c.configs[0], nil}
 	if len(all) > 0 {
 		now.all = &all[0]
 	}
@@ -121,6 +122,7 @@ type basis struct {
 	subnets  map[string]*inventory.Subnet
 	tables   map[string]*inventory.RouteTable
 	last     []arm.ID // the clusters' tables, as remembered
+	lost     plan.Hops
 	// the first config of the group, and of all clusters: a reload replaces them
 	configs, all *v1alpha1.ClusterRoutes
 }
@@ -128,7 +130,7 @@ type basis struct {
 func (b basis) same(o basis) bool {
 	return b.configs == o.configs && b.all == o.all && maps.Equal(b.clusters, o.clusters) &&
 		maps.Equal(b.subnets, o.subnets) && maps.Equal(b.tables, o.tables) &&
-		slices.Equal(b.last, o.last)
+		slices.Equal(b.last, o.last) && maps.Equal(b.lost, o.lost)
 }
 
 // lastTables returns the route tables of the check's clusters, as remembered.

@@ -28,6 +28,7 @@ const ownRoute = "10.60.0.0/16>VirtualNetworkGateway"
 func TestCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
+		w.without(w.demo.ClusterTable, "egress") // TestAroundBudget counts what next hops cost
 		k := w.keep(w.demoConfig())
 		since := w.mark()
 		w.expect(w.reconcile(k), "3 done create appgw-rt")
@@ -403,6 +404,7 @@ func TestGuardObserves(t *testing.T) {
 func TestOneSubnet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
+		w.without(w.demo.ClusterTable, "egress")
 		k := w.keep(configure("shop", w.demo.Cluster))
 		since := w.mark()
 		w.reconcile(k)

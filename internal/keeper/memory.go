@@ -122,6 +122,7 @@ type groupMemory struct {
 	changing   bool                // that one planned changes
 	rest       time.Time           // until when ticks trigger no check; zero: they do
 	basis      basis               // what seen was gathered from
+	lost       plan.Hops           // next hops that nothing has
 	seen       []verdict.Evidence
 	wrote      time.Time // when the last write ended: older reads may be outdated
 	trouble    int       // checks in a row with transient failures
@@ -133,7 +134,7 @@ func newGroupMemory() groupMemory {
 		others: map[string]*otherWriter{}, repaired: map[string]*repaired{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
 		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},
-		failing: map[string][]finding.Finding{}}
+		failing: map[string][]finding.Finding{}, lost: plan.Hops{}}
 }
 
 // complement returns facts with the tables of the last check added where they are missing.
@@ -219,6 +220,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	maps.Copy(m.writers, o.writers)
 	maps.Copy(m.firewalls, o.firewalls)
 	maps.Copy(m.left, o.left)
+	maps.Copy(m.lost, o.lost)
 	for resource, found := range o.failing {
 		if len(found) > 0 && clusters[found[0].Cluster] {
 			m.failing[resource] = found

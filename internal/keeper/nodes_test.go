@@ -353,7 +353,9 @@ func TestNodesBehindTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, cluster, _, config := overlayWorld(t, slow)
 		left := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable, "left")
-		w.putTable(left, "firewall 0.0.0.0/0 10.98.0.4")
+		w.putTable(left, "firewall 0.0.0.0/0 "+firewallAt)
+		w.firewallSubnet()
+		w.firewall(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeFirewall, "fw"))
 		nodes := arm.ResourceID(emulator.DefaultSubscription, cluster.ResourceGroup(), arm.TypeVNet,
 			"over-vnet").Child("subnets", "nodes")
 		w.edit(nodes, func(p object) { p["routeTable"] = object{"id": string(left)} })

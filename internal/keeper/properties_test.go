@@ -71,7 +71,13 @@ func (w *world) addGuarded(plugin, outbound string) guarded {
 	}
 	w.put(g.vnet, object{"properties": object{
 		"addressSpace": object{"addressPrefixes": []any{"10.88.0.0/16"}},
-		"subnets":      []any{subnet("nodes", "10.88.1.0/24"), subnet("pods", "10.88.16.0/20")}}})
+		"subnets": []any{subnet("nodes", "10.88.1.0/24"), subnet("pods", "10.88.16.0/20"),
+			object{"name": "AzureFirewallSubnet", "properties": object{
+				"addressPrefix": "10.88.9.0/26"}}}}})
+	w.put(arm.ResourceID(g.vnet.Subscription(), g.vnet.ResourceGroup(), arm.TypeFirewall, "fw"),
+		object{"properties": object{"ipConfigurations": []any{object{"name": "ip",
+			"properties": object{"subnet": link(g.vnet.Child("subnets",
+				"AzureFirewallSubnet"))}}}}})
 	profile, pool := object{"networkPlugin": "azure"},
 		object{"name": "np", "count": 2, "mode": "System", "vnetSubnetID": string(g.nodes)}
 	switch plugin {

@@ -129,6 +129,9 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.forgetFailures()
 	c.mem.unfinished = c.unfinished(p.Changes)
 	c.write(ctx, p.Plan, chosen, c.s, p.Planner)
+	if err := c.readAround(ctx); err != nil {
+		return err
+	}
 	c.whole, c.mem.last, c.mem.changing = true, c.s.Snapshot, len(p.Changes) > 0
 	c.mem.rest = c.restsUntil()
 	return nil

@@ -57,7 +57,11 @@ func newWorld() *world {
 		vnet: object{"id": string(vnet), "name": "shop-vnet", "location": "westeurope",
 			"properties": object{"addressSpace": object{"addressPrefixes": list{"10.42.0.0/16"}},
 				"subnets": list{subnet(nodes, "10.42.1.0/24", table),
-					subnet(appgw, "10.42.2.0/24", gwTbl)}}},
+					subnet(appgw, "10.42.2.0/24", gwTbl),
+					object{"id": string(vnet) + "/subnets/AzureFirewallSubnet",
+						"properties": object{"addressPrefix": "10.42.3.0/26",
+							"ipConfigurations": list{object{"id": string(group) + "/providers/" +
+								arm.TypeFirewall + "/fw/azureFirewallIpConfigurations/ip"}}}}}}},
 		table: object{"id": string(table), "name": "shop-rt", "location": "westeurope",
 			"properties": object{"routes": append(slices.Clone(pods),
 				route("0.0.0.0/0", "10.42.3.4"))}},

@@ -27,7 +27,30 @@ type Facts struct {
 	// AnyHop is set if the node subnets cannot be known (saved files). Any appliance address then
 	// counts as a node's.
 	AnyHop bool
+	// Lost are the next hops that certainly drop packets, as a keeper has found out; a diagnosis
+	// finds out by its snapshot. Nothing is planned by them.
+	Lost Hops
 }
+
+// Hops is a set of next hops.
+type Hops map[string]bool
+
+// Add adds a next hop.
+func (h Hops) Add(hop Hop) { h[hop.key()] = true }
+
+// Remove removes a next hop.
+func (h Hops) Remove(hop Hop) { delete(h, hop.key()) }
+
+// Has reports whether a next hop is in the set.
+func (h Hops) Has(hop Hop) bool { return h[hop.key()] }
+
+// Hop is a next hop as a subnet's route names it.
+type Hop struct {
+	Subnet arm.ID
+	Addr   netip.Addr
+}
+
+func (h Hop) key() string { return h.Subnet.Key() + " " + h.Addr.String() }
 
 // Fork returns a copy that can be read into, and remember more, without changing the original.
 func (f Facts) Fork() Facts {

@@ -117,8 +117,8 @@ func (j *journey) follow(from Endpoint) Way {
 		case j.together(route.Hop, to, near) && j.in(near):
 			return j.arrive(subnet, near)
 		case j.unused(route.Hop, near):
-			return j.end(Dropped, "the address of %s is unused: no network interface in subnet "+
-				"%s has it, and nothing else is there", j.calledHop(route.Hop), near.ID.Short())
+			return j.end(Dropped, "the address of %s is unused: nothing in subnet %s has it",
+				j.calledHop(route.Hop), near.ID.Short())
 		}
 		if why := j.enter(subnet, near, route.Hop); why != "" {
 			return j.end(Dropped, "%s", why)

@@ -148,38 +148,58 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 
 // unused reports whether it is certain that nothing in a subnet has an address.
 func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
-	return t.nicAt(a, subnet) == nil && t.allSeen(subnet)
+	return t.nicAt(a, subnet) == nil && t.s.FirewallAt(a, subnet) == nil && t.allSeen(subnet)
 }
 
-// HopUnused reports whether it is certain that nothing has the next hop of a subnet's route, in a
-// snapshot with the subnets of all networks.
-func (t *Tracer) HopUnused(from arm.ID, hop netip.Addr) bool {
-	subnet := t.s.Subnet(from)
-	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {
-		return false
+// NextHop says what becomes of packets at the next hop of a subnet's route: Dropped if the network
+// certainly does not reach the address, or certainly nothing has it; Delivered if something has it;
+// otherwise Unknown. Want is what must be read to know; it is empty if no read can show it.
+func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory.Wanted) {
+	subnet, vnet := t.s.Subnet(from), t.s.VNets[from.Parent().Key()]
+	unread := func(id arm.ID) (want inventory.Wanted) {
+		if _, failed := t.s.Unread[id.Key()]; !failed {
+			want.Networks = []arm.ID{id}
+		}
+		return want
+	}
+	switch {
+	case vnet == nil:
+		return Unknown, unread(from.Parent())
+	case subnet == nil || len(vnet.Prefixes) == 0:
+		return Unknown, want
 	}
 	near, v := t.nextSubnet(subnet, hop)
-	return v == Delivered && (near == nil || t.unused(hop, near))
+	switch {
+	case v == Unknown:
+		for _, p := range vnet.Peerings {
+			if p.Connected && contains(p.Prefixes, hop) {
+				return Unknown, unread(p.Remote)
+			}
+		}
+		return Unknown, want
+	case v == Dropped || near == nil || t.unused(hop, near):
+		return Dropped, want
+	case t.nicAt(hop, near) != nil || t.s.FirewallAt(hop, near) != nil:
+		return Delivered, want
+	}
+	want, _ = t.s.Holders(near)
+	return Unknown, want
 }
 
-// allSeen reports whether everything with an address in a subnet is known: all network interfaces
-// were read, and nothing else is there, such as the frontend of a load balancer, a firewall, a
-// gateway or a delegated service.
+// allSeen reports whether everything with an address in a subnet is known, and was read: network
+// interfaces and firewalls. What else is there has an unknown address, such as the frontend of a
+// load balancer, a gateway or a delegated service.
 func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen, done := t.plain[subnet]
 	if done {
 		return seen
 	}
 	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
-	seen = len(subnet.Gateways) == 0 && len(subnet.Delegations) == 0 &&
-		slices.ContainsFunc(t.s.InterfacesOf, func(scope arm.ID) bool {
-			// A smaller scope is enough if the subnet shows what is in it, and that was read.
-			return scope.Equal(whole) || len(subnet.Configurations()) > 0
-		})
-	for _, id := range subnet.Configurations() {
-		nic := t.s.Interfaces[id.Parent().Key()]
-		seen = seen && nic != nil && !nic.Unreadable
-	}
+	want, known := t.s.Holders(subnet)
+	// A document of Azure, which has an ETag, shows all IP configurations in the subnet; code does
+	// not. Otherwise all interfaces of the subscription must have been read.
+	seen = known && want.Empty() && (subnet.ETag != "" || len(subnet.Configurations()) > 0 ||
+		slices.ContainsFunc(t.s.InterfacesOf, whole.Equal))
 	t.plain[subnet] = seen
 	return seen
 }
@@ -222,10 +242,11 @@ func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.
 	}
 	for _, p := range vnet.Peerings {
 		if p.Connected && contains(p.Prefixes, hop) {
-			if near := t.reach(from, hop, true); near != nil {
-				return near, Delivered
+			near := t.reach(from, hop, true)
+			if near == nil && t.s.VNets[p.Remote.Key()] == nil {
+				return nil, Unknown
 			}
-			return nil, Unknown
+			return near, Delivered
 		}
 	}
 	return nil, Dropped

@@ -51,6 +51,7 @@ type fleet struct {
 	log     bytes.Buffer
 	news    func(keeper.Result) bool
 	logged  map[string]verdict.State // by the log; "" is good
+	leads   string                   // the cluster whose egress an appliance takes; "": none
 }
 
 func newFleet(t *testing.T) *fleet {
@@ -420,7 +421,8 @@ func (f *fleet) against(truth *trace.Tracer, verdicts []verdict.Verdict) (wrong 
 	for i, v := range verdicts {
 		m := truth.Sampled(arm.ID(f.configs[i].Spec.ClusterID),
 			f.subnet(f.configs[i].Metadata.Name, "appgw"))
-		dropped, broken := m.Dropped > 0, v.State == verdict.Broken
+		dropped, broken := m.Dropped > 0 || v.Cluster == f.leads && f.cutOff(truth, v.Cluster),
+			v.State == verdict.Broken
 		if dropped == broken || m.Pairs == 0 || v.State == verdict.Unknown ||
 			v.Seen().Picture.Stopped { // a stopped cluster sends nothing
 			continue

@@ -17,7 +17,8 @@ import (
 )
 
 // How it works: a keeper reads the node subnets, the guarded subnets and the tables, and neither
-// networks, nor security groups, nor the subnets of targets. What the keeper defends is there: the
+// networks, nor security groups, nor the subnets of targets. (Networks it reads rarely, and only to
+// know which next hops are lost: Lost.) What the keeper defends is there: the
 // routes of the table on each subnet. What was not read is assumed to work: networks of the subnets
 // that were read, peered with each other, security groups that let everything pass, and for each
 // target a subnet that uses it. Nothing is assumed about a table. Nodes are where the cluster's own
@@ -27,8 +28,8 @@ import (
 type tracing struct {
 	s *inventory.Snapshot
 	t *trace.Tracer
-	// whole traces if nothing was assumed; nil otherwise.
-	whole *trace.Tracer
+	// lost says that a next hop certainly drops the packets of a subnet.
+	lost func(plan.Hop) bool
 }
 
 // room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
@@ -231,7 +232,7 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 // with networks, as a diagnosis reads it.
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
-	t := &tracing{s: s.Snapshot, whole: trace.New(s.Snapshot, trace.Options{})}
+	t := &tracing{s: s.Snapshot, lost: lostBy(trace.New(s.Snapshot, trace.Options{}))}
 	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
@@ -245,6 +246,8 @@ type Egress struct {
 	Declared string       `json:"declared"`
 	Takes    string       `json:"takes"`
 	Dropped  bool         `json:"dropped"`
+	// Unreachable is the next hop that drops them, because nothing has its address.
+	Unreachable netip.Addr `json:"unreachable,omitzero"`
 }
 
 // outside stands for the internet, by the prefix of a default route.
@@ -262,7 +265,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	}
 	for _, s := range c.Subnets {
 		out = append(out, t.pastGateway(s, cluster)...)
-		declared := t.declared(s, cluster, config)
+		declared := slices.Concat(t.declared(s, cluster, config), t.lostHops(s))
 		if len(declared) == 0 {
 			continue
 		}
@@ -274,7 +277,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			to, all := outside[r.Prefix]
 			if !r.Prefix.IsValid() || !r.Hop.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
 				slices.ContainsFunc(out, func(e Egress) bool {
-					return e.Subnet.Equal(s.ID) && e.Declared == r.Hop.String()
+					return e.Subnet.Equal(s.ID) && (e.Declared == r.Hop.String() ||
+						e.To == r.Prefix)
 				}) {
 				continue
 			}
@@ -282,24 +286,99 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 				to = inventory.FirstUsable(r.Prefix)
 			}
 			takes, found := routes.Lookup(to)
-			if found && (takes.Hop == r.Hop || slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
+			lost := found && t.hopLost(s.ID, takes.Hop)
+			if found && !lost && (takes.Hop == r.Hop ||
+				slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
 				continue
 			}
 			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
 				Dropped: true}
 			switch {
 			case !found:
+			case lost:
+				e.Takes, e.Unreachable = takes.String(), takes.Hop
 			case all && takes.HopType == trace.HopInternet && nodesAre(s):
 				by := trace.Exit(t.s.Subnet(s.ID), cluster)
 				e.Takes, e.Dropped = by, by == ""
 			default:
-				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone ||
-					t.whole != nil && takes.Hop.IsValid() && t.whole.HopUnused(s.ID, takes.Hop)
+				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone
 			}
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+// lostBy returns what says that next hops drop packets, by networks as they are.
+func lostBy(t *trace.Tracer) func(plan.Hop) bool {
+	return func(h plan.Hop) bool {
+		v, _ := t.NextHop(h.Subnet, h.Addr)
+		return v == trace.Dropped
+	}
+}
+
+// hopLost reports whether it is certain that a next hop drops packets.
+func (t *tracing) hopLost(from arm.ID, hop netip.Addr) bool {
+	return t.lost != nil && hop.IsValid() && t.lost(plan.Hop{Subnet: from, Addr: hop})
+}
+
+// lostHops returns the default routes of a node subnet whose next hop drops packets, whatever the
+// config declares.
+func (t *tracing) lostHops(s picture.Subnet) (routes []inventory.Route) {
+	table := t.s.Table(s.Table)
+	if table == nil || !nodesAre(s) {
+		return nil
+	}
+	for _, r := range table.Default() {
+		if t.hopLost(s.ID, r.Hop) {
+			routes = append(routes, r)
+		}
+	}
+	return routes
+}
+
+// Hops returns the next hops of the default and declared routes on subnets that were read.
+func Hops(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (hops []plan.Hop) {
+	declared := map[netip.Prefix]bool{}
+	for i := range configs {
+		for _, r := range plan.DeclaredEgress(&configs[i]) {
+			declared[r.Prefix] = true
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
+		subnet := s.Subnets[key]
+		table := s.Table(subnet.RouteTable)
+		if table == nil {
+			continue
+		}
+		for _, r := range table.Routes() {
+			if r.Hop.IsValid() && (r.Prefix.Bits() == 0 || declared[r.Prefix]) {
+				hops = append(hops, plan.Hop{Subnet: subnet.ID, Addr: r.Hop})
+			}
+		}
+	}
+	return hops
+}
+
+// Lost sorts next hops by what was read of the networks around them: lost ones certainly drop
+// packets, unknown ones may. Want is what must be read to know more.
+func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unknown plan.Hops,
+	want inventory.Wanted) {
+	t := trace.New(around, trace.Options{})
+	lost, unknown = plan.Hops{}, plan.Hops{}
+	for _, h := range hops {
+		v, more := t.NextHop(h.Subnet, h.Addr)
+		switch v {
+		case trace.Dropped:
+			lost.Add(h)
+		case trace.Unknown:
+			unknown.Add(h)
+		}
+		want.Add(more)
+	}
+	return lost, unknown, inventory.Wanted{Networks: inventory.SortIDs(want.Networks),
+		Interfaces: inventory.SortIDs(want.Interfaces),
+		Firewalls:  inventory.SortIDs(want.Firewalls)}
 }
 
 // egressFrom reports whether spec.egress is about packets from a subnet: it has or must have the
@@ -378,7 +457,13 @@ func (e Egress) String() string {
 	if _, all := outside[e.To]; all {
 		what = "egress of subnet " + e.Subnet.Name()
 	}
-	if e.Dropped {
+	switch {
+	case e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared:
+		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
+	case e.Unreachable.IsValid():
+		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",
+			what, e.Declared, e.Unreachable)
+	case e.Dropped:
 		return fmt.Sprintf("%s: dropped, it must go by %s", what, e.Declared)
 	}
 	return fmt.Sprintf("%s: bypasses %s by %s", what, e.Declared, e.Takes)

@@ -165,7 +165,8 @@ func (e *Evidence) breaks() []trace.Break {
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
 	var whole *tracing
 	if len(s.Interfaces) > 0 { // a diagnosis
-		whole = &tracing{s: s.Snapshot, t: trace.New(s.Snapshot, trace.Options{})}
+		t := trace.New(s.Snapshot, trace.Options{})
+		whole = &tracing{s: s.Snapshot, t: t, lost: lostBy(t)}
 	}
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
@@ -179,6 +180,7 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 		t, cluster := whole, s.Cluster(e.Picture.ID)
 		if t == nil {
 			t = assume(s, &configs[i], plan.Discover(s, &configs[i], taken))
+			t.lost = s.Lost.Has
 		}
 		// Without pod routes, what decides about packets to pods is not read by a keeper.
 		if t == whole || cluster == nil || plan.Routed(&configs[i], cluster) {

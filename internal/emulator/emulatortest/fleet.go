@@ -25,9 +25,10 @@ func Subscriptions(n int) []string {
 }
 
 // BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource group
-// and virtual network. Half of them use an existing route table, the others the one that AKS makes.
-// Three of four have a gateway's subnet with a second table, which has one route that is not a pod
-// route. Their pod CIDRs differ, for the first hundred.
+// and virtual network. Half of them use an existing route table, whose default route leads to an
+// appliance; the others use the one that AKS makes. Three of four have a gateway's subnet with a
+// second table, which has one route that is not a pod route. Their pod CIDRs differ, for the first
+// hundred.
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
 	nodes int) []Member {
 	t.Helper()
@@ -63,7 +64,8 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 						"nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "250"}}}})
 			inNodes["routeTable"] = link(own)
 		}
-		subnets := []any{object{"name": "nodes", "properties": inNodes}}
+		subnets := []any{object{"name": "nodes", "properties": inNodes}, object{"name": appliances,
+			"properties": object{"addressPrefix": at + "240/28"}}}
 		if i%4 != 3 {
 			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(arm.TypeRouteTable,
 				"-appgw-rt")
@@ -79,6 +81,12 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 		put(vnet, networkVersion,
 			object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}},
 				"subnets": subnets})
+		if i%2 == 0 {
+			put(of(arm.TypeInterface, "-nva"), networkVersion, object{"enableIPForwarding": true,
+				"ipConfigurations": []any{object{"name": "ip", "properties": object{
+					"privateIPAllocationMethod": "Static", "privateIPAddress": at + "250",
+					"subnet": link(vnet.Child("subnets", appliances))}}}})
+		}
 		put(m.Cluster, "2025-10-01", object{
 			"networkProfile": object{"networkPlugin": "kubenet",
 				"podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
@@ -89,6 +97,9 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 	}
 	return fleet
 }
+
+// appliances is the subnet of the appliance to which the default route leads.
+const appliances = "appliances"
 
 const networkVersion = "2025-05-01"
 

@@ -1,0 +1,63 @@
+package inventory
+
+import (
+	"net/netip"
+	"slices"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+)
+
+// mostSets is how many scale sets in a subnet are asked for their machines' addresses: appliances
+// have one or two, and the nodes of a cluster are known otherwise.
+const mostSets = 4
+
+// Holders returns what must be read to know each address that is in use in a subnet: network
+// interfaces and Azure Firewalls. Known is false if something else is there whose address no
+// document in a snapshot shows, such as the front end of a load balancer, or if it could not be
+// read. A subnet names the IP configurations of all of them: Azure refuses to delete it while it
+// does (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
+func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
+	known = len(subnet.Gateways)+len(subnet.Delegations) == 0 && !subnet.Services
+	sets, seen := map[string]bool{}, map[string]bool{}
+	for _, c := range subnet.Configurations() {
+		id := c.Parent()
+		if seen[id.Key()] {
+			continue
+		}
+		seen[id.Key()] = true
+		_, failed := s.Unread[id.Key()]
+		nic, firewall := s.Interfaces[id.Key()], s.Firewalls[id.Key()]
+		switch {
+		case nic != nil:
+			known = known && !nic.Unreadable
+		case firewall != nil: // one without addresses starts or stops
+			known = known && len(firewall.Addresses) > 0
+		case failed:
+			known = false
+		case id.Is(arm.TypeInterface):
+			want.Interfaces = append(want.Interfaces, id)
+		case id.Is(arm.TypeScaleSetInterface):
+			want.Interfaces = append(want.Interfaces, id)
+			sets[id.Parent().Parent().Key()] = true
+		case id.Is(arm.TypeFirewall):
+			want.Firewalls = append(want.Firewalls, id)
+		default:
+			known = false
+		}
+	}
+	if !known || len(sets) > mostSets {
+		return Wanted{}, false
+	}
+	return want, true
+}
+
+// FirewallAt returns the Azure Firewall that has an address in a subnet, or nil if it was not read.
+func (s *Snapshot) FirewallAt(a netip.Addr, subnet *Subnet) *Firewall {
+	for _, f := range s.Firewalls {
+		if slices.Contains(f.Addresses, a) && slices.ContainsFunc(subnet.Configurations(),
+			func(c arm.ID) bool { return c.Parent().Equal(f.ID) }) {
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package keeper
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/verdict"
+)
+
+// bend changes the next hop of a route.
+func (w *world) bend(table arm.ID, name, hop string) {
+	w.t.Helper()
+	w.edit(table, func(p object) {
+		for _, r := range p["routes"].([]any) {
+			if r := r.(object); r["name"] == name {
+				r["properties"].(object)["nextHopIpAddress"] = hop
+			}
+		}
+	})
+}
+
+// hubAt is the address of the only machine in a hub.
+const hubAt = "10.71.1.4"
+
+// hub builds a network with one machine, peered with the clusters'.
+func (w *world) hub(clusters ...arm.ID) (machine arm.ID) {
+	w.t.Helper()
+	id := func(kind, name string) arm.ID {
+		return arm.ResourceID(emulator.DefaultSubscription, "over-rg", kind, name)
+	}
+	hub := id(arm.TypeVNet, "hub")
+	w.put(hub, object{"properties": object{
+		"addressSpace": object{"addressPrefixes": []any{"10.71.0.0/16"}}, "subnets": []any{
+			object{"name": "appliances", "properties": object{"addressPrefix": "10.71.1.0/24"}}}}})
+	for _, own := range clusters {
+		for _, p := range [][2]arm.ID{{own, hub}, {hub, own}} {
+			w.put(p[0].Child("virtualNetworkPeerings", "to-"+p[1].Name()), object{
+				"properties": object{"remoteVirtualNetwork": object{"id": string(p[1])},
+					"allowVirtualNetworkAccess": true, "allowForwardedTraffic": true}})
+		}
+	}
+	machine = id(arm.TypeInterface, "appliance")
+	w.put(machine, object{"properties": object{"enableIPForwarding": true,
+		"ipConfigurations": []any{object{"name": "ip", "properties": object{
+			"subnet": object{"id": string(hub.Child("subnets", "appliances"))}}}}}})
+	return machine
+}
+
+// TestEgressUnreachable: nothing has the next hop of a default route, so all egress is dropped. The
+// state says so if the config declares another next hop, this one, or none at all: in the cluster's
+// network, in a hub, and outside of both. An appliance that is there is believed.
+func TestEgressUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table, _, declares := egressWorld(t)
+		appliance := w.hub(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet,
+			"over-vnet"))
+		declares.Spec.Egress.Mode, declares.Spec.Egress.FirewallID = v1alpha1.GuardObserve, ""
+		same := declares
+		same.Spec.Egress.Routes = slices.Clone(same.Spec.Egress.Routes)
+		none := configure("over", arm.ID(declares.Spec.ClusterID))
+		none.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{SubnetID: string(arm.ResourceID(
+			emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet").Child("subnets",
+			"nodes")), RouteTableID: string(table)}}
+		k := w.run(10*time.Second, declares)
+		k.since(time.Minute)
+		states := func(hop string) (all []verdict.Verdict) {
+			w.bend(table, "out", hop)
+			same.Spec.Egress.Routes[0].NextHopIPAddress = hop
+			for _, c := range []v1alpha1.ClusterRoutes{declares, same, none} {
+				k.Reload([]v1alpha1.ClusterRoutes{c})
+				rounds := k.since(30 * time.Second)
+				all = append(all, rounds[len(rounds)-1].Verdicts[0])
+			}
+			return all
+		}
+		for _, hop := range []string{"10.70.99.9", "10.71.1.99", "10.71.9.9", "192.168.7.7"} {
+			for i, v := range states(hop) {
+				if v.State != verdict.Broken || !strings.Contains(v.Sentence,
+					"its next hop "+hop+" cannot be reached") {
+					t.Errorf("%s, %d: %s %s", hop, i, v.State, v.Sentence)
+				}
+			}
+		}
+		for i, v := range states(hubAt) {
+			want := []verdict.State{verdict.Bypassed, verdict.InSync, verdict.InSync}[i]
+			if v.State != want {
+				t.Errorf("%d: %s %s", i, v.State, v.Sentence)
+			}
+		}
+		// The appliance is deleted, and nothing else changes.
+		if status, body := w.op.Do("DELETE", appliance, networkAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		rounds := k.since(aroundBelieved + 20*time.Second)
+		if v := rounds[len(rounds)-1].Verdicts[0]; v.State != verdict.Broken {
+			t.Errorf("without the appliance: %s %s", v.State, v.Sentence)
+		}
+		// What may not be read, or hangs, is believed, and delays nothing. Lists show no hub.
+		w.inject(emulator.Fault{Method: "GET", Path: "virtualNetworks$", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+		for _, fault := range []emulator.Fault{{Status: http.StatusForbidden,
+			Code: "AuthorizationFailed"}, {Hold: "before"}} {
+			fault.Method, fault.Path, fault.Count = "GET", "virtualNetworks/hub$", -1
+			end := w.inject(fault)
+			rounds := k.since(aroundBelieved + 20*time.Second)
+			if v := rounds[len(rounds)-1].Verdicts[0]; v.State != verdict.InSync {
+				t.Errorf("%+v: %s %s", fault, v.State, v.Sentence)
+			}
+			if len(rounds) < 30 {
+				t.Errorf("%+v: %d checks", fault, len(rounds))
+			}
+			end()
+		}
+	})
+}
+
+// TestFirewallDeleted: the Azure Firewall of a default route is deleted. The state says so at the
+// latest when networks are read again, although the config does not name the firewall, and is good
+// again soon after the firewall is back. An address that the firewall does not have is lost, too.
+func TestFirewallDeleted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table, firewall, config := egressWorld(t)
+		config.Spec.Egress.Mode, config.Spec.Egress.FirewallID = v1alpha1.GuardObserve, ""
+		k := w.run(10*time.Second, config)
+		state := func(want verdict.State, within time.Duration) {
+			t.Helper()
+			rounds := k.since(within)
+			if v := rounds[len(rounds)-1].Verdicts[0]; v.State != want {
+				t.Errorf("%s %s", v.State, v.Sentence)
+			}
+		}
+		state(verdict.InSync, time.Minute)
+		if status, body := w.op.Do("DELETE", firewall, networkAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		state(verdict.Broken, aroundBelieved+20*time.Second)
+		w.firewall(firewall)
+		state(verdict.InSync, aroundLost+20*time.Second)
+		w.bend(table, "out", "10.70.20.9")
+		state(verdict.Broken, 15*time.Second)
+		w.bend(table, "out", firewallAt)
+		state(verdict.InSync, aroundLost+20*time.Second)
+	})
+}
+
+// TestNextHopHolders: whatever can forward packets is believed: the front end of a load balancer,
+// an instance of a scale set, a machine that was made after its subnet was read. What is none of
+// them is lost.
+func TestNextHopHolders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table, _, config := egressWorld(t)
+		config.Spec.Egress = v1alpha1.Egress{}
+		vnet := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet")
+		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{RouteTableID: string(table),
+			SubnetID: string(vnet.Child("subnets", "nodes"))}}
+		nva := w.hub(vnet)
+		hub := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		k := w.run(10*time.Second, config)
+		state := func(hop string, want verdict.State) {
+			t.Helper()
+			w.bend(table, "out", hop)
+			rounds := k.since(30 * time.Second)
+			for _, r := range rounds[1:] {
+				if v := r.Verdicts[0]; v.State != want {
+					t.Fatalf("%s: %s %s", hop, v.State, v.Sentence)
+				}
+			}
+		}
+		k.since(time.Minute)
+		state(hubAt, verdict.InSync)
+		// Nothing reads the networks now; a machine that is made is believed nevertheless.
+		later := nva + "-later"
+		w.put(later, object{"properties": object{"enableIPForwarding": true,
+			"ipConfigurations": []any{object{"name": "ip", "properties": object{
+				"subnet": object{"id": string(hub.Child("subnets", "appliances"))}}}}}})
+		state("10.71.1.5", verdict.InSync)
+		state("10.71.1.77", verdict.Broken)
+		id := func(kind, name string) arm.ID {
+			return arm.ResourceID(emulator.DefaultSubscription, "over-rg", kind, name)
+		}
+		in := object{"id": string(hub.Child("subnets", "appliances"))}
+		set := id(arm.TypeScaleSet, "nva")
+		if err := w.op.Put(set, "2025-04-01", object{"location": "westeurope",
+			"sku": object{"name": "Standard_D2s_v5", "capacity": 1}, "properties": object{
+				"virtualMachineProfile": object{"networkProfile": object{
+					"networkInterfaceConfigurations": []any{object{"name": "nic",
+						"properties": object{"primary": true, "enableIPForwarding": true,
+							"ipConfigurations": []any{object{"name": "ip",
+								"properties": object{"subnet": in}}}}}}}}}}); err != nil {
+			t.Fatal(err)
+		}
+		k.since(aroundBelieved)
+		state("10.71.1.6", verdict.InSync)
+		state("10.71.1.77", verdict.Broken)
+		// A front end has an address that no document of the check shows: nothing is certain.
+		w.put(id("Microsoft.Network/loadBalancers", "lb"), object{"sku": object{
+			"name": "Standard"}, "properties": object{"frontendIPConfigurations": []any{object{
+			"name": "ip", "properties": object{"subnet": in}}}}})
+		k.since(aroundLost + 10*time.Second)
+		state("10.71.1.7", verdict.InSync)
+	})
+}
+
+// TestAroundBudget: what is around many clusters with one hub costs at most four calls in five
+// minutes: a list of their networks, the hub, and the appliance. The rest of what they read does
+// not depend on the route to it.
+func TestAroundBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		var configs []v1alpha1.ClusterRoutes
+		var networks, tables []arm.ID
+		for i := range 10 {
+			name := fmt.Sprintf("c%d", i)
+			c := w.addCluster(name, fmt.Sprint(80+i))
+			w.edit(c.table, func(p object) {
+				p["routes"] = append(p["routes"].([]any), object{"name": "out",
+					"properties": object{"addressPrefix": "0.0.0.0/0",
+						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hubAt}})
+			})
+			networks, tables = append(networks, c.subnet.Parent()), append(tables, c.table)
+			configs = append(configs, configure(name, c.cluster, c.target))
+		}
+		w.put(arm.GroupID(emulator.DefaultSubscription, "over-rg"), object{})
+		w.hub(networks...)
+		k := w.run(10*time.Second, configs...)
+		k.since(6 * time.Minute)
+		reads := func() (all []string) {
+			since := w.mark()
+			k.since(2 * aroundBelieved)
+			for _, r := range since() {
+				if r.Method == "GET" && !strings.Contains(r.Path, "/MC_") { // proof of deletes
+					all = append(all, r.Path)
+				}
+			}
+			return all
+		}
+		with := reads()
+		for _, table := range tables {
+			w.without(table, "out")
+		}
+		k.since(6 * time.Minute)
+		without := reads()
+		if n := len(with) - len(without); n < 2 || n > 2*4 {
+			t.Errorf("%d calls in %s", n, 2*aroundBelieved)
+		}
+	})
+}

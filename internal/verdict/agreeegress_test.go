@@ -1,0 +1,89 @@
+package verdict_test
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/trace"
+	"routekeeper.dev/routekeeper/internal/verdict"
+)
+
+// led is the cluster whose egress an Azure Firewall takes, and ledAt the firewall's address.
+const led, ledAt = "shop-12", "10.75.200.4"
+
+// TestAgreeEgress deletes the firewall to which a default route leads, and bends the route to
+// addresses that nothing has. All surfaces say so together, with the trace and doctor, and all are
+// well again when the firewall, or the route, is back.
+func TestAgreeEgress(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t)
+	f.azure.PauseRoutes(f.id(led, arm.TypeCluster, ""), true)
+	in := f.subnet(led, "AzureFirewallSubnet")
+	f.put(in, map[string]any{"properties": map[string]any{"addressPrefix": "10.75.200.0/26"}})
+	firewall := f.id(led, arm.TypeFirewall, "-fw")
+	build := func() {
+		f.put(firewall, map[string]any{"location": "westeurope", "properties": map[string]any{
+			"ipConfigurations": []any{map[string]any{"name": "ip", "properties": map[string]any{
+				"subnet": map[string]any{"id": string(in)}}}}}})
+	}
+	to := func(hop string) {
+		f.routes(f.id(led, arm.TypeRouteTable, "-rt"), func(routes []any) (all []any) {
+			for _, r := range routes {
+				if r.(map[string]any)["name"] != "egress" {
+					all = append(all, r)
+				}
+			}
+			return append(all, map[string]any{"name": "egress", "properties": map[string]any{
+				"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance",
+				"nextHopIpAddress": hop}})
+		})
+	}
+	f.leads = led
+	for _, step := range []struct {
+		what string
+		do   func()
+		want verdict.State
+	}{
+		{"the route leads to the firewall", func() { build(); to(ledAt) }, verdict.Observed},
+		{"the firewall is deleted", func() {
+			if status, body := f.do.Do(http.MethodDelete, firewall, "2024-05-01",
+				nil); status >= 300 {
+				t.Fatalf("%d %s", status, body)
+			}
+		}, verdict.Broken},
+		{"the firewall is back", build, verdict.Observed},
+		{"the route leads to an address that the firewall does not have",
+			func() { to("10.75.200.9") }, verdict.Broken},
+		{"the route is right again", func() { to(ledAt) }, verdict.Observed},
+		{"the route leads into no subnet", func() { to("10.75.250.4") }, verdict.Broken},
+		{"the route is right at last", func() { to(ledAt) }, verdict.Observed},
+	} {
+		step.do()
+		f.agree(step.what)
+		f.agreeAll(step.what)
+		for _, v := range f.check().Verdicts {
+			if v.Cluster == led && v.State != step.want {
+				t.Errorf("%s: %s %s", step.what, v.State, v.Sentence)
+			}
+		}
+	}
+}
+
+// put writes a resource.
+func (f *fleet) put(id arm.ID, body map[string]any) {
+	f.Helper()
+	if err := f.do.Put(id, "2024-05-01", body); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// cutOff reports whether a trace drops what a node of a cluster sends to the internet.
+func (f *fleet) cutOff(truth *trace.Tracer, cluster string) bool {
+	f.Helper()
+	way, _ := truth.Ways(trace.Endpoint{Subnet: f.subnet(cluster, "nodes"),
+		Addr: netip.MustParseAddr("10.75.0.4")},
+		trace.Endpoint{Addr: netip.MustParseAddr("203.0.113.1")})
+	return way.Verdict == trace.Dropped
+}
