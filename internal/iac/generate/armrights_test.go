@@ -83,8 +83,8 @@ func TestRightsDeployed(t *testing.T) {
 	})
 }
 
-// TestRightsOfHubDeployed deploys the rights for a document without a cluster. The keeper's pods can
-// log in only through a cluster that the person names.
+// TestRightsOfHubDeployed deploys the rights for a document without a cluster. The keeper's pods
+// can log in only through a cluster that the person names.
 func TestRightsOfHubDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := variants(t)[1].cluster
