@@ -86,10 +86,11 @@ func NewMetrics() *Metrics {
 	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.",
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
-		"a cluster and made all required changes; 0: never since the start.", "cluster")
-	m.states = gauge("cluster_state_since_timestamp_seconds", "Since when a cluster has its "+
-		"state, by cluster and state: broken, bypassed, at-risk, unknown, stopped, observed or "+
-		"in-sync. A cluster has one state.", "cluster", "state")
+		"a cluster, or of a network without clusters, and made all required changes; 0: never "+
+		"since the start.", "cluster")
+	m.states = gauge("cluster_state_since_timestamp_seconds", "Since when a cluster, or "+
+		"a network without clusters, has its state, by its name and state: broken, bypassed, "+
+		"at-risk, unknown, stopped, observed or in-sync. Each has one state.", "cluster", "state")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
