@@ -197,3 +197,9 @@ func (f *inFolder) Read(p []byte) (int, error) { return f.rest.Read(p) }
 
 // ReadDir lists a folder: fs.Glob needs it.
 func (f folder) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) }
+
+// Unwritten says that a file cannot be written, and why. It does not name the temporary file that
+// was to take its place.
+func Unwritten(path string, err error) error {
+	return fmt.Errorf("%s cannot be written: %w", path, err)
+}
