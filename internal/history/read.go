@@ -108,7 +108,8 @@ func regular(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no history %s", path)
+		return nil, fmt.Errorf("there is no history %s; a keeper that runs with its config "+
+			"writes it", path)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %s", path, reason(err))
 	case info.IsDir():
@@ -121,8 +122,7 @@ func regular(path string) (fs.FileInfo, error) {
 
 // Read opens a history for reading. It upgrades an older schema first.
 func Read(path string) (*Reader, error) {
-	info, err := regular(path)
-	if err != nil {
+	if _, err := regular(path); err != nil {
 		return nil, err
 	}
 	r, err := readOnly(path)
@@ -130,7 +130,7 @@ func Read(path string) (*Reader, error) {
 		newer, failed := open(path)
 		if failed != nil {
 			what := "was written by an older routekeeper and cannot be upgraded"
-			if info.Size() == 0 {
+			if errors.Is(err, errEmpty) {
 				what = "is empty and cannot be prepared"
 			}
 			return nil, fmt.Errorf("%s %s: %s", path, what, reason(failed))

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestUnwritten: the error names the file that a person knows, why it is not written, and what to do
-// if the disk is full.
+// TestUnwritten: the error names the file that a person knows, why it is not written, and what to
+// do if the disk is full.
 func TestUnwritten(t *testing.T) {
 	temporary := &fs.PathError{Op: "write", Path: "f/.routekeeper-123", Err: syscall.ENOSPC}
 	for _, c := range []struct {
