@@ -18,7 +18,9 @@ func TestEgressOfHub(t *testing.T) {
 	const firewalls = arm.ID(group + "Microsoft.Network/virtualNetworks/hub/subnets/" +
 		"AzureFirewallSubnet")
 	public := func(exits ...bool) func(*world) {
-		return func(w *world) {
+		return func(w *world) { // a diagnosis reads networks and interfaces
+			w.add(`{"id":"` + string(shared.Parent()) + `","properties":{"addressSpace":` +
+				`{"addressPrefixes":["10.1.0.0/16"]}}}`)
 			for i, exit := range exits {
 				w.s.Interfaces[string(rune('a'+i))] = &inventory.Interface{
 					Configs: []inventory.IPConfig{{Subnet: shared, Exit: exit,
