@@ -22,7 +22,8 @@ import (
 // and events.
 type Metrics struct {
 	registry *prometheus.Registry
-	managed  []string // names of clusters, as of the last check
+	also     prometheus.Gatherers // other programs' metrics
+	managed  []string             // names of clusters, as of the last check
 
 	findings      *prometheus.GaugeVec   // code, severity, cluster
 	silenced      *prometheus.GaugeVec   // code, severity, cluster
@@ -127,8 +128,11 @@ func NewMetrics() *Metrics {
 
 // Handler serves the metrics without authentication.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(append(prometheus.Gatherers{m.registry}, m.also...), promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
+
+// Also serves other metrics, too. Their names must differ. Call it before Handler.
+func (m *Metrics) Also(other prometheus.Gatherer) { m.also = append(m.also, other) }
 
 // aways are the possible results of a refused call.
 var aways = []string{"unauthorized", "forbidden", "slowed", "not-compared"}
