@@ -172,6 +172,7 @@ func constrain(spec object) {
 	}
 	rules := func(rules ...object) []object { return rules }
 	const longestID = 1024
+	const ofAKS = "matches('(?i)/aks-agentpool-[0-9]{8}-routetable/*$')"
 	field(spec, "clusterID")["maxLength"] = longestID
 	field(spec, "clusterID")["x-kubernetes-validations"] = rules(object{
 		"rule": "self.lowerAscii() == oldSelf.lowerAscii()", "message": "clusterID cannot be " +
@@ -213,7 +214,7 @@ func constrain(spec object) {
 		"message": "nothing to guard, expected routeTableID, natGatewayID or " +
 			"networkSecurityGroupID"})
 	field(spec, "targets")["items"].(object)["x-kubernetes-validations"] = rules(object{
-		"rule": "!self.routeTableID.matches('(?i)/aks-agentpool-[0-9]{8}-routetable/*$')",
+		"rule": "!self.routeTableID." + ofAKS,
 		"message": "a target must not be a table that AKS keeps for a cluster: routekeeper " +
 			"never writes a cluster's route table",
 		"fieldPath": ".routeTableID"})
@@ -221,11 +222,17 @@ func constrain(spec object) {
 		"rule": "has(self.clusterID) == has(oldSelf.clusterID)", "message": "clusterID cannot be " +
 			"added or removed: delete the object, and create another one"}, object{
 		"rule": "has(self.clusterID) || has(self.egress) || has(self.guard) && " +
-			"has(self.guard.subnets)",
+			"has(self.guard.subnets) && self.guard.subnets.size() > 0",
 		"message": "without clusterID, expected guard.subnets or egress"}, object{
 		"rule": "has(self.clusterID) || !has(self.targets) && !has(self.routeTableID) && " +
-			"!has(self.podCIDRs)",
-		"message": "without clusterID, targets, routeTableID and podCIDRs have no meaning"}, object{
+			"!has(self.podCIDRs) && self.source != 'Nodes' && self.onRemoval != 'Prune'",
+		"message": "without clusterID, targets, routeTableID, podCIDRs, source: Nodes and " +
+			"onRemoval: Prune have no meaning"}, object{
+		"rule": "has(self.clusterID) || !has(self.guard) || !has(self.guard.subnets) || " +
+			"self.guard.subnets.all(s, !has(s.routeTableID) || !s.routeTableID." + ofAKS + ")",
+		"message": "without clusterID, no subnet can be guarded for a table that AKS made for a " +
+			"cluster: it ends with kubenet",
+		"fieldPath": ".guard.subnets"}, object{
 		"rule": "!has(self.routeTableID) || !has(self.targets) || self.targets.all(t, " +
 			"t.routeTableID.lowerAscii() != self.routeTableID.lowerAscii())",
 		"message":   "a target must not be the cluster's route table",

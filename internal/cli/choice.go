@@ -165,6 +165,9 @@ func ofClusters(r keeper.Result, names []string) keeper.Result {
 	}
 	other := func(cluster string) bool { return cluster != "" && !slices.Contains(names, cluster) }
 	outcome := func(o plan.Outcome) bool { return other(o.Cluster) }
+	r.Configs = slices.DeleteFunc(slices.Clone(r.Configs), func(c v1alpha1.ClusterRoutes) bool {
+		return other(c.Metadata.Name)
+	})
 	r.Changes = slices.DeleteFunc(r.Changes, outcome)
 	r.OnlyObserved = slices.DeleteFunc(r.OnlyObserved, outcome)
 	r.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -148,6 +149,11 @@ func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, rep
 	claims := build.Verify(e.Case, found).Claims
 	verdicts := verdict.Of(plan.Facts{Snapshot: e.Snapshot}, e.Configs, e.Configs,
 		plan.TakenBy(e.Configs), found)
+	if names := e.chosen(); names != nil {
+		verdicts = slices.DeleteFunc(verdicts, func(v verdict.Verdict) bool {
+			return !slices.Contains(names, v.Cluster)
+		})
+	}
 	return e, report.Diagnosis{Clusters: e.names(), Verdicts: verdicts, Findings: found,
 		Claims: claims, Verify: e.verifying()}, nil
 }

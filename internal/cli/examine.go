@@ -21,7 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/input"
-	"routekeeper.dev/routekeeper/internal/report"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/survey"
 )
 
@@ -186,6 +186,16 @@ func (e *examination) chosen() []string {
 	return e.names()
 }
 
+// networks counts what has no cluster.
+func (e *examination) networks() (n int) {
+	for _, id := range e.Clusters {
+		if inventory.Clusterless(id) {
+			n++
+		}
+	}
+	return n
+}
+
 // names returns the names of the clusters.
 func (e *examination) names() []string {
 	names := []string{}
@@ -214,7 +224,7 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 	if err == nil {
 		e.RouteLimit, e.Egress = o.maxRoutes, o.egress
 		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
-		progress.now("checking " + report.Count(len(e.Clusters), "cluster"))
+		progress.now("checking " + finding.Managed(len(e.Clusters), e.networks()))
 	}
 	return e, err
 }

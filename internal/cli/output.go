@@ -15,6 +15,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -255,15 +256,8 @@ func unreadAt(path string, err error) error {
 	return err
 }
 
-// reason returns an error of the file system without the file name, which may be that of a
-// temporary file.
-func reason(err error) error {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err
-	}
-	return err
-}
+// reason returns an error of the file system without the file name.
+func reason(err error) error { return input.Reason(err) }
 
 // closeOutput finishes the --out file after a command that ended with an error, or nil. It returns
 // the command's error, or why the file is not there. Of a failed write, the command only knows the

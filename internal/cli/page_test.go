@@ -27,6 +27,8 @@ func scriptFetch(ts *testscript.TestScript, neg bool, args []string) {
 			response.Body.Close()
 			if got = fmt.Sprint(response.StatusCode, " ",
 				string(body)); fmt.Sprint(response.StatusCode) == args[1] && pattern.Match(body) {
+				_, err := ts.Stdout().Write(body)
+				ts.Check(err)
 				return
 			}
 		}

@@ -314,8 +314,11 @@ func (e editedFile) write() error {
 	}
 	f, err := wholly(e.file.Name, true)
 	if err != nil {
-		return err
+		return input.Unwritten(e.file.Name, err)
 	}
 	_, err = f.Write(e.text)
-	return errors.Join(err, f.Sync(), f.finish(err != nil))
+	if err := errors.Join(err, f.Sync(), f.finish(err != nil)); err != nil {
+		return input.Unwritten(e.file.Name, err)
+	}
+	return nil
 }

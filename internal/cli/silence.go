@@ -199,6 +199,9 @@ func listSilences(a *app, o silenceOptions) error {
 
 // addSilence silences the current findings that the flags select, as the history has them.
 func addSilence(a *app, o silenceOptions, code finding.Code) error {
+	if err := knownCode(code); err != nil {
+		return err
+	}
 	past, store, err := o.find()
 	if err != nil {
 		return err
@@ -225,7 +228,9 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 		entries = append(entries, o.signed(silence.Of(f), o.length))
 	}
 	if len(entries) == 0 {
-		return notFound(past, code)
+		return fmt.Errorf("no current finding of %s is %s with these flags; only what run or sync "+
+			"has found can be silenced, not what doctor finds: routekeeper status -o json shows it",
+			past, code)
 	}
 	if err := store.Add(entries...); err != nil {
 		return silenceError(err)
@@ -235,8 +240,8 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 	return nil
 }
 
-// notFound says why there is nothing to silence.
-func notFound(past string, code finding.Code) error {
+// knownCode says why a code is not one of a finding, or returns nil.
+func knownCode(code finding.Code) error {
 	var codes []string
 	for _, d := range finding.All() {
 		codes = append(codes, string(d.Code))
@@ -245,9 +250,7 @@ func notFound(past string, code finding.Code) error {
 		return fmt.Errorf("%s is not the code of a finding%s", report.Plain(string(code)),
 			trace.Near(string(code), codes))
 	}
-	return fmt.Errorf("no current finding of %s is %s with these flags; only what run or sync has "+
-		"found can be silenced, not what doctor finds: routekeeper status -o json shows it",
-		past, code)
+	return nil
 }
 
 // silenceError names the flag that an error is about.

@@ -226,7 +226,7 @@ func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRo
 	path := historyNextTo(configs)
 	r, err := history.Read(path)
 	if err != nil {
-		return report.Status{}, fmt.Errorf("%w; a keeper that runs with this config writes it", err)
+		return report.Status{}, err
 	}
 	defer r.Close()
 	now, err := r.Now()

@@ -188,12 +188,18 @@ func limited(findings []finding.Finding) bool {
 	})
 }
 
-// reportOf makes a report of a keeper's check.
+// reportOf makes a report of a keeper's check of clusters and networks.
 func reportOf(r keeper.Result, clusters int) report.Result {
 	elapsed := r.Elapsed.Milliseconds()
+	networks := 0
+	for i := range r.Configs {
+		if r.Configs[i].Clusterless() {
+			networks++
+		}
+	}
 	return report.Result{
 		Changes:  slices.Concat(r.Changes, r.OnlyObserved),
-		Findings: r.Findings, Clusters: clusters, ElapsedMs: &elapsed,
+		Findings: r.Findings, Clusters: clusters, Networks: networks, ElapsedMs: &elapsed,
 		ARM: &report.Calls{Reads: r.Reads, Writes: r.Writes, Polls: r.Polls},
 	}
 }

@@ -126,6 +126,7 @@ type controller struct {
 // context ends, which is not an error. It ends the lease once the last write has ended.
 func Run(ctx context.Context, o Options) error {
 	log := o.Daemon.Log
+	o.Daemon.Metrics = runtimeMetrics
 	ctrllog.SetLogger(logr.FromSlogHandler(demoted{log.Handler()}))
 	klog.SetSlogLogger(slog.New(demoted{log.Handler()}))
 	scheme := runtime.NewScheme()

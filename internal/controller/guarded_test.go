@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -31,6 +32,7 @@ func TestGuarded(t *testing.T) {
 		{"no cluster", inventory.NoCluster, []picture.Subnet{gateway}, "True Enforced"},
 		{"no cluster, lost", inventory.NoCluster, []picture.Subnet{lost},
 			"False AssociationLost"},
+		{"no cluster, egress only", inventory.NoCluster, nil, "True NoSubnets"},
 		{"overlay, gateway lost", "overlay", []picture.Subnet{bare, lost},
 			"False AssociationLost"},
 	} {
@@ -38,8 +40,11 @@ func TestGuarded(t *testing.T) {
 		config.Spec.Guard.Mode = v1alpha1.GuardEnforce
 		got := guarded(picture.Cluster{Plugin: c.plugin, Subnets: c.subnets}, config,
 			func(arm.ID) string { return "" }, nil)
-		if got := got.Status + " " + got.Reason; got != c.want {
-			t.Errorf("%s: %s, expected %s", c.name, got, c.want)
+		if is := got.Status + " " + got.Reason; is != c.want {
+			t.Errorf("%s: %s, expected %s", c.name, is, c.want)
+		}
+		if strings.Contains(got.Message, "a cluster with no cluster") {
+			t.Errorf("%s: %s", c.name, got.Message)
 		}
 	}
 }

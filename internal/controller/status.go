@@ -224,7 +224,7 @@ func withheld(r keeper.Result, name string) func(arm.ID) string {
 // if packets do not arrive, or not on the declared way.
 func ready(r keeper.Result, name string) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "Unknown",
-		Reason: reasonOf(verdict.Unknown), Message: "the cluster was not judged"}
+		Reason: reasonOf(verdict.Unknown), Message: "its state is not known yet"}
 	i := slices.IndexFunc(r.Verdicts, func(v verdict.Verdict) bool { return v.Cluster == name })
 	if i < 0 {
 		return c
@@ -323,6 +323,8 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 		c.Status, c.Reason, c.Message = "False", "Off", "spec.guard.mode is Off"
 	case len(lost) > 0:
 		c.Status, c.Reason, c.Message = "False", reasonLost, strings.Join(lost, "; ")
+	case subnets == 0 && p.Plugin == inventory.NoCluster:
+		c.Status, c.Reason, c.Message = "True", "NoSubnets", "the spec names no subnet"
 	case subnets == 0 && tableless:
 		c.Status, c.Reason = "True", "NoSubnets"
 		c.Message = "the node subnets of a cluster with " + p.Plugin + " need no route table, " +

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -70,6 +72,8 @@ type Options struct {
 	// Actions lets people sync and repair on the pages.
 	Actions bool
 	Version string
+	// Metrics are served with the keeper's; nil for none.
+	Metrics prometheus.Gatherer
 	// Planned receives each check before it makes its changes, Checked each check at its end. They
 	// must not block. May be nil.
 	Planned, Checked func(keeper.Result)
@@ -97,6 +101,9 @@ func (o Options) metrics() *serve.Metrics {
 	m := serve.NewMetrics()
 	m.LogDropped(o.LogDropped)
 	m.Build(o.Version)
+	if o.Metrics != nil {
+		m.Also(o.Metrics)
+	}
 	return m
 }
 

@@ -147,7 +147,7 @@ func TestOutageNews(t *testing.T) {
 				for _, c := range names[:i+1] {
 					silent = append(silent, finding.New(finding.AzureUnreachable, c, "", "x"))
 				}
-				all = append(finding.Outage(silent, at), found...)
+				all = append(finding.Outage(silent, at, nil), found...)
 			}
 			n.report(keeper.Result{Started: at, Managed: names, Of: []string{name}, Findings: all,
 				Verdicts: []verdict.Verdict{{Cluster: name, State: state}}})
@@ -157,7 +157,7 @@ func TestOutageNews(t *testing.T) {
 	round(false, verdict.Broken, lost)
 	began := round(true, verdict.Unknown)
 	if lines := strings.Split(strings.TrimSpace(began), "\n"); len(lines) != 4 ||
-		!strings.Contains(lines[0], "cluster a is not checked") ||
+		!strings.Contains(lines[0], "a is not checked") ||
 		!strings.Contains(lines[2], "3 clusters are not checked") {
 		t.Errorf("its begin:\n%s", began)
 	}

@@ -33,13 +33,16 @@ func WritePause(file string, until time.Time) error {
 	// A new name that cannot be foreseen: a link of another user there would be followed.
 	f, err := os.CreateTemp(filepath.Dir(file), ".routekeeper-*"+pauseExtension)
 	if err != nil {
-		return err
+		return input.Unwritten(file, err)
 	}
 	_, err = f.WriteString(until.UTC().Format(time.RFC3339) + "\n")
 	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return input.Unwritten(file, errors.Join(err, os.Remove(f.Name())))
 	}
-	return os.Rename(f.Name(), file)
+	if err := os.Rename(f.Name(), file); err != nil {
+		return input.Unwritten(file, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
 }
 
 // pauses are the pause files of a keeper's configs.

@@ -126,3 +126,13 @@ func TestPauseFollowsNoLink(t *testing.T) {
 		t.Errorf("the pause file: %v, %v", info, err)
 	}
 }
+
+// TestWritePauseFails: the error names the pause file, and not a temporary one.
+func TestWritePauseFails(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "none", "routes.paused")
+	err := WritePause(file, time.Now())
+	if err == nil || !strings.HasPrefix(err.Error(), file+" cannot be written: ") ||
+		strings.Contains(err.Error(), ".routekeeper-") {
+		t.Error(err)
+	}
+}

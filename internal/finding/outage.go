@@ -14,9 +14,9 @@ const namedClusters = 10
 func (f Finding) IsOutage() bool { return f.Code == AzureUnreachable && f.Cluster == "" }
 
 // Outage folds all azure-unreachable findings into one without a cluster: an outage of Azure is one
-// finding, for one cluster or a thousand. since is the time of the first unanswered call. Other
-// findings stay as they are.
-func Outage(findings []Finding, since time.Time) []Finding {
+// finding, for one cluster or a thousand. since is the time of the first unanswered call, networks
+// are the names of what has no cluster. Other findings stay as they are.
+func Outage(findings []Finding, since time.Time, networks map[string]bool) []Finding {
 	var others []Finding
 	var clusters, reasons []string
 	for _, f := range findings {
@@ -34,9 +34,15 @@ func Outage(findings []Finding, since time.Time) []Finding {
 	}
 	slices.Sort(clusters)
 	clusters = slices.Compact(clusters)
-	concerned := fmt.Sprintf("%d clusters are", len(clusters))
+	without := 0
+	for _, name := range clusters {
+		if networks[name] {
+			without++
+		}
+	}
+	concerned := Managed(len(clusters), without) + " are"
 	if len(clusters) == 1 {
-		concerned = "cluster " + clusters[0] + " is"
+		concerned = clusters[0] + " is"
 	}
 	names := clusters
 	if more := len(clusters) - namedClusters; more > 0 {
@@ -47,7 +53,7 @@ func Outage(findings []Finding, since time.Time) []Finding {
 	one := New(AzureUnreachable, "", "",
 		"Azure has not answered since %s: %s not checked, and nothing is changed",
 		since.Format(time.TimeOnly), concerned).
-		With("since "+since.Format(time.RFC3339), "clusters: "+strings.Join(names, ", ")).
+		With("since "+since.Format(time.RFC3339), "not checked: "+strings.Join(names, ", ")).
 		With(reasons[:min(len(reasons), 3)]...).
 		WithAdvice("check the network path to Azure Resource Manager, " +
 			"and https://azure.status.microsoft")

@@ -16,10 +16,10 @@ func unreachable(cluster, reason string) Finding {
 func TestOutage(t *testing.T) {
 	since := time.Date(2026, 5, 4, 9, 12, 44, 0, time.UTC)
 	other := New(PrefixTaken, "shop", "/subscriptions/s", "taken")
-	if got := Outage([]Finding{other}, since); len(got) != 1 || got[0].Code != PrefixTaken {
+	if got := Outage([]Finding{other}, since, nil); len(got) != 1 || got[0].Code != PrefixTaken {
 		t.Errorf("no outage: %v", got)
 	}
-	if got := Outage(nil, since); got != nil {
+	if got := Outage(nil, since, nil); got != nil {
 		t.Errorf("nothing: %v", got)
 	}
 	for _, n := range []int{1, 2, 300} {
@@ -29,14 +29,14 @@ func TestOutage(t *testing.T) {
 				fmt.Sprintf("reason %d", i%5)))
 		}
 		before := slices.Clone(findings)
-		got := Outage(findings, since)
+		got := Outage(findings, since, nil)
 		if len(got) != 2 || got[0].Code != AzureUnreachable || got[1].Code != PrefixTaken {
 			t.Fatalf("%d clusters: %v", n, got)
 		}
 		f := got[0]
 		concerned := fmt.Sprintf("%d clusters are", n)
 		if n == 1 {
-			concerned = "cluster c000 is"
+			concerned = "c000 is"
 		}
 		if want := "Azure has not answered since 09:12:44: " + concerned +
 			" not checked, and nothing is changed"; f.Message != want {
@@ -46,7 +46,7 @@ func TestOutage(t *testing.T) {
 			t.Error("its key depends on who is concerned, so it would be news each time")
 		}
 		text := strings.Join(f.Evidence, "\n")
-		if !strings.HasPrefix(text, "since 2026-05-04T09:12:44Z\nclusters: c000") ||
+		if !strings.HasPrefix(text, "since 2026-05-04T09:12:44Z\nnot checked: c000") ||
 			len(f.Evidence) > 5 || strings.Count(text, "reason") != min(n, 3) {
 			t.Errorf("%d clusters: %s", n, text)
 		}
@@ -65,7 +65,8 @@ func TestOutage(t *testing.T) {
 func TestOutageNews(t *testing.T) {
 	before := []Finding{New(PrefixTaken, "shop", "", "taken"),
 		New(PrefixTaken, "play", "", "taken"), New(ReadFailed, "play", "", "403")}
-	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")}, time.Now())
+	now := Outage([]Finding{unreachable("shop", "EOF"), unreachable("play", "EOF")},
+		time.Now(), nil)
 	c := News(ByKey(before), now)
 	if len(c.Appeared) != 1 || len(c.Gone) != 0 || len(c.Hidden) != 3 {
 		t.Errorf("%+v", c)

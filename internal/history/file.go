@@ -15,6 +15,8 @@ import (
 
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
+
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // patience is how long a write waits for another program's lock. It is short, because a keeper
@@ -186,12 +188,11 @@ func resultCode(err error) int {
 
 // reason says briefly why the file cannot be used.
 func reason(err error) string {
-	var path *os.PathError
 	switch resultCode(err) {
 	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED:
 		return "another program holds it locked"
 	case sqlite3.SQLITE_FULL:
-		return "the disk is full"
+		return input.DiskFull
 	case sqlite3.SQLITE_READONLY:
 		return "it, or its folder, is read-only"
 	case sqlite3.SQLITE_CANTOPEN:
@@ -203,14 +204,11 @@ func reason(err error) string {
 	case sqlite3.SQLITE_IOERR:
 		if full := (*sqlite.Error)(nil); errors.As(err, &full) &&
 			full.Code() == sqlite3.SQLITE_IOERR_SHMSIZE {
-			return "the disk is full"
+			return input.DiskFull
 		}
 		return "disk error: " + err.Error()
 	}
-	if errors.As(err, &path) {
-		return path.Err.Error()
-	}
-	return err.Error()
+	return input.Reason(err).Error()
 }
 
 // setAside renames a damaged history, so that a new one can start and nothing of the old one is

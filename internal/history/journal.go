@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // waiting limits the steps in memory while the file cannot be written.
@@ -186,15 +187,18 @@ func (j *journal) close() error {
 func (j *journal) findings() []finding.Finding {
 	switch {
 	case j.trouble != nil:
+		why := reason(j.trouble)
 		f := finding.New(finding.HistoryDegraded, "", "", "the history %s cannot be written: %s; "+
 			"new records stay in memory until it can, and are lost if the program ends first",
-			j.path, reason(j.trouble)).About(j.path)
+			j.path, why).About(j.path)
 		f = f.With(fmt.Sprintf("since %s", j.since.Format(time.DateTime)))
 		if j.lost > 0 {
 			f = f.With(fmt.Sprintf("%d records did not fit in memory and are lost", j.lost))
 		}
 		advice := "start with --history PATH where this user can write, or with --history off"
 		switch {
+		case why == input.DiskFull:
+			advice = "or start with --history PATH on another disk"
 		case errors.Is(j.trouble, errOtherProgram):
 			advice = "start with --history PATH, its own file"
 		case errors.Is(j.trouble, errTooManyFiles): // too-many-open-files says what to do

@@ -103,26 +103,26 @@ type Query struct {
 // Reader reads a history, even while a keeper writes it.
 type Reader struct{ db *sql.DB }
 
-// regular returns a file that can be a history.
-func regular(path string) (fs.FileInfo, error) {
+// regular says why a file cannot be a history, or returns nil.
+func regular(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("there is no history %s", path)
+		return fmt.Errorf("there is no history %s; a keeper that runs with its config "+
+			"writes it", path)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %s", path, reason(err))
+		return fmt.Errorf("%s: %s", path, reason(err))
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder, expected the file of a history", path)
+		return fmt.Errorf("%s is a folder, expected the file of a history", path)
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is a pipe or a device, expected the file of a history", path)
+		return fmt.Errorf("%s is a pipe or a device, expected the file of a history", path)
 	}
-	return info, nil
+	return nil
 }
 
 // Read opens a history for reading. It upgrades an older schema first.
 func Read(path string) (*Reader, error) {
-	info, err := regular(path)
-	if err != nil {
+	if err := regular(path); err != nil {
 		return nil, err
 	}
 	r, err := readOnly(path)
@@ -130,7 +130,7 @@ func Read(path string) (*Reader, error) {
 		newer, failed := open(path)
 		if failed != nil {
 			what := "was written by an older routekeeper and cannot be upgraded"
-			if info.Size() == 0 {
+			if errors.Is(err, errEmpty) {
 				what = "is empty and cannot be prepared"
 			}
 			return nil, fmt.Errorf("%s %s: %s", path, what, reason(failed))

@@ -80,7 +80,10 @@ func errNewer(version int) error {
 		len(upgrades))
 }
 
-var errOlder = errors.New("it has an older schema")
+var (
+	errOlder = errors.New("it has an older schema")
+	errEmpty = fmt.Errorf("it has no tables yet: %w", errOlder)
+)
 
 // newest returns why a file cannot be used as it is: it is not a history, or it has another schema.
 func newest(q rower) error {
@@ -94,6 +97,8 @@ func newest(q rower) error {
 	switch {
 	case owner != application && (owner != 0 || tables > 0):
 		return errOtherProgram
+	case version == 0:
+		return errEmpty
 	case version < len(upgrades):
 		return errOlder
 	case version > len(upgrades):

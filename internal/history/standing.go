@@ -99,7 +99,7 @@ func readLasting(q querier) (map[string]keeper.Lasting, error) {
 // Had returns what subnets had last, by ID.Key(), as a history knows it: from the keeper's memory,
 // and from the associations that an older keeper made or observed. It does not change the file.
 func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
-	if _, err := regular(path); err != nil {
+	if err := regular(path); err != nil {
 		return nil, err
 	}
 	r, err := readOnly(path)

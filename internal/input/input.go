@@ -197,3 +197,33 @@ func (f *inFolder) Read(p []byte) (int, error) { return f.rest.Read(p) }
 
 // ReadDir lists a folder: fs.Glob needs it.
 func (f folder) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) }
+
+// DiskFull is the reason why nothing can be written to a full disk, with what to do.
+const DiskFull = "the disk is full: free some space, then try again"
+
+// Reason returns an error of the file system without the file's name, which may be that of a
+// temporary file.
+func Reason(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		return fullError{err}
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
+	}
+	return err
+}
+
+// fullError is an error of a full disk, in plain words.
+type fullError struct{ error }
+
+func (fullError) Error() string   { return DiskFull }
+func (e fullError) Unwrap() error { return e.error }
+
+// Unwritten says that a file cannot be written, and why.
+func Unwritten(path string, err error) error {
+	return fmt.Errorf("%s cannot be written: %w", path, Reason(err))
+}

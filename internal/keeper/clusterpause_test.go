@@ -56,7 +56,7 @@ func TestClusterPaused(t *testing.T) {
 				t.Errorf("a pause is no withheld change: %s", f.Message)
 			}
 			if f.Code == finding.AssociationLost && strings.Contains(f.Message,
-				"it is not repaired while the cluster is paused") &&
+				"it is not repaired while shop is paused") &&
 				strings.HasPrefix(f.Fix, "routekeeper pause end shop") {
 				lost++
 			}

@@ -100,7 +100,7 @@ var permission = []gate{
 			if pause == "" || confirmed {
 				return ""
 			}
-			return "the cluster is paused " + pause
+			return change.Cluster + " is paused " + pause
 		}
 	}},
 	{"scope", func(c *check, _ []plan.Change) func(plan.Change) string { return forbidding(c) }},

@@ -46,8 +46,9 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 // configureLocked sets the configs.
 func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
-	k.pausing = map[string]v1alpha1.Pause{}
+	k.pausing, k.outages.networks = map[string]v1alpha1.Pause{}, map[string]bool{}
 	for _, c := range configs {
+		k.outages.networks[c.Metadata.Name] = c.Clusterless()
 		if c.Spec.Pause != nil {
 			k.pausing[c.Metadata.Name] = *c.Spec.Pause
 		}

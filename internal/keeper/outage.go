@@ -12,6 +12,7 @@ import (
 // trouble.
 type outages struct {
 	silent   map[string]silence // by the cluster's name
+	networks map[string]bool    // the names of what has no cluster
 	answered time.Time          // when the last answered check began
 }
 
@@ -56,7 +57,7 @@ func (o *outages) fold(findings []finding.Finding) []finding.Finding {
 		}
 		others = append(others, f)
 	}
-	return finding.Sort(append(finding.Outage(others, since), own...))
+	return finding.Sort(append(finding.Outage(others, since, o.networks), own...))
 }
 
 // keep forgets clusters that are no longer configured.

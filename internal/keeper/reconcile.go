@@ -161,7 +161,7 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 			if k.clusterPause(change.Cluster) == "" {
 				continue
 			}
-			who = "the cluster"
+			who = change.Cluster
 			fix = finding.Command("routekeeper pause end %s%s", change.Cluster, finding.Config())
 		}
 		code := finding.AssociationLost

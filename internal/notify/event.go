@@ -48,6 +48,8 @@ type Event struct {
 	Text     string        `json:"text"`
 	Fix      string        `json:"fix,omitempty"` // the command to run next
 
+	network bool // it is about a network without clusters
+
 	key  string // of the finding or the cluster
 	news v1alpha1.News
 	was  told // before this event
@@ -144,6 +146,9 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 		if !slices.Contains(managed, v.Cluster) { // since the check began
 			continue
 		}
+		if v.Seen() != nil {
+			n.networks[v.Cluster] = v.Clusterless()
+		}
 		if e, is := n.stateLocked(at, v, findings); is {
 			events = append(events, e)
 		}
@@ -173,7 +178,11 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 		_, news, _ := kindOf(f)
 		events = append(events, about(Resolved, news, at, f, f))
 	}
-	n.queueLocked(append(events, repairs(at, changes)...))
+	events = append(events, repairs(at, changes)...)
+	for i := range events {
+		events[i].network = n.networks[events[i].Cluster]
+	}
+	n.queueLocked(events)
 }
 
 func stateKey(cluster string) string { return "state " + cluster }

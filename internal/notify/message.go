@@ -2,6 +2,7 @@ package notify
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -31,10 +32,8 @@ type Message struct {
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// nouns are the kinds in a title, for one and for several.
+// nouns are the kinds in a title, for one and for several. The others are states.
 var nouns = map[Kind][2]string{
-	Broken: {"cluster broken", "clusters broken"}, Bypassed: {"cluster bypassed",
-		"clusters bypassed"}, Recovered: {"cluster recovered", "clusters recovered"},
 	Changed: {"changed", "changed"},
 	Error:   {"new error", "new errors"}, Conflict: {"conflict", "conflicts"},
 	Decision: {"decision to make", "decisions to make"}, Repaired: {"repair", "repairs"},
@@ -45,18 +44,24 @@ var nouns = map[Kind][2]string{
 // concerns.
 func compose(events []Event, dropped int, page string) Message {
 	m := Message{Version: 1, Page: page, Dropped: dropped}
-	counts := map[Kind]int{}
+	counts, networks := map[Kind]int{}, map[Kind]int{}
 	for _, e := range events {
-		counts[e.Kind]++
+		if counts[e.Kind]++; e.network {
+			networks[e.Kind]++
+		}
 	}
 	var parts []string
 	for _, kind := range kinds {
-		switch n := counts[kind]; n {
-		case 0:
-		case 1:
-			parts = append(parts, "1 "+nouns[kind][0])
+		n := counts[kind]
+		noun, counted := nouns[kind]
+		switch {
+		case n == 0:
+		case !counted:
+			parts = append(parts, finding.Managed(n, networks[kind])+" "+string(kind))
+		case n == 1:
+			parts = append(parts, "1 "+noun[0])
 		default:
-			parts = append(parts, fmt.Sprintf("%d %s", n, nouns[kind][1]))
+			parts = append(parts, fmt.Sprintf("%d %s", n, noun[1]))
 		}
 	}
 	if dropped > 0 {
@@ -107,21 +112,25 @@ func line(events []Event) string {
 		}
 		return text
 	}
-	var names []string
+	networks := map[string]bool{}
 	for _, e := range events {
 		if e.Cluster != "" {
-			names = append(names, e.Cluster)
+			networks[e.Cluster] = e.network
 		}
 	}
-	slices.Sort(names)
-	names = slices.Compact(names)
+	names, without := slices.Sorted(maps.Keys(networks)), 0
+	for _, network := range networks {
+		if network {
+			without++
+		}
+	}
 	on := ""
 	if n := len(names); n > 1 {
 		more := ""
 		if n > mostNames {
 			more = fmt.Sprintf(" and %d more", n-mostNames)
 		}
-		on = fmt.Sprintf(" on %d clusters (%s%s)", n,
+		on = fmt.Sprintf(" on %s (%s%s)", finding.Managed(n, without),
 			strings.Join(names[:min(n, mostNames)], ", "), more)
 	} else if n == 1 {
 		on = " on " + names[0]

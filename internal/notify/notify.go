@@ -60,7 +60,9 @@ type Notifier struct {
 	told   map[string]finding.Finding // open findings that are news no more, by key
 	states map[string]told            // of clusters, by name
 	counts map[string]Counts
-	ended  sync.WaitGroup
+	// networks says of each name whether it has no cluster.
+	networks map[string]bool
+	ended    sync.WaitGroup
 }
 
 // Counts are the messages to a place, and the news that was dropped.
@@ -75,7 +77,7 @@ func New(o Options) *Notifier {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	return &Notifier{opts: o, told: map[string]finding.Finding{},
-		states: map[string]told{}, counts: map[string]Counts{}}
+		states: map[string]told{}, counts: map[string]Counts{}, networks: map[string]bool{}}
 }
 
 // Configure replaces the places. News that waits for a place of the same name stays.

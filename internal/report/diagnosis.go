@@ -51,7 +51,13 @@ func (d Diagnosis) Sentence() string {
 	}
 	where := plain(strings.Join(d.Clusters, ", "))
 	if len(d.Clusters) > 5 {
-		where = Count(len(d.Clusters), "cluster")
+		networks := 0
+		for _, v := range d.Verdicts {
+			if v.Clusterless() {
+				networks++
+			}
+		}
+		where = finding.Managed(len(d.Clusters), networks)
 	}
 	verb := func(n int, one, many string) string {
 		if n == 1 {

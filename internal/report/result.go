@@ -15,8 +15,10 @@ import (
 type Result struct {
 	Changes  []plan.Outcome    `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// Clusters is the number of checked clusters; 0 for saved files.
+	// Clusters is the number of checked clusters and networks; 0 for saved files. Networks is how
+	// many of them have no cluster.
 	Clusters int `json:"clusters,omitempty"`
+	Networks int `json:"networks,omitempty"`
 	// ElapsedMs is the duration of the check in milliseconds; absent for saved files.
 	ElapsedMs *int64 `json:"elapsedMs,omitempty"`
 	// ARM counts the calls; absent for saved files.
@@ -159,7 +161,7 @@ func (r Result) text(style Style) string {
 	b.WriteString(FindingsText(r.Findings, style))
 	if r.ARM != nil && r.ElapsedMs != nil {
 		fmt.Fprintf(&b, "\n%s\n",
-			style.Dim(fmt.Sprintf("%s, %s; ARM: %s", Count(r.Clusters, "cluster"),
+			style.Dim(fmt.Sprintf("%s, %s; ARM: %s", finding.Managed(r.Clusters, r.Networks),
 				Duration(time.Duration(*r.ElapsedMs)*time.Millisecond), r.ARM)))
 	}
 	return b.String()

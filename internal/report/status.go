@@ -113,7 +113,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	case Short:
 		return Table{Rows: rows}.Write(w, Short, style)
 	case Markdown:
-		return Table{Header: []string{"cluster", "state", "since", "checked", "what"}, Rows: rows,
+		return Table{Header: []string{"name", "state", "since", "checked", "what"}, Rows: rows,
 			Lines: s.lines()}.Write(w, Markdown, style)
 	case Text, JSON, SARIF: // JSON is written already, and the command has no SARIF
 	}
@@ -201,12 +201,15 @@ func (s Status) fold() (shown []ClusterStatus, line string) {
 		n--
 	}
 	if good := len(s.Clusters) - n; good >= foldFrom {
-		are := "are"
+		which, are := "the other", "are"
+		if n == 0 {
+			which = "all"
+		}
 		if slices.ContainsFunc(s.Findings, finding.Finding.IsOutage) {
 			are = "were"
 		}
-		return s.Clusters[:n], fmt.Sprintf("%s  %d clusters %s fine (-o short lists them)",
-			symbols["good"], good, are)
+		return s.Clusters[:n], fmt.Sprintf("%s  %s %d %s fine (-o short lists them)",
+			symbols["good"], which, good, are)
 	}
 	return s.Clusters, ""
 }

@@ -87,11 +87,11 @@ func TestGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"\nerror association-lost (2 clusters): " + finding.Describe(finding.AssociationLost).Title,
+		"\nerror association-lost (2 findings): " + finding.Describe(finding.AssociationLost).Title,
 		"\n  a: says a\n    next: fix a\n  b: says b\n    next: fix b\n",
 		"\n" + finding.Describe(finding.WrongHop).Severity.String() +
 			" wrong-next-hop (c): says c\n",
-		"\ninfo egress-in-cluster-table (2 clusters): ", "\n  on: a, b (",
+		"\ninfo egress-in-cluster-table (2 findings): ", "\n  on: a, b (",
 	} {
 		if strings.Count(b.String(), want) != 1 {
 			t.Errorf("not once: %q in %s", want, b.String())

@@ -22,7 +22,8 @@ import (
 // and events.
 type Metrics struct {
 	registry *prometheus.Registry
-	managed  []string // names of clusters, as of the last check
+	also     prometheus.Gatherers // other programs' metrics
+	managed  []string             // names of clusters, as of the last check
 
 	findings      *prometheus.GaugeVec   // code, severity, cluster
 	silenced      *prometheus.GaugeVec   // code, severity, cluster
@@ -86,10 +87,11 @@ func NewMetrics() *Metrics {
 	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.",
 		"cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
-		"a cluster and made all required changes; 0: never since the start.", "cluster")
-	m.states = gauge("cluster_state_since_timestamp_seconds", "Since when a cluster has its "+
-		"state, by cluster and state: broken, bypassed, at-risk, unknown, stopped, observed or "+
-		"in-sync. A cluster has one state.", "cluster", "state")
+		"a cluster, or of a network without clusters, and made all required changes; 0: never "+
+		"since the start.", "cluster")
+	m.states = gauge("cluster_state_since_timestamp_seconds", "Since when a cluster, or "+
+		"a network without clusters, has its state, by its name and state: broken, bypassed, "+
+		"at-risk, unknown, stopped, observed or in-sync. Each has one state.", "cluster", "state")
 	m.routes = gauge("table_routes", "Routes in a table.", "table")
 	m.limit = gauge("table_routes_limit", "How many routes a target can hold.", "table")
 	m.free = gauge("subnet_addresses_free",
@@ -126,8 +128,11 @@ func NewMetrics() *Metrics {
 
 // Handler serves the metrics without authentication.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
+	return promhttp.HandlerFor(append(prometheus.Gatherers{m.registry}, m.also...), promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 }
+
+// Also serves other metrics, too. Their names must differ. Call it before Handler.
+func (m *Metrics) Also(other prometheus.Gatherer) { m.also = append(m.also, other) }
 
 // aways are the possible results of a refused call.
 var aways = []string{"unauthorized", "forbidden", "slowed", "not-compared"}

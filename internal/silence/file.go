@@ -140,14 +140,14 @@ func (s *Store) change(edit func(*document) error) error {
 	// A new name that cannot be foreseen: a link of another user there would be followed.
 	f, err := os.CreateTemp(filepath.Dir(s.path), ".routekeeper-*"+Extension)
 	if err != nil {
-		return err
+		return input.Unwritten(s.path, err)
 	}
 	_, err = f.Write(append(raw, '\n'))
 	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return input.Unwritten(s.path, errors.Join(err, os.Remove(f.Name())))
 	}
 	if err := os.Rename(f.Name(), s.path); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
+		return input.Unwritten(s.path, errors.Join(err, os.Remove(f.Name())))
 	}
 	s.seen = stamp{} // read it again
 	s.loadLocked()

@@ -37,6 +37,30 @@ func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 	return "default outbound access"
 }
 
+// ExitOf works like Exit for a subnet without nodes, such as a hub's. Public addresses of machines
+// count where their network interfaces were read, as in a diagnosis. If only some machines have
+// them, the packets of the others are what matters. An Azure Firewall has its own, unless it is in
+// forced tunneling (forced-tunneling).
+func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
+	machines, public := 0, 0
+	for _, nic := range s.Interfaces {
+		for _, c := range nic.Configs {
+			if c.Subnet.Equal(subnet.ID) {
+				if machines++; c.Exit {
+					public++
+				}
+			}
+		}
+	}
+	switch {
+	case subnet.NATGateway == "" && strings.EqualFold(subnet.ID.Name(), "AzureFirewallSubnet"):
+		return "the firewall's public IP addresses"
+	case subnet.NATGateway == "" && machines > 0 && public == machines:
+		return "its machines' public IP addresses"
+	}
+	return Exit(subnet, &inventory.Cluster{})
+}
+
 // Declared is what a subnet must have: the route table, and the NAT gateway; each may be "". Egress
 // are routes that its table must have besides, and Hops the present addresses of the firewall to
 // which these must lead.

@@ -232,7 +232,13 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 // with networks, as a diagnosis reads it.
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
-	t := &tracing{s: s.Snapshot, lost: lostBy(trace.New(s.Snapshot, trace.Options{}))}
+	t := &tracing{s: s.Snapshot}
+	t.lost = func(h plan.Hop) bool {
+		if t.t == nil { // a tracer of a whole fleet takes time, and most clusters have no such hop
+			t.t = trace.New(s.Snapshot, trace.Options{})
+		}
+		return lostBy(t.t)(h)
+	}
 	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
@@ -297,8 +303,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			case !found:
 			case lost:
 				e.Takes, e.Unreachable = takes.String(), takes.Hop
-			case all && takes.HopType == trace.HopInternet && nodesAre(s):
-				by := trace.Exit(t.s.Subnet(s.ID), cluster)
+			case all && takes.HopType == trace.HopInternet && exits(s, cluster):
+				by := t.exit(s, cluster)
 				e.Takes, e.Dropped = by, by == ""
 			default:
 				e.Takes, e.Dropped = takes.String(), takes.HopType == trace.HopNone
@@ -413,8 +419,22 @@ func (t *tracing) firewall(must v1alpha1.Egress) []netip.Addr {
 	return nil
 }
 
-// nodesAre reports whether a subnet has nodes of the cluster, whose packets Exit is about.
+// nodesAre reports whether a subnet has nodes of the cluster.
 func nodesAre(s picture.Subnet) bool { return s.Role == picture.RoleNodes }
+
+// exits reports whether it is known what gives packets from a subnet a public address: in those of
+// nodes and of documents without a cluster. In others, a gateway may have one.
+func exits(s picture.Subnet, cluster *inventory.Cluster) bool {
+	return nodesAre(s) || cluster.Plugin == inventory.NoCluster
+}
+
+// exit names what gives packets from a subnet a public address; "" if nothing does.
+func (t *tracing) exit(s picture.Subnet, cluster *inventory.Cluster) string {
+	if nodesAre(s) {
+		return trace.Exit(t.s.Subnet(s.ID), cluster)
+	}
+	return trace.ExitOf(t.s, t.s.Subnet(s.ID))
+}
 
 // pastGateway returns the egress of a subnet that does not have its NAT gateway, unless a route
 // leads its packets elsewhere: routes come before NAT gateways.
@@ -422,7 +442,7 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 	i := slices.IndexFunc(s.Properties, func(p picture.Property) bool {
 		return p.Property == inventory.PropertyNAT
 	})
-	if i < 0 || !nodesAre(s) || s.Properties[i].State != picture.Lost &&
+	if i < 0 || !exits(s, cluster) || s.Properties[i].State != picture.Lost &&
 		s.Properties[i].State != picture.Other {
 		return nil
 	}
@@ -434,7 +454,7 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 	for prefix, to := range outside {
 		if takes, found := routes.Lookup(to); prefix.Addr().Is4() && found &&
 			takes.HopType == trace.HopInternet {
-			by := trace.Exit(t.s.Subnet(s.ID), cluster)
+			by := t.exit(s, cluster)
 			return []Egress{{Subnet: s.ID, To: prefix, Takes: by, Dropped: by == "",
 				Declared: gatewayWord + s.Properties[i].Wanted.Name()}}
 		}

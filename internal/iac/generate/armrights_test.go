@@ -82,3 +82,62 @@ func TestRightsDeployed(t *testing.T) {
 		}
 	})
 }
+
+// TestRightsOfHubDeployed deploys the rights for a document without a cluster. The keeper's pods
+// can log in only through a cluster that the person names.
+func TestRightsOfHubDeployed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := variants(t)[1].cluster
+		c.Subscription = emulator.DefaultSubscription
+		e := emulatortest.New(t, emulator.Options{})
+		op, err := e.Client(emulatortest.Operator)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := op.Put(c.GroupID(), "2024-11-01", object{"location": c.Location}); err != nil {
+			t.Fatal(err)
+		}
+		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
+		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
+			Clusters: hubOf(ManagedCluster{Subnets: []GuardedSubnet{{c.GatewaySubnetID(),
+				[]arm.ID{c.GatewayTableID()}}}, Targets: []arm.ID{c.GatewayTableID()}})}.ARM()
+		if err != nil {
+			t.Fatal(err)
+		}
+		subscription := arm.ID("/subscriptions/" + c.Subscription)
+		id := subscription + "/providers/" + typeDeployment + "/rights"
+		identity := arm.ResourceID(c.Subscription, "routekeeper-keeper-rg", arm.TypeIdentity,
+			"routekeeper-keeper")
+		for _, issuer := range []string{"", "https://issuer.example/"} {
+			if err := op.Put(id, versions[typeDeployment], object{"location": "westeurope",
+				"properties": object{"mode": "Incremental",
+					"parameters": object{"keeperIssuer": object{"value": issuer}},
+					"template":   json.RawMessage(files[0].Text)}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			status, answer := op.Do(http.MethodGet, id, versions[typeDeployment], nil)
+			state := gjson.GetBytes(answer, "properties.provisioningState").String()
+			if state != "Succeeded" {
+				t.Fatalf("%d %s", status, answer)
+			}
+			if _, err := op.Get(identity.Child("federatedIdentityCredentials", "routekeeper"),
+				versions[typeCredential]); (err == nil) != (issuer != "") {
+				t.Errorf("issuer %q: %v", issuer, err)
+			}
+		}
+		keeper, err := op.Get(identity, versions[arm.TypeIdentity])
+		if err != nil {
+			t.Fatal(err)
+		}
+		principal := fmt.Sprint(keeper["properties"].(object)["principalId"])
+		for scope, role := range map[arm.ID]string{
+			subscription: "reads", c.GroupID(): "links", c.GatewaySubnetID(): "subnets",
+			c.GatewayTableID(): "targets",
+		} {
+			if got := rolesAt(t, op, scope, principal); !slices.Equal(got, []string{role}) {
+				t.Errorf("the keeper has the roles %q on %s, want %s", got, scope, role)
+			}
+		}
+	})
+}

@@ -47,6 +47,12 @@ func rightsOf(change func(*Rights)) Rights {
 	return r
 }
 
+// hubOf returns a document without a cluster that names what the cluster's config names.
+func hubOf(k ManagedCluster) []ManagedCluster {
+	return []ManagedCluster{{Name: "hub", None: true, Cluster: k.Subnets[0].Subnet, Guarded: true,
+		Subnets: k.Subnets, Targets: k.Targets}}
+}
+
 // writer writes code: a Blueprint, or Rights.
 type writer interface {
 	Terraform() ([]Output, error)
@@ -70,6 +76,8 @@ func orders(t *testing.T) []order {
 		{"rights", rightsOf(nil), 5, true, nil},
 		{"rights-v4", rightsOf(func(r *Rights) { r.Provider = 4 }), 4, false, nil},
 		{"rights-observing", rightsOf(func(r *Rights) { r.Clusters = r.Clusters[2:] }), 5, false,
+			nil},
+		{"rights-hub", rightsOf(func(r *Rights) { r.Clusters = hubOf(r.Clusters[0]) }), 5, true,
 			nil},
 	}
 	golden := map[string]bool{"kubenet-gateway for 5 aks": true,
@@ -193,12 +201,7 @@ func TestRefused(t *testing.T) {
 		{rightsOf(func(r *Rights) { r.Location = "West Europe" }), "is not a location"},
 		{rightsOf(func(r *Rights) { r.Provider = 3 }), "version 3 of the azurerm provider is not " +
 			"known, expected 4 or 5"},
-		{rightsOf(func(r *Rights) { r.Clusters = nil }), "no config names a cluster"},
-		{rightsOf(func(r *Rights) {
-			for i := range r.Clusters {
-				r.Clusters[i].None = true
-			}
-		}), "no config names a cluster"},
+		{rightsOf(func(r *Rights) { r.Clusters = nil }), "the config has no documents"},
 		{rightsOf(func(r *Rights) { r.Clusters[1].Cluster = other }),
 			"expected configs for one subscription"},
 		{Blueprint{Cluster: all[0].cluster, Provider: 3},

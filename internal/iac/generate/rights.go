@@ -91,7 +91,10 @@ func (r Rights) ARM() ([]Output, error) {
 type rights struct {
 	Rights
 	Roles []KeeperRole
-	// Subscription is the subscription of the managed clusters.
+	// Home is the cluster through which the keeper's pods log in. Nil if no document has a cluster:
+	// then a person names the issuer, or gives the identity to a machine.
+	Home *ManagedCluster
+	// Subscription is the subscription of the managed clusters, or of the first document's subnets.
 	Subscription string
 	// GuardedClusters are the clusters with guarded node subnets. GuardedSubnets and Targets are
 	// the resources that the configs name, each once; LinkedGroups are the resource groups of these
@@ -115,13 +118,16 @@ func (r Rights) check() (rights, error) {
 		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)
-	case !slices.ContainsFunc(r.Clusters, func(k ManagedCluster) bool { return !k.None }):
-		return l, fmt.Errorf("no config names a cluster, through which routekeeper's pods log in")
+	case len(r.Clusters) == 0:
+		return l, fmt.Errorf("the config has no documents")
 	}
 	last := map[bool]int{true: 1} // the first cluster is the keeper's home
 	l.Clusters = slices.SortedStableFunc(slices.Values(r.Clusters), func(a, b ManagedCluster) int {
 		return last[a.None] - last[b.None]
 	})
+	if first := l.Clusters[0]; !first.None {
+		l.Home = &first
+	}
 	note := func(list *[]arm.ID, id arm.ID) {
 		if s := strings.ToLower(id.Subscription()); !slices.Contains(l.Subscriptions, s) {
 			l.Subscriptions = append(l.Subscriptions, s)
@@ -133,7 +139,7 @@ func (r Rights) check() (rights, error) {
 	var read []arm.ID
 	for _, k := range l.Clusters {
 		subscription := strings.ToLower(k.Cluster.Subscription())
-		if k.None { // it may be in another one, as a hub is
+		if k.None && l.Subscription != "" { // it may be in another one, as a hub is
 			subscription = l.Subscription
 		}
 		if l.Subscription != "" && l.Subscription != subscription {

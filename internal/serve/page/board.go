@@ -19,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -164,6 +165,9 @@ func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 		order[i], clusters[name] = name, b.clusters[name]
 		if clusters[name] == nil {
 			clusters[name] = &standing{picture: picture.Cluster{Name: name}}
+			if configs[i].Clusterless() {
+				clusters[name].picture.Plugin = inventory.NoCluster
+			}
 		}
 	}
 	news = !slices.Equal(order, b.order)

@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
 )
 
@@ -23,9 +24,9 @@ const foldFrom = 5
 // first.
 type list struct {
 	Shown []Cluster
-	Found int // how many match, on all pages
-	Fine  int // how many of these are one line, because all is well with them
-	All   int
+	Found int    // how many match, on all pages
+	Fine  string // how many of these are one line, because all is well with them; or ""
+	All   string // how many there are
 	Query listQuery
 
 	Subscriptions []string
@@ -142,7 +143,7 @@ func (q listQuery) With(name, value string) string {
 
 // selected returns the clusters that fit a query, on its page.
 func selected(clusters []Cluster, q listQuery) list {
-	l := list{All: len(clusters), Query: q}
+	l := list{All: managed(clusters), Query: q}
 	codes := map[finding.Code]bool{}
 	var fit []Cluster
 	for _, c := range clusters {
@@ -190,7 +191,7 @@ func selected(clusters []Cluster, q listQuery) list {
 	if !q.Narrow() && q.Sort == sortHarm {
 		wrong := slices.IndexFunc(fit, func(c Cluster) bool { return c.State == Good })
 		if wrong >= 0 && len(fit)-wrong >= foldFrom {
-			l.Fine, fit = len(fit)-wrong, fit[:wrong]
+			l.Fine, fit = managed(fit[wrong:]), fit[:wrong]
 		}
 	}
 	l.pages = max(1, (len(fit)+onePage-1)/onePage)
@@ -234,25 +235,40 @@ type group struct {
 	Code     finding.Code
 	Severity finding.Severity
 	Of       []finding.Finding
+	networks map[string]bool // the names of what has no cluster
 }
 
 // Title returns the code's title.
 func (g group) Title() string { return finding.Describe(g.Code).Title }
 
-// Clusters counts the clusters that have the finding.
-func (g group) Clusters() int {
+// names returns the names of the clusters and networks that have the finding.
+func (g group) names() map[string]bool {
 	names := map[string]bool{}
 	for _, f := range g.Of {
 		if f.Cluster != "" {
 			names[f.Cluster] = true
 		}
 	}
-	return len(names)
+	return names
+}
+
+// On counts the clusters and networks that have the finding, "" if none has.
+func (g group) On() string {
+	names, networks := g.names(), 0
+	for name := range names {
+		if g.networks[name] {
+			networks++
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return finding.Managed(len(names), networks)
 }
 
 // Only returns the cluster that has all findings of the group, "" if several have them or none.
 func (g group) Only() string {
-	if g.Clusters() != 1 || slices.ContainsFunc(g.Of, func(f finding.Finding) bool {
+	if len(g.names()) != 1 || slices.ContainsFunc(g.Of, func(f finding.Finding) bool {
 		return f.Cluster == ""
 	}) {
 		return ""
@@ -272,8 +288,12 @@ type told struct {
 	N        int // of findings, notes included
 }
 
-// tell groups findings by code, in the order of the first of each.
-func tell(findings []finding.Finding) told {
+// tell groups the findings of clusters and networks by code, in the order of the first of each.
+func tell(findings []finding.Finding, of ...Cluster) told {
+	networks := map[string]bool{}
+	for _, c := range of {
+		networks[c.Name] = c.Plugin == inventory.NoCluster
+	}
 	t := told{}
 	count := map[finding.Code]int{}
 	for _, f := range findings {
@@ -299,7 +319,7 @@ func tell(findings []finding.Finding) told {
 			continue
 		}
 		at[f.Code] = len(*to)
-		*to = append(*to, group{f.Code, f.Severity, []finding.Finding{f}})
+		*to = append(*to, group{f.Code, f.Severity, []finding.Finding{f}, networks})
 	}
 	return t
 }

@@ -292,8 +292,8 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
 	past.tell(o.Clusters)
-	f := front{Overview: o, Told: tell(o.Findings), Past: past, Scenes: p.opts.Scenes,
-		Starting: p.board.starting()}
+	f := front{Overview: o, Told: tell(o.Findings, o.Clusters...), Past: past,
+		Scenes: p.opts.Scenes, Starting: p.board.starting()}
 	chosen := o.Clusters
 	if f.Starting != nil {
 		chosen = nil
@@ -307,7 +307,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		l := selected(listed, readListQuery(r))
-		f.List, f.Told, chosen = &l, tell(l.about(o.Findings)), nil
+		f.List, f.Told, chosen = &l, tell(l.about(o.Findings), o.Clusters...), nil
 		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
 			!o.Outage() && (l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
 			chosen = l.Shown[:1]
@@ -338,7 +338,7 @@ type clusterPage struct {
 
 // Drawn and History are for the page; the JSON has other fields for them.
 func (c clusterPage) Drawn() drawn  { return c.drawn }
-func (c clusterPage) Told() told    { return tell(c.Findings) }
+func (c clusterPage) Told() told    { return tell(c.Findings, c.Cluster) }
 func (c clusterPage) History() past { return c.history }
 
 func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {

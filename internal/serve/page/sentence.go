@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/verdict"
@@ -90,7 +91,7 @@ func (o Overview) sentence() string {
 	case len(o.Clusters) == 0:
 		return "The first check is under way"
 	default:
-		return "The first check of " + report.Count(len(o.Clusters), "cluster") + " is under way"
+		return "The first check of " + managed(o.Clusters) + " is under way"
 	}
 	if f := o.outage(); f != nil {
 		return report.UpperFirst(f.Message)
@@ -110,7 +111,7 @@ func (o Overview) sentence() string {
 			worst = c
 		}
 	}
-	all := report.Count(len(o.Clusters), "cluster")
+	all := managed(o.Clusters)
 	switch {
 	case len(bad)+len(risk) == 1:
 		return worst.Name + ": " + worst.Sentence
@@ -120,12 +121,43 @@ func (o Overview) sentence() string {
 	case len(risk) > 0:
 		return fmt.Sprintf("%d of %s are at risk; %s: %s", len(risk), all, worst.Name,
 			worst.Sentence)
-	case o.Routes.All == 0:
-		return "No pod routes on " + all
 	}
-	text := report.UpperFirst(verdict.AllCorrect(o.Routes.All)) + " on " + all
+	return o.fine()
+}
+
+// fine says that no cluster and no network is at risk.
+func (o Overview) fine() string {
+	clusters := len(o.Clusters) - networks(o.Clusters)
+	text := "No pod routes on " + finding.Managed(clusters, 0)
+	if o.Routes.All > 0 {
+		text = report.UpperFirst(verdict.AllCorrect(o.Routes.All)) + " on " +
+			finding.Managed(clusters, 0)
+	}
+	switch n := networks(o.Clusters); {
+	case len(o.Clusters) == 1 && n == 1:
+		text = o.Clusters[0].Name + ": " + o.Clusters[0].Sentence
+	case n > 0 && clusters == 0:
+		text = "Nothing needs attention on " + finding.Managed(n, n)
+	case n > 0:
+		text += "; nothing needs attention on " + finding.Managed(n, n)
+	}
 	if o.State == Bad {
 		text += ", but there are errors"
 	}
 	return text
+}
+
+// networks counts what has no cluster.
+func networks(clusters []Cluster) (n int) {
+	for _, c := range clusters {
+		if c.Plugin == inventory.NoCluster {
+			n++
+		}
+	}
+	return n
+}
+
+// managed counts clusters and networks.
+func managed(clusters []Cluster) string {
+	return finding.Managed(len(clusters), networks(clusters))
 }

@@ -18,7 +18,7 @@ type starting struct {
 // configured is what the config says of a cluster.
 type configured struct {
 	Name    string
-	ID      arm.ID
+	ID      arm.ID // "" without a cluster
 	Mode    string // of the guard
 	Guarded int    // subnets in addition to the node subnets
 	Targets []arm.ID
@@ -45,6 +45,9 @@ func (b *Board) starting() *starting {
 	for _, c := range b.configs[:len(b.configs)-s.More] {
 		to := configured{Name: c.Metadata.Name, ID: arm.ID(c.Spec.ClusterID),
 			Mode: string(c.Spec.Guard.Mode), Guarded: len(c.Spec.Guard.Subnets)}
+		if c.Clusterless() {
+			to.ID = ""
+		}
 		for _, t := range c.Spec.Targets {
 			to.Targets = append(to.Targets, arm.ID(t.RouteTableID))
 		}

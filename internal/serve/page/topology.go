@@ -357,7 +357,7 @@ func joined(what string, prefixes []netip.Prefix) string {
 
 // label describes the drawing for screen readers.
 func label(c Cluster) string {
-	parts := []string{"Network of cluster " + c.Name + ": " + c.Sentence}
+	parts := []string{"Network of " + c.Name + ": " + c.Sentence}
 	for _, s := range c.Subnets {
 		parts = append(parts, "subnet "+s.ID.Name()+" "+associated(s))
 	}
