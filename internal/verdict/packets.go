@@ -379,6 +379,7 @@ func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unknown plan.Hops,
 			lost.Add(h)
 		case trace.Unknown:
 			unknown.Add(h)
+		case trace.Delivered, trace.Leaves:
 		}
 		want.Add(more)
 	}
