@@ -163,6 +163,9 @@ func (id ID) after(word string) string {
 // Subscription returns the subscription's GUID, or "".
 func (id ID) Subscription() string { return id.after("subscriptions") }
 
+// SubscriptionID returns the ID of the subscription that the resource is in.
+func (id ID) SubscriptionID() ID { return SubscriptionID(id.Subscription()) }
+
 // ResourceGroup returns the resource group's name, or "" for a subscription's own ID.
 func (id ID) ResourceGroup() string { return id.after("resourceGroups") }
 
@@ -231,6 +234,9 @@ func (id ID) Short() string {
 	}
 	return id.Name()
 }
+
+// SubscriptionID returns the ID of a subscription.
+func SubscriptionID(subscription string) ID { return ID("/subscriptions/" + subscription) }
 
 // GroupID makes the ID of a resource group.
 func GroupID(subscription, group string) ID {

@@ -46,7 +46,7 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 				next, found = page.next, addWritten(known, page.writes, identities)
 				continue
 			}
-			if err := noted(s, arm.ID("/subscriptions/"+idOf(next).Subscription()),
+			if err := noted(s, idOf(next).SubscriptionID(),
 				err); err != nil {
 				return err
 			}
@@ -61,9 +61,9 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 
 // logStarts returns the first links into the logs.
 func logStarts(c *Client, cluster *inventory.Cluster) []string {
-	subscriptions := []arm.ID{arm.ID("/subscriptions/" + cluster.ID.Subscription())}
+	subscriptions := []arm.ID{cluster.ID.SubscriptionID()}
 	for _, subnet := range cluster.ExistingSubnets() {
-		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+subnet.Subscription()))
+		subscriptions = append(subscriptions, subnet.SubscriptionID())
 	}
 	var links []string
 	for _, subscription := range inventory.SortIDs(subscriptions) {

@@ -19,7 +19,7 @@ import (
 func ReadPolicies(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
-		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+id.Subscription()))
+		subscriptions = append(subscriptions, id.SubscriptionID())
 	}
 	for _, id := range inventory.SortIDs(subscriptions) {
 		if err := readAssigned(ctx, c, s, id); err != nil {

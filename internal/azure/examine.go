@@ -138,7 +138,7 @@ func toPods(s *inventory.Snapshot, prefix netip.Prefix) bool {
 func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
-		subscriptions = append(subscriptions, arm.ID("/subscriptions/"+id.Subscription()))
+		subscriptions = append(subscriptions, id.SubscriptionID())
 	}
 	for _, subscription := range inventory.SortIDs(subscriptions) {
 		if err := c.listInto(ctx, s, subscription, arm.TypeLock, lockVersion); err != nil {

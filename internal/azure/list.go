@@ -61,7 +61,7 @@ func (c *Client) read(ctx context.Context, resourceType, version string, all []w
 	each report) error {
 	bySubscription := map[string][]wanted{}
 	for _, w := range all {
-		key := arm.ID("/subscriptions/" + w.id.Subscription()).Key()
+		key := w.id.SubscriptionID().Key()
 		bySubscription[key] = append(bySubscription[key], w)
 	}
 	serial := make(chan struct{}, 1)
@@ -87,7 +87,7 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 	for _, members := range byGroup(some) {
 		perGroup += min(sumCost(members), c.costOf(members[0].id.Group(), resourceType))
 	}
-	whole := arm.ID("/subscriptions/" + some[0].id.Subscription())
+	whole := some[0].id.SubscriptionID()
 	inGroups := func(ctx context.Context, rest []wanted) error {
 		return c.readGroups(ctx, resourceType, version, rest, tell)
 	}
@@ -197,7 +197,7 @@ func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 				cost = never
 			}
 			if fault.Refused() { // rights are inherited: what is refused here is refused above
-				c.learn(arm.ID("/subscriptions/"+scope.Subscription()), resourceType, never)
+				c.learn(scope.SubscriptionID(), resourceType, never)
 			}
 			break
 		}

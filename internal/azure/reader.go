@@ -322,7 +322,7 @@ func (r *reader) send(b *batch) {
 	ids := make([]arm.ID, 0, len(b.calls))
 	slow := time.Duration(0)
 	if b.key.kind == subnetDocuments {
-		slow = r.c.patienceOf(arm.ID("/subscriptions/"+b.key.subscription)) + afterList
+		slow = r.c.patienceOf(arm.SubscriptionID(b.key.subscription)) + afterList
 	}
 	for _, c := range b.calls {
 		c.asked, c.slow = now, slow

@@ -266,7 +266,7 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID,
 func (c *Client) Assignments(
 	ctx context.Context, subscription, principal string,
 ) ([]arm.ID, error) {
-	address := c.address(arm.ID("/subscriptions/"+subscription), "/providers/"+
+	address := c.address(arm.SubscriptionID(subscription), "/providers/"+
 		arm.TypeRoleAssignment,
 		authorizationVersion)
 	filter := "principalId eq '" + strings.ReplaceAll(principal, "'", "''") + "'"

@@ -26,7 +26,7 @@ var areas = []func(arm.ID) arm.ID{wholeOf, groupOf, func(scope arm.ID) arm.ID { 
 // wholeOf returns the subscription of a scope. groupOf is its resource group, or the subscription
 // if it is in none.
 func wholeOf(scope arm.ID) arm.ID {
-	return arm.ID("/subscriptions/" + scope.Subscription())
+	return scope.SubscriptionID()
 }
 func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
 

@@ -42,7 +42,7 @@ func TestOneUndecodable(t *testing.T) {
 		spoil(t, e, d.GatewaySubnet)
 		spoil(t, e, d.GatewayTable)
 		c := emulatortest.Client(t, e, emulatortest.Keeper)
-		s, err := c.Survey(t.Context(), arm.ID("/subscriptions/"+sub))
+		s, err := c.Survey(t.Context(), arm.SubscriptionID(sub))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func (c *Client) eachRecord(ctx context.Context, id arm.ID, since, until time.Ti
 	use func(raw []byte) (more bool)) (whole bool, err error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
 		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
-	next := c.address(arm.ID("/subscriptions/"+id.Subscription()),
+	next := c.address(id.SubscriptionID(),
 		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
 		"&$filter=" + url.QueryEscape(filter)
 	for pages := 0; next != ""; pages++ {

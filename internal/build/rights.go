@@ -112,7 +112,7 @@ func (c Cluster) above(id arm.ID, have Made) arm.ID {
 		_, there := have[id.Key()]
 		return !there && id.Group().Equal(c.GroupID())
 	}
-	subscription := arm.ID("/subscriptions/" + id.Subscription())
+	subscription := id.SubscriptionID()
 	switch {
 	case id.Equal(c.GroupID()):
 		if made(id) {

@@ -26,7 +26,7 @@ func TestCreateLacksRights(t *testing.T) {
 	t.Cleanup(func() { server.Close(); a.e.Close() })
 	l.a = a
 	l.logIn(own)
-	subscription := arm.ID("/subscriptions/" + emulator.DefaultSubscription)
+	subscription := arm.SubscriptionID(emulator.DefaultSubscription)
 	give := func(name, role string) {
 		l.must(a.op.Put(subscription+arm.ID("/providers/Microsoft.Authorization/roleAssignments/"+
 			name), rolesVersion,

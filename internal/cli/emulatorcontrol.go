@@ -261,7 +261,7 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	var scopes []arm.ID
 	for _, subscription := range info.Subscriptions {
 		if _, elsewhere := info.Tenants[subscription]; !elsewhere {
-			scopes = append(scopes, arm.ID("/subscriptions/"+subscription))
+			scopes = append(scopes, arm.SubscriptionID(subscription))
 		}
 	}
 	r.seen, err = r.others.Survey(ctx, scopes...)

@@ -97,7 +97,7 @@ func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inv
 		return nil, err
 	}
 	e := &examination{client: client}
-	if e.Snapshot, err = survey.Around(ctx, client, arm.ID("/subscriptions/"+subscription),
+	if e.Snapshot, err = survey.Around(ctx, client, arm.SubscriptionID(subscription),
 		nil); err != nil {
 		return nil, err
 	}

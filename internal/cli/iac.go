@@ -387,7 +387,7 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 	known *iac.Known) error {
 	scopes := r.Subscriptions()
 	for _, id := range clusters {
-		scopes = append(scopes, arm.ID("/subscriptions/"+id.Subscription()))
+		scopes = append(scopes, id.SubscriptionID())
 	}
 	if o.subscription != "" {
 		scope, _, err := initOptions{subscription: o.subscription}.scope()

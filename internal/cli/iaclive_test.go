@@ -147,7 +147,7 @@ func demoSnapshot(t *testing.T) *inventory.Snapshot {
 		t.Fatal(err)
 	}
 	s, err := emulatortest.Client(t, e, emulatortest.Keeper).Survey(t.Context(),
-		arm.ID("/subscriptions/"+emulator.DefaultSubscription))
+		arm.SubscriptionID(emulator.DefaultSubscription))
 	if err != nil {
 		t.Fatal(err)
 	}

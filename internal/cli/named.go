@@ -51,7 +51,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 				"one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)",
 				o.subscription)
 		}
-		return arm.ID("/subscriptions/" + subscription), "", nil
+		return arm.SubscriptionID(subscription), "", nil
 	}
 	id, err := arm.ParseID(o.cluster)
 	if err == nil && !id.Is(arm.TypeCluster) {
@@ -61,7 +61,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster,
 			err)
 	}
-	return arm.ID("/subscriptions/" + id.Subscription()), id, nil
+	return id.SubscriptionID(), id, nil
 }
 
 // only returns the list of the one cluster, empty if there is none.
@@ -92,7 +92,7 @@ func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one
 	}
 	if o.named() {
 		one, err = clusterNamed(ctx, client, subscriptions, o.cluster)
-		return arm.ID("/subscriptions/" + one.Subscription()), one, err
+		return one.SubscriptionID(), one, err
 	}
 	switch len(subscriptions) {
 	case 0:

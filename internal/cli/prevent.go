@@ -146,7 +146,7 @@ func runPrevent(cmd *cobra.Command, a *app, o preventOptions) error {
 	var rules []prevent.Rule
 	var files []generate.Output
 	for _, subscription := range subscriptions {
-		aliases, err := client.NetworkAliases(ctx, arm.ID("/subscriptions/"+subscription))
+		aliases, err := client.NetworkAliases(ctx, arm.SubscriptionID(subscription))
 		if err != nil {
 			return fmt.Errorf("the aliases of Azure Policy cannot be read: %w", err)
 		}

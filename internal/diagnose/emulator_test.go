@@ -54,7 +54,7 @@ func TestRightsThatSuffice(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		subscription := arm.ID("/subscriptions/" + emulator.DefaultSubscription)
+		subscription := arm.SubscriptionID(emulator.DefaultSubscription)
 		assign(subscription, reader, keeper.ObjectID)
 		assignment := demo.ClusterTable.Group() +
 			"/providers/Microsoft.Authorization/roleAssignments/a55160ed-0000-4000-8000-000000000001"

@@ -38,7 +38,7 @@ func newLocal(t *testing.T) *local {
 func (l *local) finds(codes ...finding.Code) {
 	l.t.Helper()
 	ctx := context.Background()
-	scope := arm.ID("/subscriptions/" + l.d.Cluster.Subscription())
+	scope := l.d.Cluster.SubscriptionID()
 	s, err := l.c.Survey(ctx, scope)
 	if err == nil {
 		err = l.c.Examine(ctx, s)

@@ -200,7 +200,7 @@ func (e *Emulator) firstRoles() {
 				p.Tenant = e.opts.TenantID
 			}
 			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.TenantOf(s)) {
-				e.authorization.Assign(arm.ID("/subscriptions/"+s), p, "Owner")
+				e.authorization.Assign(arm.SubscriptionID(s), p, "Owner")
 			}
 		}
 	}

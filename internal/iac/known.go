@@ -65,7 +65,7 @@ func (r *Reading) Subscriptions() []arm.ID {
 	var ids []arm.ID
 	add := func(p Place) {
 		if s := p.ID.Subscription(); s != "" && !partly(arm.ID(s)) {
-			ids = append(ids, arm.ID("/subscriptions/"+s))
+			ids = append(ids, arm.SubscriptionID(s))
 		}
 	}
 	for _, e := range slices.Concat(r.Effects, r.Open) {

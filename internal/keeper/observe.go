@@ -296,11 +296,11 @@ func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 // and whether the reason is transient. The next check asks again then, instead of treating the
 // answer as empty.
 func (o *observation) unanswered(cluster arm.ID) (failed, passing bool) {
-	scopes := []arm.ID{arm.ID("/subscriptions/" + cluster.Subscription())}
+	scopes := []arm.ID{cluster.SubscriptionID()}
 	if doc := o.s.Cluster(cluster); doc != nil {
 		scopes = append(scopes, doc.NodeGroup())
 		for _, subnet := range o.s.NodeSubnetIDs(doc) {
-			scopes = append(scopes, arm.ID("/subscriptions/"+subnet.Subscription()))
+			scopes = append(scopes, subnet.SubscriptionID())
 		}
 	}
 	for _, id := range scopes {

@@ -23,7 +23,7 @@ func (w *world) pruneAll(k *Keeper, configs ...v1alpha1.ClusterRoutes) Result {
 	w.t.Helper()
 	client := k.azure.(*azure.Client)
 	result, err := k.Prune(context.Background(), func(ctx context.Context) (*plan.Pruner, error) {
-		s, err := client.Survey(ctx, arm.ID("/subscriptions/"+w.demo.Cluster.Subscription()))
+		s, err := client.Survey(ctx, w.demo.Cluster.SubscriptionID())
 		if err != nil {
 			return nil, err
 		}

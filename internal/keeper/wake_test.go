@@ -162,7 +162,7 @@ func TestConcerned(t *testing.T) {
 				arm.ResourceID(emulator.DefaultSubscription, "play-rg", arm.TypeRouteTable,
 					"stranger"), 0},
 			{arm.GroupID(emulator.DefaultSubscription, "play-rg"), 0}, {
-				arm.ID("/subscriptions/" + emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
+				arm.SubscriptionID(emulator.DefaultSubscription), 0}, {"", 0}, {"/", 0},
 		} {
 			if got := k.Wake(Event{}, c.id); got != c.want {
 				t.Errorf("%q wakes %d clusters, want %d", c.id, got, c.want)

@@ -133,5 +133,5 @@ func coarse(ids []arm.ID) []arm.ID {
 	if groups = inventory.SortIDs(groups); len(groups) <= maxScopes {
 		return groups
 	}
-	return []arm.ID{arm.ID("/subscriptions/" + ids[0].Subscription())}
+	return []arm.ID{ids[0].SubscriptionID()}
 }

@@ -217,7 +217,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 				inventory.HolderName(machine), subnet.ID.Short(), hop)
 		}
 	}
-	whole := arm.ID("/subscriptions/" + vnet.Subscription())
+	whole := vnet.SubscriptionID()
 	if known.group == "" && !known.alone && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read",
 			vnet.Subscription())

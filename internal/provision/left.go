@@ -86,7 +86,7 @@ func Left(
 			}
 		}
 	}
-	alerts, err := client.AlertResources(ctx, []arm.ID{arm.ID("/subscriptions/" + c.Subscription)})
+	alerts, err := client.AlertResources(ctx, []arm.ID{arm.SubscriptionID(c.Subscription)})
 	if err := unseen("alert rules", err); err != nil {
 		return left, unchecked, err
 	}

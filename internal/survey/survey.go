@@ -66,7 +66,7 @@ func Around(ctx context.Context, client *azure.Client, scope arm.ID,
 	var subscriptions, groups []arm.ID
 	around := func(ids ...arm.ID) {
 		for _, id := range ids {
-			subscriptions = append(subscriptions, arm.ID("/subscriptions/"+id.Subscription()))
+			subscriptions = append(subscriptions, id.SubscriptionID())
 			groups = append(groups, id.Group())
 		}
 	}

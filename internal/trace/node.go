@@ -169,7 +169,7 @@ func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	group := cluster.NodeGroup()
 	return cluster.NodeResourceGroup != "" &&
 		slices.ContainsFunc(s.InterfacesOf, func(scope arm.ID) bool {
-			return scope.Equal(group) || scope.Equal(arm.ID("/subscriptions/"+group.Subscription()))
+			return scope.Equal(group) || scope.Equal(group.SubscriptionID())
 		})
 }
 

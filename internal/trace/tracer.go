@@ -194,7 +194,7 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	if done {
 		return seen
 	}
-	whole := arm.ID("/subscriptions/" + subnet.ID.Subscription())
+	whole := subnet.ID.SubscriptionID()
 	want, known := t.s.Holders(subnet)
 	// A document of Azure, which has an ETag, shows all IP configurations in the subnet; code does
 	// not. Otherwise all interfaces of the subscription must have been read.

@@ -150,7 +150,7 @@ func (f *fleet) check() keeper.Result {
 func (f *fleet) survey() *inventory.Snapshot {
 	f.Helper()
 	client := emulatortest.Client(f.T, f.azure, emulatortest.Operator)
-	s, err := client.Survey(f.Context(), arm.ID("/subscriptions/"+emulator.DefaultSubscription))
+	s, err := client.Survey(f.Context(), arm.SubscriptionID(emulator.DefaultSubscription))
 	if err != nil {
 		f.Fatal(err)
 	}

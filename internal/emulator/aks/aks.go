@@ -92,7 +92,7 @@ func (s *AKS) stop() {
 	}
 }
 
-// WriteRoutes ends the batches of all cloud providers now, but for those that are paused.
+// WriteRoutes ends the batches of all cloud providers now, unless they are paused.
 func WriteRoutes(s *AKS) {
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		if p := s.Clusters[key].provider; !p.paused && p.timer != nil && p.timer.Stop() {

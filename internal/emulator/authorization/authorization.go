@@ -126,7 +126,7 @@ func (s *Authorization) types() []kernel.Kind {
 
 // Sees reports whether a principal has any role in a subscription.
 func (s *Authorization) Sees(who kernel.Principal, subscription string) bool {
-	scope := arm.ID("/subscriptions/" + subscription)
+	scope := arm.SubscriptionID(subscription)
 	return s.IsDefault(who) || s.anyRole(who, func(at arm.ID) bool {
 		return at.Equal(scope) || Below(at, scope)
 	})

@@ -142,7 +142,7 @@ func (s *KeyVault) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		return s.free(c), nil, true
 	case c.Method == http.MethodGet && words == "deletedvaults":
 		all := []kernel.Object{}
-		for _, r := range s.kernel.Store.List(TypeDeleted, arm.ID("/subscriptions/"+c.Path[1])) {
+		for _, r := range s.kernel.Store.List(TypeDeleted, arm.SubscriptionID(c.Path[1])) {
 			all = append(all, document(r))
 		}
 		answer, f := s.kernel.PageObjects(c, all)

@@ -107,7 +107,7 @@ func (s *Resources) subscription(id string) kernel.Object {
 		"subscriptionPolicies": kernel.Object{"locationPlacementId": "Internal_2014-09-01",
 			"quotaId": "Internal_2014-09-01", "spendingLimit": "Off"},
 	}
-	if r := s.kernel.Store.Get(arm.ID("/subscriptions/" + id)); r != nil {
+	if r := s.kernel.Store.Get(arm.SubscriptionID(id)); r != nil {
 		doc["tags"] = r.Body["tags"]
 	}
 	return doc

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Makers are the functions that make commands from a template, and how many of their first
@@ -109,11 +110,20 @@ func takesValues(name string, template []ast.Expr, call *ast.CallExpr) bool {
 
 const ours = "routekeeper.dev/routekeeper/internal/finding."
 
+// placeOf has the places by the program counters of their callers: the same few make millions.
+var placeOf sync.Map
+
 // site returns the place that called finding.Command, WithFix or Words: the first one outside of
 // package finding that is no helper. "" is a place in a test.
 func site() (dir, place string) {
-	pcs := make([]uintptr, 12)
-	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs)])
+	var pcs [12]uintptr
+	n := runtime.Callers(3, pcs[:])
+	if known, ok := placeOf.Load(pcs); ok {
+		at := known.([2]string)
+		return at[0], at[1]
+	}
+	defer func() { placeOf.Store(pcs, [2]string{dir, place}) }()
+	frames := runtime.CallersFrames(pcs[:n])
 	for {
 		frame, more := frames.Next()
 		name := frame.Function[strings.LastIndex(frame.Function, ".")+1:]

@@ -41,7 +41,7 @@ func TestRightsDeployed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		subscription := arm.ID("/subscriptions/" + c.Subscription)
+		subscription := arm.SubscriptionID(c.Subscription)
 		id := subscription + "/providers/" + typeDeployment + "/rights"
 		for range 2 {
 			if err := op.Put(id, versions[typeDeployment], object{"location": "westeurope",
@@ -104,7 +104,7 @@ func TestRightsOfHubDeployed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		subscription := arm.ID("/subscriptions/" + c.Subscription)
+		subscription := arm.SubscriptionID(c.Subscription)
 		id := subscription + "/providers/" + typeDeployment + "/rights"
 		identity := arm.ResourceID(c.Subscription, "routekeeper-keeper-rg", arm.TypeIdentity,
 			"routekeeper-keeper")

@@ -184,7 +184,7 @@ func TestKeeperDeployed(t *testing.T) {
 		}
 		principal := fmt.Sprint(keeper["properties"].(object)["principalId"])
 		for scope, role := range map[arm.ID]string{
-			arm.ID("/subscriptions/" + c.Subscription): "reads", c.GroupID(): "links",
+			arm.SubscriptionID(c.Subscription): "reads", c.GroupID(): "links",
 			c.NodeSubnetID():    "subnets",
 			c.GatewaySubnetID(): "subnets", c.GatewayTableID(): "targets",
 		} {

@@ -49,7 +49,7 @@ func (l *lab) readLog(ctx context.Context, a *prove.Activity) error {
 		now.Add(time.Minute).UTC().Format(time.RFC3339), l.group.Name())
 	statuses := map[string]map[string]bool{} // by correlation ID
 	a.Records = 0
-	subscription := arm.ID("/subscriptions/" + l.Subscription)
+	subscription := arm.SubscriptionID(l.Subscription)
 	next := address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
 		activityVersion) + "&$filter=" + url.QueryEscape(filter)
 	for next != "" {

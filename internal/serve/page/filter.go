@@ -326,6 +326,6 @@ func tell(findings []finding.Finding, of ...Cluster) told {
 
 // short is the subscription's ID as the list shows it: its first part.
 func shortSubscription(id string) string {
-	first, _, _ := strings.Cut(arm.ID("/subscriptions/"+id).Subscription(), "-")
+	first, _, _ := strings.Cut(arm.SubscriptionID(id).Subscription(), "-")
 	return first
 }

@@ -292,7 +292,7 @@ func tell(t *testing.T, damage, repair, i, n int) (all []moment, over time.Durat
 // one pod.
 func (a *lab) snapshot() *inventory.Snapshot {
 	client := emulatortest.Client(a.T, a.e, emulatortest.Operator)
-	s, err := client.Survey(a.Context(), arm.ID("/subscriptions/"+emulator.DefaultSubscription))
+	s, err := client.Survey(a.Context(), arm.SubscriptionID(emulator.DefaultSubscription))
 	if err != nil {
 		a.Fatal(err)
 	}
