@@ -258,11 +258,3 @@ func (v *verifier) other() {
 	}
 	c.right("nothing found")
 }
-
-// quantity writes a number with its noun: 1 node, 3 nodes.
-func quantity(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}

@@ -21,7 +21,7 @@ func (v *verifier) nodes() {
 			ready++
 		}
 	}
-	all, pools := quantity(len(v.Nodes), "node"), v.Cluster.Nodes()
+	all, pools := finding.Count(len(v.Nodes), "node"), v.Cluster.Nodes()
 	switch why := v.kubernetes(false); {
 	case why != "":
 		c.unseen("%s", why)
@@ -103,7 +103,7 @@ func name(p diagnose.Place) string {
 func inside(p diagnose.Place) string {
 	var words []string
 	if p.Kind == "node subnet" {
-		host := quantity(p.Host, "host-network pod")
+		host := finding.Count(p.Host, "host-network pod")
 		if len(p.Agents) > 0 {
 			const most = 6
 			names := p.Agents[:min(most, len(p.Agents))]
@@ -113,10 +113,10 @@ func inside(p diagnose.Place) string {
 			}
 			host += ")"
 		}
-		words = append(words, quantity(p.Nodes, "node"), host)
+		words = append(words, finding.Count(p.Nodes, "node"), host)
 	}
 	if p.Kind != "node subnet" || p.Pods > 0 {
-		pods := quantity(p.Pods, "pod")
+		pods := finding.Count(p.Pods, "pod")
 		if p.Kind == "pod CIDR" && p.Pods > 0 {
 			pods += " in the pod CIDRs of their nodes"
 		}
@@ -131,7 +131,7 @@ func inside(p diagnose.Place) string {
 // unjudged says what the counts leave out.
 func (v *verifier) unjudged(topic string) (text string) {
 	if v.Waiting > 0 && topic == topicPods {
-		text += fmt.Sprintf("; %s without an address yet", quantity(v.Waiting, "pod"))
+		text += fmt.Sprintf("; %s without an address yet", finding.Count(v.Waiting, "pod"))
 	}
 	if v.Astray > 0 {
 		text += fmt.Sprintf("; %d that belong to no node pool are not assessed", v.Astray)
@@ -181,7 +181,7 @@ func (v *verifier) room() {
 	for _, g := range capacity.Grow(pools) {
 		words = append(words, fmt.Sprintf(
 			"pool %s has %s and holds %d with the surge of an upgrade (limited by %s)",
-			g.Pool, quantity(g.Nodes, "node"), g.Most, g.LimitedBy))
+			g.Pool, finding.Count(g.Nodes, "node"), g.Most, g.LimitedBy))
 		short = short || g.Most < max(g.Nodes, g.Autoscaler)
 	}
 	if text := strings.Join(words, "; "); short {

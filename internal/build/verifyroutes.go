@@ -93,7 +93,7 @@ func (v *verifier) routes() {
 			young++
 		}
 	}
-	all := quantity(len(v.Nodes), "node")
+	all := finding.Count(len(v.Nodes), "node")
 	switch {
 	case v.Table == "":
 		c.unchecked(tableUnknown)
@@ -103,12 +103,13 @@ func (v *verifier) routes() {
 		c.unchecked("the cluster is stopped")
 	case without > 0 && young == without:
 		c.unchecked("%s may still get the route: verify it again after three minutes",
-			quantity(young, "node"))
+			finding.Count(young, "node"))
 	case without > 0:
 		c.wrong("%d of %s have no route", without, all)
 	case !v.Asked && !v.Complete:
 		c.unchecked("%s, and not all nodes were seen: expected --get-kubeconfig or --kubeconfig, "+
-			"or read rights on the node resource group", quantity(len(v.PodRoutes), "pod route"))
+			"or read rights on the node resource group",
+			finding.Count(len(v.PodRoutes), "pod route"))
 	default:
 		c.right("%s, and each has its route to its own address", all)
 	}
@@ -164,7 +165,7 @@ func (v *verifier) compare(c draft, table *inventory.RouteTable) {
 			stale++
 		}
 	}
-	all := quantity(len(v.PodRoutes), "pod route")
+	all := finding.Count(len(v.PodRoutes), "pod route")
 	if same < len(v.PodRoutes) || stale > 0 {
 		c.wrong("%d of %s, and %d that are stale", same, all, stale)
 		return
@@ -178,7 +179,7 @@ func (v *verifier) paths(tracer *trace.Tracer) {
 		v.against("", finding.FilterBlocksPods, finding.ForwardingOff, finding.PeeringMissing,
 			finding.PeeringForwarding, finding.SubnetShared, finding.PodsInNetwork))
 	m := tracer.All(v.Cluster.ID)
-	pairs := quantity(m.Pairs, "pair") + " of nodes, pods and subnets"
+	pairs := finding.Count(m.Pairs, "pair") + " of nodes, pods and subnets"
 	switch {
 	case v.Cluster.Stopped:
 		c.unchecked("the cluster is stopped")

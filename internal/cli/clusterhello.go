@@ -15,6 +15,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/diagnose"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/hello"
 	"routekeeper.dev/routekeeper/internal/kube"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -59,7 +60,7 @@ are lost, or pods are not ready in time.`,
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return fmt.Errorf("expected the name or ID of one cluster, found %s",
-				report.Count(len(args), "argument"))
+				finding.Count(len(args), "argument"))
 		}
 		o.names = args
 		return nil

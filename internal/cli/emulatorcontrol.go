@@ -392,7 +392,7 @@ func listEmulator(ctx context.Context, a *app, r *runningEmulator) error {
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Tables)) {
 		t := r.seen.Tables[key]
 		list = append(list, emulatorResource{"route table", t.ID.Name(),
-			report.Count(len(t.Routes()), "route"), t.ID})
+			finding.Count(len(t.Routes()), "route"), t.ID})
 	}
 	answer, err := r.controlAnswer(ctx, http.MethodGet, "faults", nil)
 	if err != nil {
@@ -404,7 +404,7 @@ func listEmulator(ctx context.Context, a *app, r *runningEmulator) error {
 	}
 	for _, f := range faults {
 		list = append(list, emulatorResource{Kind: "fault", Name: breakName(f),
-			What: report.Count(f.Fired, "call") + " so far"})
+			What: finding.Count(f.Fired, "call") + " so far"})
 	}
 	table := report.Table{Header: []string{"kind", "name", "what"},
 		Value: map[string]any{"resources": list}}

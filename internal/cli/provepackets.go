@@ -194,7 +194,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	stop()
 	if result.Before = before.Sent; before.Lost > 0 || before.Sent == 0 {
 		return result, fmt.Errorf("%d of %s were lost before anything was written; nothing was "+
-			"stripped: %s says why", before.Lost, report.Count(before.Sent, "call"),
+			"stripped: %s says why", before.Lost, finding.Count(before.Sent, "call"),
 			t.hello())
 	}
 	counted, calling := make(chan hello.Loss, 1), ctx

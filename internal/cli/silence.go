@@ -235,7 +235,7 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 	if err := store.Add(entries...); err != nil {
 		return silenceError(err)
 	}
-	fmt.Fprintf(a.out, "Silenced %s until %s.\n", report.Count(len(entries), "finding"),
+	fmt.Fprintf(a.out, "Silenced %s until %s.\n", finding.Count(len(entries), "finding"),
 		entries[0].Until.Format(time.RFC3339))
 	return nil
 }

@@ -13,7 +13,6 @@
 package diagnose
 
 import (
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -241,14 +240,6 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 func (p *clusterCase) found(code finding.Code, resource arm.ID, format string,
 	args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)
-}
-
-// count writes a number with its noun.
-func count(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // interfaces returns the NICs of the cluster's nodes, in the order of their IDs.

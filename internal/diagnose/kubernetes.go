@@ -52,8 +52,8 @@ func notReady(p *clusterCase, nodes nodeSet) []finding.Finding {
 		return nil
 	}
 	return []finding.Finding{p.found(finding.NodeNotReady, p.cluster.ID, "%s of cluster %s",
-		count(len(lines), "node is not Ready", "nodes are not Ready"), p.cluster.ID.Short()).
-		With(lines...).WithFix("kubectl describe nodes")}
+		finding.CountOf(len(lines), "node is not Ready", "nodes are not Ready"),
+		p.cluster.ID.Short()).With(lines...).WithFix("kubectl describe nodes")}
 }
 
 // unavailable reports nodes whose network is marked unavailable although they have their routes, or
@@ -84,8 +84,8 @@ func unavailable(p *clusterCase, nodes nodeSet) []finding.Finding {
 		what = "and the cluster's route table could not be read"
 	}
 	f := p.found(finding.NetworkUnavailable, p.cluster.ID,
-		"the condition NetworkUnavailable is set on %s of cluster %s, %s", count(len(lines), "node",
-			"nodes"), p.cluster.ID.Short(), what).
+		"the condition NetworkUnavailable is set on %s of cluster %s, %s",
+		finding.Count(len(lines), "node"), p.cluster.ID.Short(), what).
 		With(lines...).WithFix("kubectl describe nodes")
 	f.Severity = severity
 	return []finding.Finding{f}
@@ -111,7 +111,7 @@ func disagreement(p *clusterCase, nodes nodeSet) []finding.Finding {
 	}
 	f := p.found(finding.NodesDisagree, p.cluster.ID,
 		"Kubernetes and Azure report different nodes for cluster %s: %s", p.cluster.ID.Short(),
-		count(len(lines), "differs", "differ")).
+		finding.CountOf(len(lines), "differs", "differ")).
 		With(lines...).WithFix("kubectl get nodes -o wide")
 	f.Severity = severity
 	return []finding.Finding{f}

@@ -76,8 +76,8 @@ func (b *tableCheck) missing() (lines []string, sure bool) {
 			return
 		}
 		of := "of cluster " + b.cluster.ID.Short()
-		f := b.ofTable(code, "%s in its route table %s", count(len(lines), "node "+of+" "+has,
-			"nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
+		f := b.ofTable(code, "%s in its route table %s", finding.CountOf(len(lines),
+			"node "+of+" "+has, "nodes "+of+" "+have), b.table.ID.Short()).With(lines...)
 		if !sure {
 			f.Severity = finding.Warning
 			f = f.With(plan.NodesMayJoin)
@@ -116,7 +116,7 @@ func (b *tableCheck) room(without []string, sure bool) {
 		room = append(room, "each node takes two routes: IPv4 and IPv6")
 	}
 	if grow > 0 {
-		room = append(room, fmt.Sprintf("the autoscaler can add %s", count(grow, "node", "nodes")))
+		room = append(room, fmt.Sprintf("the autoscaler can add %s", finding.Count(grow, "node")))
 	}
 	id := b.table.ID
 	switch {
@@ -131,7 +131,7 @@ func (b *tableCheck) room(without []string, sure bool) {
 		b.add(f)
 	case used*100 >= limit*80 || grow > fit:
 		b.add(b.ofTable(finding.TableFilling, "route table %s of cluster %s holds %d of %d "+
-			"routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, count(fit,
+			"routes: %s", id.Short(), b.cluster.ID.Short(), used, limit, finding.CountOf(fit,
 			"more node fits", "more nodes fit")).
 			With(room...).WithFix("az network route-table route list --subscription %s -g %s "+
 			"--route-table-name %s -o table", id.Subscription(), id.ResourceGroup(), id.Name()))
@@ -159,7 +159,7 @@ func checkForwarding(p *clusterCase) []finding.Finding {
 	}
 	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off "+
 		"on the network interfaces of %s of cluster %s: Azure drops packets for their pods",
-		count(len(off), "node", "nodes"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
+		finding.Count(len(off), "node"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
 }
 
 // forwardingFix returns the command that enables IP forwarding on a NIC, or for a NIC of a scale

@@ -61,7 +61,7 @@ func checkFirewalls(p *clusterCase) []finding.Finding {
 			f = p.found(finding.EgressRulesMissing, exit.Firewall,
 				"firewall %s has no rule that allows the nodes of cluster %s %s that AKS requires",
 				exit.Firewall.Short(), p.cluster.ID.Short(),
-				count(len(lacking), "destination", "destinations")).WithFix("%s", exit.Next)
+				finding.Count(len(lacking), "destination")).WithFix("%s", exit.Next)
 		}
 		if exit.Partly {
 			f.Severity = finding.Info

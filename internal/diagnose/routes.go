@@ -77,8 +77,8 @@ func checkRoutes(p *clusterCase) []finding.Finding {
 	}
 	if len(b.gone) > 0 {
 		b.add(b.ofTable(finding.RouteToGoneNode, "%s in route table %s of cluster %s to nodes "+
-			"that are gone", count(len(b.gone), "route leads", "routes lead"), b.table.ID.Short(),
-			b.cluster.ID.Short()).
+			"that are gone", finding.CountOf(len(b.gone), "route leads", "routes lead"),
+			b.table.ID.Short(), b.cluster.ID.Short()).
 			With(b.gone...).WithFix("az network route-table route delete --ids %s", b.goneID))
 	}
 	b.room(b.missing())

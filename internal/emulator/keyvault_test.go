@@ -16,7 +16,7 @@ func TestKeyVault(t *testing.T) {
 	b := newBench(t, Options{})
 	const (
 		kv   = group + "/providers/" + arm.ID(keyvault.TypeVault) + "/v1"
-		all  = arm.SubscriptionID(sub) + "/providers/Microsoft.KeyVault"
+		all  = arm.ID("/subscriptions/"+sub) + "/providers/Microsoft.KeyVault"
 		gone = all + "/locations/westeurope/deletedVaults/v1"
 		body = `{"location":"westeurope","tags":{"a":"b"},"properties":{"tenantId":"` +
 			DefaultTenant + `","sku":{"family":"A","name":"standard"},"softDeleteRetentionInDays":7}}`

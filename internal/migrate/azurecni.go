@@ -93,7 +93,7 @@ func (c *clusterCase) toOverlay(out *Cluster) {
 				"Choose PREFIX: a /24 for each node, so a /%d or larger for the %s that this "+
 				"cluster can have, which overlaps no network of the nodes, no peered one, and not "+
 				"the service CIDR. Afterwards it can only be expanded.", length,
-				count(nodes, "node")),
+				finding.Count(nodes, "node")),
 			Commands: []string{c.az("update", "--network-plugin azure --network-plugin-mode "+
 				"overlay --pod-cidr PREFIX")}, Source: pageUpdate},
 		Step{Phase: Migrate, Title: "Watch it",
@@ -186,12 +186,4 @@ func (c *clusterCase) toCilium(out *Cluster) {
 			"evictions? It has ended this update with an error.",
 			c.kubectl("get poddisruptionbudget --namespace calico-system"), pageTypha})
 	}
-}
-
-// count writes a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }

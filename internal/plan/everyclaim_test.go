@@ -211,7 +211,7 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 			}
 		}
 		return unless(len(table.Routes) >= c.w.room && missing > 0 && strings.Contains(c.Message,
-			fmt.Sprintf("full: %s for", number(missing, "route", "routes"))), "it has room")
+			fmt.Sprintf("full: %s for", finding.Count(missing, "route"))), "it has room")
 	},
 	finding.AssociationLost: func(c smallClaim) []string {
 		return unless(c.s.on == hasNone, "the subnet has a table")

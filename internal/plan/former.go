@@ -132,7 +132,7 @@ func (t *target) reportFormer(s *targetCluster) {
 	}
 	f := t.finding(finding.RoutesOrphaned, s,
 		"%s has %s that may be left from a former pod CIDR of cluster %s; there is no proof",
-		t.now.ID.Short(), number(n, "route", "routes"), s.cluster.ID.Short()).About(
+		t.now.ID.Short(), finding.Count(n, "route"), s.cluster.ID.Short()).About(
 		"former pod CIDR").With(s.former...).
 		WithAdvice("this command shows which proof each route lacks").
 		WithFix("routekeeper sync prune --subscription %s --table %s",

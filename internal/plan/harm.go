@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Harm returns a clause that says what is wrong until the changes are made: node subnet
@@ -26,7 +28,7 @@ func Harm(changes []Change) string {
 			}
 		}
 		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", text, number(n, what, what+"s")))
+			parts = append(parts, fmt.Sprintf("%s %s", text, finding.CountOf(n, what, what+"s")))
 		}
 	}
 	say(Create, true, "lacks", "egress route")

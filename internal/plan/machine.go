@@ -57,7 +57,7 @@ func (w *planning) reportStrangers(v *clusterState) {
 		"route table %s of cluster %s has %s: the cloud provider did not write %s, and %s not "+
 			"copied",
 		v.source.Short(), v.cluster.ID.Short(),
-		number(n, "route inside the pod CIDR that is not named after a node",
+		finding.CountOf(n, "route inside the pod CIDR that is not named after a node",
 			"routes inside the pod CIDR that are not named after nodes"),
 		map[bool]string{true: "it", false: "them"}[n == 1],
 		map[bool]string{true: "it is", false: "they are"}[n == 1]).
@@ -159,7 +159,7 @@ func (w *planning) reportCrossed(v *clusterState) {
 	}
 	f := finding.New(finding.WrongHop, v.name, string(resource),
 		"%s in %s: packets for the pods of one node go to another, or a name is wrong",
-		number(len(lines), "pod route leads to another node than it names",
+		finding.CountOf(len(lines), "pod route leads to another node than it names",
 			"pod routes lead to other nodes than they name"), v.whence()).With(lines...)
 	if stay := w.stays[v]; len(stay) > 0 {
 		f = f.With("these copies do not follow:").With(stay...)

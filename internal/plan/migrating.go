@@ -60,7 +60,7 @@ func (p *Planner) migrating(v *clusterState) finding.Finding {
 	known := p.s.Kubernetes[id.Key()]
 	if known != nil && known.Failed == "" && len(known.Nodes) > 0 {
 		count := fmt.Sprintf("%d of %s moved", overlayNodes(known.Nodes),
-			number(len(known.Nodes), "node has", "nodes have"))
+			finding.CountOf(len(known.Nodes), "node has", "nodes have"))
 		return Migrating(v.name, id, ", "+count+": they need").About(count)
 	}
 	f := Migrating(v.name, id, ": its nodes need")

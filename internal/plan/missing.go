@@ -88,7 +88,7 @@ func (w *planning) excluded(v *clusterState) {
 		of := " of cluster " + v.cluster.ID.Short()
 		w.add(finding.New(finding.PodCIDRsExclude, v.name, string(v.source),
 			"%s not copied to the targets, because spec.podCIDRs (%s) excludes them",
-			number(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
+			finding.CountOf(len(out), "pod route"+of+" is", "pod routes"+of+" are"),
 			strings.Join(v.config.Spec.PodCIDRs, ", ")).With(routeLines(out)...).
 			WithAdvice("widen spec.podCIDRs of %s, or remove it to include all pod CIDRs of the "+
 				"cluster", v.name))
@@ -311,8 +311,8 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
 			"%s%s in its route table %s: %s, but pod routes to at most %d", least,
-			number(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
-			table.ID.Short(), number(nodes, "node", "nodes"), max(most, 0)).
+			finding.CountOf(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
+			table.ID.Short(), finding.Count(nodes, "node"), max(most, 0)).
 			With(lines(of)...).
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
 				"-o table",
@@ -405,14 +405,6 @@ func busy(c *inventory.Cluster) bool {
 	state := inventory.ProvisioningState(c.Raw)
 	return !slices.ContainsFunc([]string{"", "Succeeded", "Failed", "Canceled"},
 		func(over string) bool { return strings.EqualFold(state, over) })
-}
-
-// number writes a number with its noun.
-func number(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // routeLines lists routes as evidence.

@@ -90,7 +90,7 @@ func (p *Planner) readNodes(v *clusterState) {
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && !v.cluster.Stopped {
 		p.add(finding.New(finding.SourceEmpty, v.name, string(id),
 			"the Kubernetes API of cluster %s shows no node with a pod CIDR in %v, but its pools "+
-				"count %s", id.Short(), v.cidrs, number(v.cluster.Nodes(), "node", "nodes")).
+				"count %s", id.Short(), v.cidrs, finding.Count(v.cluster.Nodes(), "node")).
 			WithFix("kubectl get nodes -o yaml"))
 	}
 }
@@ -227,7 +227,7 @@ func (w *planning) reportReady(v *clusterState, table arm.ID, lacking []unrouted
 	of := " of cluster " + v.cluster.ID.Short()
 	f := finding.New(finding.NodeWithoutRoute, v.name, string(table),
 		"%s Ready without routes in %s for a minute or longer",
-		number(len(lacking), "node"+of+" is", "nodes"+of+" are"), table.Short()).
+		finding.CountOf(len(lacking), "node"+of+" is", "nodes"+of+" are"), table.Short()).
 		WithFix("az network route-table show --ids %s", table)
 	for _, n := range lacking {
 		f = f.With(n.node + ": " + n.lacks)
@@ -331,7 +331,7 @@ func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoute
 		lines = slices.Compact(lines)
 		f := finding.New(finding.ForwardingOff, v.name, string(v.cluster.ID),
 			"IP forwarding is off on the network interfaces of %s of cluster %s, so Azure may "+
-				"drop what routes send there for pods", number(len(lines), "node", "nodes"),
+				"drop what routes send there for pods", finding.Count(len(lines), "node"),
 			v.cluster.ID.Short()).With(lines...).
 			WithAdvice("set enableIPForwarding in the model of the scale set, and update its " +
 				"instances")

@@ -17,13 +17,13 @@ func (t *target) report() {
 		t.reportFormer(s)
 		if n := len(s.retained); n > 0 {
 			t.w.add(t.finding(finding.StaleKept, s, "%s in %s: the policy is UpsertOnly",
-				number(n, "stale route stays", "stale routes stay"), t.now.ID.Short()).With(
-				s.retained...))
+				finding.CountOf(n, "stale route stays", "stale routes stay"),
+				t.now.ID.Short()).With(s.retained...))
 		}
 		if n := len(s.drift); n > 0 {
 			t.w.add(t.finding(finding.TargetDrift, s,
 				"target %s differs from %s in %s",
-				t.now.ID.Short(), s.whence(), number(n, "route", "routes")).With(s.drift...).
+				t.now.ID.Short(), s.whence(), finding.Count(n, "route")).With(s.drift...).
 				WithAdvice("promote sets the policy of this target to Sync").
 				WithFix("routekeeper promote %s%s", s.name, finding.Config()))
 		}
@@ -48,8 +48,8 @@ func (t *target) reportWithheld(s *targetCluster) {
 		}
 		f := t.finding(finding.DeletesWithheld, s,
 			"%s in %s: %s %s, but nothing proves that %s",
-			number(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence(), lacks, gone).
-			With(s.undeleted...).
+			finding.CountOf(n, "route stays", "routes stay"), t.now.ID.Short(), s.whence(), lacks,
+			gone).With(s.undeleted...).
 			WithFix("%s", s.showSource())
 		switch {
 		case s.unwritten == n: // each is harmless until another node gets its pod CIDR
@@ -62,7 +62,7 @@ func (t *target) reportWithheld(s *targetCluster) {
 	if n := len(s.unfollowed); n > 0 {
 		t.w.add(t.finding(finding.UpdatesWithheld, s,
 			"%s in %s: %s has another next hop, but nothing proves that it is the right one",
-			number(n, "route keeps its next hop", "routes keep their next hops"),
+			finding.CountOf(n, "route keeps its next hop", "routes keep their next hops"),
 			t.now.ID.Short(), s.whence()).With(s.unfollowed...).
 			WithFix("%s", s.showSource()))
 	}
@@ -75,7 +75,7 @@ func (t *target) reportFull(present, added, missing int, clusters []string) {
 	}
 	t.w.add(finding.New(finding.TargetFull, clusters[0], string(t.now.ID),
 		"target %s is full: %s for %s not fit (limit %d, present %d, added %d)",
-		t.now.ID.Short(), number(missing, "route", "routes"),
+		t.now.ID.Short(), finding.Count(missing, "route"),
 		strings.Join(clusters, " and ")+map[bool]string{true: " does", false: " do"}[missing == 1],
 		t.limit, present, added).
 		WithAdvice("remove routes from %s; if Azure Virtual Network Manager raised the table's "+

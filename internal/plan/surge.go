@@ -138,9 +138,9 @@ func (w *planning) podCIDRShort(v *clusterState, p places) {
 		if surge := p.surge(pool); surge > free {
 			w.add(finding.New(finding.SurgeShort, v.name, string(cluster.ID),
 				"pod CIDR %s has room for %s, and the next upgrade of pool %s needs %d for its "+
-					"surge (%s of %s)", cidr, number(free, "more node", "more nodes"),
+					"surge (%s of %s)", cidr, finding.Count(free, "more node"),
 				pool.Name, surge, capacity.SurgeOf(pool.MaxSurge),
-				number(pool.Count, "node", "nodes")).About(cidr.String()).
+				finding.Count(pool.Count, "node")).About(cidr.String()).
 				WithFix("routekeeper cluster capacity --cluster %s", cluster.ID))
 			return
 		}
@@ -190,9 +190,9 @@ func (w *planning) surges() {
 		w.add(finding.New(finding.SurgeShort, room.config.Metadata.Name, string(room.Subnet),
 			"subnet %s has %s, and the next upgrade of pool %s needs %d for its surge (%s "+
 				"of %s)",
-			room.Subnet.Short(), number(room.Free, "free address", "free addresses"),
+			room.Subnet.Short(), finding.CountOf(room.Free, "free address", "free addresses"),
 			room.pool.Name, room.Surge,
-			capacity.SurgeOf(room.pool.MaxSurge), number(room.pool.Count, "node", "nodes")).
+			capacity.SurgeOf(room.pool.MaxSurge), finding.Count(room.pool.Count, "node")).
 			WithFix("routekeeper cluster capacity --cluster %s", room.config.Spec.ClusterID))
 	}
 }

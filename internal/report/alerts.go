@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Alerts is what is, or would be, set up in Azure Monitor.
@@ -68,7 +70,8 @@ func (a Alerts) summary() string {
 				}
 			}
 			if n > 0 {
-				parts = append(parts, Count(n, "resource")+" "+state.before+verb+state.after)
+				parts = append(parts,
+					finding.Count(n, "resource")+" "+state.before+verb+state.after)
 			}
 		}
 	}

@@ -29,7 +29,7 @@ func (c Checked) Sentence() string {
 	for _, f := range c.Findings {
 		counts[f.Severity]++
 	}
-	where := Count(len(c.Files), "file")
+	where := finding.Count(len(c.Files), "file")
 	if len(c.Files) == 1 {
 		where = plain(c.Files[0].Format + " " + c.Files[0].Name)
 	}
@@ -38,7 +38,7 @@ func (c Checked) Sentence() string {
 		if n := counts[s]; n > 0 {
 			noun := map[finding.Severity]string{finding.Error: "error", finding.Warning: "warning",
 				finding.Info: "note"}[s]
-			parts = append(parts, Count(n, noun))
+			parts = append(parts, finding.Count(n, noun))
 		}
 	}
 	if len(parts) == 0 {

@@ -75,12 +75,12 @@ func (d Diagnosis) Sentence() string {
 	case breaking == 0 && more == 0:
 		return "no problem found on " + where
 	case breaking == 0:
-		return Count(more, "problem") + " on " + where
+		return finding.Count(more, "problem") + " on " + where
 	case more == 0:
-		return fmt.Sprintf("%s %s %s on %s", Count(breaking, "problem"),
+		return fmt.Sprintf("%s %s %s on %s", finding.Count(breaking, "problem"),
 			verb(breaking, "breaks", "break"), traffic, where)
 	}
-	return fmt.Sprintf("%s %s %s on %s, %d more to check", Count(breaking, "problem"),
+	return fmt.Sprintf("%s %s %s on %s, %d more to check", finding.Count(breaking, "problem"),
 		verb(breaking, "breaks", "break"), traffic, where, more)
 }
 

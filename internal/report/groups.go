@@ -69,7 +69,7 @@ func groupText(group []finding.Finding, meaning string, style Style) string {
 	names := clustersOf(group)
 	first := group[0]
 	fmt.Fprintf(&b, "\n%s %s (%s): %s\n", severityText(first.Severity, style),
-		style.Bold(string(first.Code)), Count(len(group), "finding"),
+		style.Bold(string(first.Code)), finding.Count(len(group), "finding"),
 		finding.Describe(first.Code).Title)
 	if meaning != "" {
 		fmt.Fprintf(&b, "  means: %s\n", meaning)

@@ -84,10 +84,10 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		return WriteJSON(w, h)
 	}
 	var b strings.Builder
-	sentence, paint := "all "+Count(len(h.Calls), "call")+" arrive", style.Green
+	sentence, paint := "all "+finding.Count(len(h.Calls), "call")+" arrive", style.Green
 	if !h.Whole() {
-		sentence, paint = fmt.Sprintf("%d of %s arrive", h.Arrived, Count(len(h.Calls), "call")),
-			style.Red
+		sentence = fmt.Sprintf("%d of %s arrive", h.Arrived, finding.Count(len(h.Calls), "call"))
+		paint = style.Red
 	}
 	b.WriteString(style.Bold("The demo on "+h.Cluster+": ") + paint(sentence+".") + "\n\n")
 	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"),
@@ -177,16 +177,16 @@ func (h Hello) carried(style Style) string {
 	var rows [][]string
 	const most = 20
 	for _, what := range order[:min(most, len(order))] {
-		rows = append(rows, []string{"  " + plain(what), Count(loads[what].calls, "call"),
-			Count(loads[what].answers, "answer")})
+		rows = append(rows, []string{"  " + plain(what), finding.Count(loads[what].calls, "call"),
+			finding.Count(loads[what].answers, "answer")})
 	}
 	if len(order) > most {
 		rows = append(rows,
 			[]string{fmt.Sprintf("  and %d more routes (-o json shows all)", len(order)-most)})
 	}
 	if within > 0 {
-		rows = append(rows, []string{"  within one node, without a route", Count(within, "call"),
-			Count(within, "answer")})
+		rows = append(rows, []string{"  within one node, without a route",
+			finding.Count(within, "call"), finding.Count(within, "answer")})
 	}
 	if len(rows) == 0 {
 		return ""
@@ -215,7 +215,7 @@ func (h Hello) holes(style Style) string {
 	var b strings.Builder
 	for _, why := range order {
 		calls := byWhy[why]
-		fmt.Fprintf(&b, "\n%s %s: %s\n", style.Red("lost"), Count(len(calls), "call"), plain(why))
+		fmt.Fprintf(&b, "\n%s %s: %s\n", style.Red("lost"), finding.Count(len(calls), "call"), plain(why))
 		first := calls[0]
 		fmt.Fprintf(&b, "  such as %s to %s (%s): %s\n", plain(first.From), plain(first.To),
 			first.Address, plain(first.Result))

@@ -25,7 +25,7 @@ func (m Migrating) Write(w io.Writer, format Format, style Style) error {
 func (m Migrating) text(style Style) string {
 	var b strings.Builder
 	waiting := m.Waiting()
-	moved := fmt.Sprintf("%d of %s moved", m.Moved, Count(len(m.Nodes), "node"))
+	moved := fmt.Sprintf("%d of %s moved", m.Moved, finding.Count(len(m.Nodes), "node"))
 	switch m.State {
 	case migrate.NotStarted:
 		fmt.Fprintf(&b, "%s: not started; next: %s\n", plain(m.Cluster),

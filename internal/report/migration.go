@@ -22,9 +22,9 @@ type Migration struct {
 
 // Sentence sums up the plan.
 func (m Migration) Sentence() string {
-	when := fmt.Sprintf("kubenet is retired on 31 March 2028, in %s", Count(m.Days, "day"))
+	when := fmt.Sprintf("kubenet is retired on 31 March 2028, in %s", finding.Count(m.Days, "day"))
 	if m.Days <= 0 {
-		when = fmt.Sprintf("kubenet was retired on 31 March 2028, %s ago", Count(-m.Days, "day"))
+		when = "kubenet was retired on 31 March 2028, " + finding.Count(-m.Days, "day") + " ago"
 	}
 	switch {
 	case len(m.Clusters) == 0 && len(m.Migrating) > 0:
@@ -41,8 +41,8 @@ func (m Migration) Sentence() string {
 		unknown = fmt.Sprintf(", %d unknown", n)
 	}
 	return fmt.Sprintf("%s: %d ready, %d blocked%s. There is no way back; %s.",
-		Count(len(m.Clusters), "kubenet cluster"), counts["ready"], counts["blocked"], unknown,
-		when)
+		finding.Count(len(m.Clusters), "kubenet cluster"), counts["ready"], counts["blocked"],
+		unknown, when)
 }
 
 // fleet sums up several clusters: how much they move, how much time there is for each, and what
@@ -60,11 +60,11 @@ func (m Migration) fleet() []string {
 			blocked[code]++
 		}
 	}
-	line := fmt.Sprintf("%s. One cluster after another waits at most %.1f h", Count(nodes, "node"),
-		float64(most)/60)
+	line := fmt.Sprintf("%s. One cluster after another waits at most %.1f h",
+		finding.Count(nodes, "node"), float64(most)/60)
 	if pace := m.Days / len(m.Clusters); pace > 0 {
 		line += fmt.Sprintf("; until the deadline that is one cluster every %s",
-			strings.TrimPrefix(Count(pace, "day"), "1 "))
+			strings.TrimPrefix(finding.Count(pace, "day"), "1 "))
 	}
 	lines := []string{line + "."}
 	codes := slices.SortedFunc(maps.Keys(blocked), func(a, b string) int {
@@ -271,7 +271,7 @@ func waits(w migrate.Work) string {
 // work says what the time of a migration consists of.
 func work(w migrate.Work) string {
 	text := fmt.Sprintf("%s in at most %s, one after another; at most %s of waiting for pods to "+
-		"leave", Count(w.Nodes, "node"), batches(w.Batches), minutes(w.WaitMinutes))
+		"leave", finding.Count(w.Nodes, "node"), batches(w.Batches), minutes(w.WaitMinutes))
 	if w.RoleMinutes > 0 {
 		text += fmt.Sprintf(", and %s until a new role works", minutes(w.RoleMinutes))
 	}
@@ -287,9 +287,9 @@ func batches(n int) string {
 
 func minutes(n int) string {
 	if n%60 == 0 && n > 0 {
-		return Count(n/60, "hour")
+		return finding.Count(n/60, "hour")
 	}
-	return Count(n, "minute")
+	return finding.Count(n, "minute")
 }
 
 // phaseTitles are the phases for people.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Packets is what the calls between pods showed while the node subnet lost its route table. It
@@ -55,13 +57,14 @@ func (p Packets) Write(w io.Writer, format Format, style Style, cluster, file st
 	}
 	if p.Unasked > 0 {
 		where += fmt.Sprintf(" %s could not be made, because the API server did not reach the "+
-			"pod.", Count(p.Unasked, "call"))
+			"pod.", finding.Count(p.Unasked, "call"))
 	}
 	_, err := fmt.Fprintf(w, "%s\n  %s\n  %s %s after the strip.%s\n%s\n",
-		style.Bold(fmt.Sprintf("%s on %s, each once a second: %s", Count(p.Pairs, "call"),
-			plain(cluster), Count(p.Nodes, "node"))),
-		paint(fmt.Sprintf("Of %s, %s.", Count(p.Sent, "call"), lost)), by, seconds(p.RepairedIn),
-		where, style.Dim(plain(file)+" has the figures, without a name of yours; please send it "+
+		style.Bold(fmt.Sprintf("%s on %s, each once a second: %s", finding.Count(p.Pairs, "call"),
+			plain(cluster), finding.Count(p.Nodes, "node"))),
+		paint(fmt.Sprintf("Of %s, %s.", finding.Count(p.Sent, "call"), lost)), by,
+		seconds(p.RepairedIn), where,
+		style.Dim(plain(file)+" has the figures, without a name of yours; please send it "+
 			"to the maintainers"))
 	return err
 }

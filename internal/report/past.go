@@ -136,10 +136,11 @@ func (p Past) Summary() string {
 		parts = append(parts, Result{Changes: settled}.Summary())
 	}
 	if open > 0 {
-		parts = append(parts, Count(open, "change")+" under way, or interrupted: outcome unknown")
+		parts = append(parts,
+			finding.Count(open, "change")+" under way, or interrupted: outcome unknown")
 	}
 	if lost > 0 {
-		parts = append(parts, Count(lost, "change")+" interrupted and not made")
+		parts = append(parts, finding.Count(lost, "change")+" interrupted and not made")
 	}
 	if stories := p.stories(); len(stories) > 0 {
 		parts[0] += ": " + stories[0]
@@ -148,7 +149,7 @@ func (p Past) Summary() string {
 		}
 	}
 	if found > 0 {
-		parts = append(parts, Count(found, "change")+" interrupted, and found in place")
+		parts = append(parts, finding.Count(found, "change")+" interrupted, and found in place")
 	}
 	parts = append(parts, p.news()...)
 	if p.Elapsed == nil && open+lost+found == 0 {

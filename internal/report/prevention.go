@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Prevention is what prevent --dry-run shows: the rules, what they leave out, what they block, and
@@ -67,8 +69,8 @@ func (p Prevention) Write(w io.Writer, format Format, style Style) error {
 	}
 	part("Left out", p.Left)
 	part("They also block", p.Blocks)
-	fmt.Fprintf(&b, "\n%s\n  %s of these networks, subnets and tables in the activity log of 89 days.\n",
-		style.Bold("The past"), Count(p.Writes, "write"))
+	fmt.Fprintf(&b, "\n%s\n  %s of these networks, subnets and tables in the activity log of 89 "+
+		"days.\n", style.Bold("The past"), finding.Count(p.Writes, "write"))
 	if p.Partial {
 		b.WriteString("  The log has more than was read.\n")
 	}

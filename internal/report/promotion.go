@@ -42,7 +42,8 @@ func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	}
 	if len(p.Clusters) > 1 {
 		text := fmt.Sprintf("\nA keeper with the new config would write %s of %s.\n",
-			Count(p.writes(), "resource"), finding.Managed(len(p.Clusters), p.Plan.Networks))
+			finding.Count(p.writes(), "resource"),
+			finding.Managed(len(p.Clusters), p.Plan.Networks))
 		if _, err := io.WriteString(w, text); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
@@ -98,7 +99,7 @@ func (p *Proof) Judged(results []prove.Result) {
 func (p Proof) WritePlan(w io.Writer, style Style) error {
 	var out strings.Builder
 	fmt.Fprintf(&out, "Tests %s in a throwaway resource group of subscription %s, in %s:\n\n",
-		Count(len(p.Facts), "fact"), plain(p.Subscription), plain(p.Location))
+		finding.Count(len(p.Facts), "fact"), plain(p.Subscription), plain(p.Location))
 	var rows [][]string
 	for _, t := range p.Trials {
 		took := ""
@@ -182,7 +183,7 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 	if p.Recording != "" {
 		fmt.Fprintf(&out, "%s recorded in %s, without anything that identifies you: send the "+
 			"file to the maintainers.\n",
-			Count(p.Calls, "call"), plain(p.Recording))
+			finding.Count(p.Calls, "call"), plain(p.Recording))
 	}
 	_, err := io.WriteString(w, out.String())
 	return err

@@ -51,7 +51,7 @@ func (r Repairs) After() string {
 	for _, line := range r.Done {
 		fmt.Fprintf(&b, "repaired: %s\n", plain(line))
 	}
-	files, them := Count(r.Files, "file"), "them"
+	files, them := finding.Count(r.Files, "file"), "them"
 	if r.One {
 		files, them = "a file", "it"
 	}

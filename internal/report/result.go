@@ -34,7 +34,8 @@ type Calls struct {
 
 // String returns 12 reads, 1 write, 2 polls.
 func (c Calls) String() string {
-	return Count(c.Reads, "read") + ", " + Count(c.Writes, "write") + ", " + Count(c.Polls, "poll")
+	return finding.Count(c.Reads, "read") + ", " + finding.Count(c.Writes, "write") + ", " +
+		finding.Count(c.Polls, "poll")
 }
 
 // Planned makes a Result of a plan that was not carried out.
@@ -124,7 +125,7 @@ func (r Result) Summary() string {
 				if verb == plan.Associate {
 					noun = "subnet"
 				}
-				parts = append(parts, Count(n, noun)+" "+group.words[i]+group.end)
+				parts = append(parts, finding.Count(n, noun)+" "+group.words[i]+group.end)
 			}
 		}
 	}
@@ -136,7 +137,7 @@ func (r Result) Summary() string {
 			}
 		}
 		if errors > 0 {
-			return "nothing done: " + Count(errors, "error")
+			return "nothing done: " + finding.Count(errors, "error")
 		}
 		return "nothing to do"
 	}

@@ -242,7 +242,7 @@ func (s Status) lines() []string {
 		}
 	}
 	if silenced > 0 {
-		lines = append(lines, Count(silenced, "finding")+" silenced (-o json shows them).")
+		lines = append(lines, finding.Count(silenced, "finding")+" silenced (-o json shows them).")
 	}
 	if s.Note != "" {
 		return append(lines, s.Note)

@@ -58,14 +58,6 @@ func (s Style) Yellow(text string) string { return s.paint("33", text) }
 func (s Style) Bold(text string) string   { return s.paint("1", text) }
 func (s Style) Dim(text string) string    { return s.paint("2", text) }
 
-// Count writes a number with its noun: 1 route, 3 routes.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // Truncate shortens text without colors to a width in characters, and marks the cut.
 func Truncate(s string, width int) string {
 	if runes := []rune(s); width > 0 && len(runes) > width {

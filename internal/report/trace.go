@@ -85,10 +85,10 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 
 // text returns a summary and then the causes, worst first, with as many ends as fit a line.
 func (m Matrix) text(style Style) string {
-	text, paint := fmt.Sprintf("all %s are delivered", Count(m.Pairs, "pair")), style.Green
+	text, paint := fmt.Sprintf("all %s are delivered", finding.Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {
 		text, paint = fmt.Sprintf("of %s %d are delivered, %d dropped, %d unknown",
-			Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold
+			finding.Count(m.Pairs, "pair"), m.Delivered, m.Dropped, m.Unknown), style.Bold
 	}
 	if m.Pairs == 0 {
 		text, paint = "no pods are known: there is nothing to trace", style.Bold
@@ -101,7 +101,7 @@ func (m Matrix) text(style Style) string {
 		}
 		text += fmt.Sprintf("\n%s %s, %s%s: %s\n",
 			verdictPaint(b.Verdict, style)(string(b.Verdict)),
-			Count(b.Pairs, "pair"), plain(b.Kind), direction, plain(b.Why))
+			finding.Count(b.Pairs, "pair"), plain(b.Kind), direction, plain(b.Why))
 		text += fmt.Sprintf("  from %s to the pods of %s\n", plain(some(b.From)), plain(some(b.To)))
 		see := m.Trace(b.Example[0], b.Example[1], string(b.Cluster))
 		text += style.Dim("  see: "+see.String()) + "\n"

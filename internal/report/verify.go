@@ -46,14 +46,15 @@ func claimsSentence(claims []build.Claim) string {
 		if all == 1 {
 			return "its only claim is right" + rest
 		}
-		return fmt.Sprintf("all %s are right", Count(all, "claim")) + rest
+		return fmt.Sprintf("all %s are right", finding.Count(all, "claim")) + rest
 	}
 	are := "are"
 	if all == 1 {
 		are = "is"
 	}
 	return fmt.Sprintf("%d of %s %s right, %d wrong, %d not checked", counts[build.ClaimRight],
-		Count(all, "claim"), are, counts[build.ClaimWrong], counts[build.ClaimUnchecked]) + rest
+		finding.Count(all, "claim"), are, counts[build.ClaimWrong],
+		counts[build.ClaimUnchecked]) + rest
 }
 
 // Write writes it in the given format.

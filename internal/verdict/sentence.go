@@ -23,9 +23,9 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	}
 	switch wrong := routes.Wrong(); {
 	case c.Broken() == 0 && c.Unrouted() && !c.Stopped:
-		add("its route table has no pod routes to its " + count(c.Nodes, "node"))
+		add("its route table has no pod routes to its " + finding.Count(c.Nodes, "node"))
 		if kept := c.Counts()[picture.Kept]; kept > 0 {
-			add(count(kept, "route") + " to them in other tables stay")
+			add(finding.Count(kept, "route") + " to them in other tables stay")
 		}
 	case c.Broken() > 0:
 		add(astray(c))
@@ -35,7 +35,7 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		add(unread)
 	case unread != "":
 		add(unread)
-		switch pods := count(routes.All, "pod route"); {
+		switch pods := finding.Count(routes.All, "pod route"); {
 		case routes.All == 0:
 		case routes.Unknown == routes.All:
 			add("it is not known whether " + pods + " work")
@@ -47,10 +47,10 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	case guarded(c)+j.routes > 0 && routes.All == 0:
 		var kept []string
 		if n := guarded(c); n > 0 {
-			kept = append(kept, count(n, "guarded subnet"))
+			kept = append(kept, finding.Count(n, "guarded subnet"))
 		}
 		if j.routes > 0 {
-			kept = append(kept, count(j.routes, "egress route"))
+			kept = append(kept, finding.Count(j.routes, "egress route"))
 		}
 		text := "no pod routes; "
 		if c.Plugin == inventory.NoCluster {
@@ -120,7 +120,7 @@ func (j *judgement) doubt(v Verdict) string {
 	for _, b := range j.packets.Broken {
 		if b.Verdict == trace.Unknown {
 			return fmt.Sprintf("whether %s of packets arrive is not known: %s",
-				count(j.packets.Unknown, "way"), b.Why)
+				finding.Count(j.packets.Unknown, "way"), b.Why)
 		}
 	}
 	return ""
@@ -134,19 +134,12 @@ func list(names []string) string {
 	return strings.Join(names, "")
 }
 
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // AllCorrect says that all pod routes are correct.
 func AllCorrect(n int) string {
 	if n == 1 {
 		return "the only pod route is correct"
 	}
-	return "all " + count(n, "pod route") + " are correct"
+	return "all " + finding.Count(n, "pod route") + " are correct"
 }
 
 // idle says which route tables are on no subnet.
@@ -245,7 +238,7 @@ func wrongRoutes(c picture.Cluster) string {
 		{picture.Stale, "stale"}, {picture.Idle, "not used"},
 	} {
 		if n[kind.state] > 0 {
-			parts = append(parts, count(n[kind.state], "pod route")+" "+kind.word)
+			parts = append(parts, finding.Count(n[kind.state], "pod route")+" "+kind.word)
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -23,7 +23,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
-	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -392,7 +391,7 @@ func (c Cluster) button(does, what string, associations bool) string {
 		return n
 	}
 	if n := of(c.Changes); n > 0 && !c.Acting {
-		return does + " " + report.Count(n, what) + "…"
+		return does + " " + finding.Count(n, what) + "…"
 	}
 	if of(c.OnlyObserved) > 0 {
 		return does + "…"

@@ -28,7 +28,7 @@ var functions = template.FuncMap{
 		}
 		return t.Local().Format("2006-01-02 15:04")
 	},
-	"count": report.Count,
+	"count": finding.Count,
 	"duration": func(ms *int64) string {
 		return report.Duration(time.Duration(*ms) * time.Millisecond)
 	},

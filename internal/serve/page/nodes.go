@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/picture"
 	"routekeeper.dev/routekeeper/internal/plan"
-	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // How it works. A node subnet with few nodes shows each of them. One with more shows a block for
@@ -232,7 +232,7 @@ func (d *drawing) pool(c Cluster, p pool, x, y, w int,
 		}
 	}
 	d.Boxes = append(d.Boxes, box{x, y, w, p.height() - 6, "node " + worst, ""})
-	d.text(x+12, y+18, w-20, p.Name+": "+report.Count(p.Nodes, "node"), "pool")
+	d.text(x+12, y+18, w-20, p.Name+": "+finding.Count(p.Nodes, "node"), "pool")
 	line := y + 18
 	for i, cell := range p.Cells {
 		if cell.All == 0 {
@@ -243,7 +243,7 @@ func (d *drawing) pool(c Cluster, p pool, x, y, w int,
 		switch cell.State {
 		case picture.Works:
 		case picture.Kept, picture.Leftover:
-			state, text = "kept", report.Count(cell.All, "route")+" kept"
+			state, text = "kept", finding.Count(cell.All, "route")+" kept"
 		case picture.Unknown:
 			state, text = "unknown", text+", the rest not known"
 		default:

@@ -27,10 +27,10 @@ func (c Cluster) sentence() string {
 	if c.Acting {
 		text += "; repair under way"
 	} else if len(c.Changes) > 0 {
-		text += fmt.Sprintf("; %s planned, not made", report.Count(len(c.Changes), "change"))
+		text += fmt.Sprintf("; %s planned, not made", finding.Count(len(c.Changes), "change"))
 	}
 	if n := c.quiet(); n > 0 {
-		text += "; " + report.Count(n, "finding") + " silenced"
+		text += "; " + finding.Count(n, "finding") + " silenced"
 	}
 	if len(c.OnlyObserved) > 0 {
 		text += "; the config says Observe: it would " + would(c.OnlyObserved)
@@ -63,7 +63,7 @@ func would(changes []plan.Outcome) string {
 		{plan.Update, "change", "route"}, {plan.Delete, "remove", "route"},
 	} {
 		if n := count[kind.verb]; n > 0 {
-			parts = append(parts, kind.does+" "+report.Count(n, kind.what))
+			parts = append(parts, kind.does+" "+finding.Count(n, kind.what))
 		}
 	}
 	if last := len(parts) - 1; last > 0 {

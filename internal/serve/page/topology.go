@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
-	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // draw lays out a cluster. On its own page (whole) it shows all rows, and draws more nodes one by
@@ -154,26 +154,26 @@ func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
 		n[r.State]++
 	}
 	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover] - n[picture.Kept]
-	class, text := "right", report.Count(pods, "pod route")+", all working"
+	class, text := "right", finding.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
 	case t.Role == roleOther:
 		class, text = "other", "on a subnet of the cluster"
 	case t.Unread != "":
 		class, text = "unknown", "not read: "+t.Unread
 	case bad > 0:
-		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, report.Count(pods, "pod route"))
+		class, text = "bad", fmt.Sprintf("%d of %s broken", bad, finding.Count(pods, "pod route"))
 	case t.Role == picture.RoleCluster && c.Unrouted():
-		class, text = "bad", "no pod routes to "+report.Count(c.Nodes, "node")
+		class, text = "bad", "no pod routes to "+finding.Count(c.Nodes, "node")
 	case pods == 0 && n[picture.Kept] > 0:
-		class, text = "unknown", report.Count(n[picture.Kept], "pod route")+" kept"
+		class, text = "unknown", finding.Count(n[picture.Kept], "pod route")+" kept"
 	case pods == 0 && c.Unread != "":
 		class, text = "unknown", "pod routes not known"
 	case pods == 0:
 		class, text = "unknown", "no pod routes"
 	case n[picture.Unknown] > 0:
-		class, text = "unknown", report.Count(pods, "pod route")+", not known"
+		class, text = "unknown", finding.Count(pods, "pod route")+", not known"
 	case t.Idle:
-		class, text = "unknown", report.Count(pods, "pod route")+", on no subnet"
+		class, text = "unknown", finding.Count(pods, "pod route")+", on no subnet"
 	}
 	kind := "route table · target"
 	if t.Role == picture.RoleCluster {
@@ -369,7 +369,7 @@ func label(c Cluster) string {
 			}
 		}
 		parts = append(parts, fmt.Sprintf("route table %s with %s working",
-			c.Cluster.Tables[i].ID.Name(), report.Count(working, "pod route")))
+			c.Cluster.Tables[i].ID.Name(), finding.Count(working, "pod route")))
 	}
 	return strings.Join(parts, "; ") + "."
 }
