@@ -38,9 +38,11 @@ var all = &collector{hostile: map[string]bool{}, commands: map[string]pasted{},
 // Main runs the tests of a package. Then it pastes the commands that they made with hostile names,
 // and checks that each place in the package that makes a command from values made such a one. It
 // returns the exit code. Meanwhile garbage is collected less often than by default: tests make
-// much, and their memory is not short.
+// much, and their memory is not short. GOGC in the environment wins.
 func Main(tests func() int) int {
-	debug.SetGCPercent(400)
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
 	finding.Watch(all.made)
 	code := tests()
 	faults, err := all.paste()
