@@ -191,10 +191,24 @@ func (t *traffic) seen(fd int) {
 			continue
 		}
 		if w, from, to := t.find(buf[:n]); w != nil {
-			w.events = append(w.events, event{at.Ifindex, at.Pkttype == unix.PACKET_OUTGOING,
-				from, to})
+			if e := (event{at.Ifindex, at.Pkttype == unix.PACKET_OUTGOING, from, to}); t.goesOn(w, e) {
+				w.events = append(w.events, e)
+			}
 		}
 	}
+}
+
+// goesOn reports whether an event can come after the others of a packet. One that has left to the
+// internet does not come back, but it can be sent again. Only the machine that it has gone out to
+// can have given it another sender: what comes from elsewhere is another packet, to which a node's
+// NAT gave the port of this one.
+func (t *traffic) goesOn(w *way, e event) bool {
+	if len(w.events) == 0 {
+		return true
+	}
+	last := w.events[len(w.events)-1]
+	return t.exit(last) == "" &&
+		(e.from == last.from || last.out && !e.out && e.link == last.link)
 }
 
 // find is the way of a packet, by its bytes: nil unless it opens a connection, asks or answers.
