@@ -313,3 +313,28 @@ func TestUnreachableSlowly(t *testing.T) {
 		})
 	}
 }
+
+// TestInterfacesHang: reads of network interfaces hang. No check waits for those of a scale set
+// longer than for others.
+func TestInterfacesHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		hub := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		for _, group := range []string{"over-rg", "nva-rg"} {
+			if group != "over-rg" {
+				w.put(arm.GroupID(emulator.DefaultSubscription, group), object{})
+			}
+			w.appliances(arm.ResourceID(emulator.DefaultSubscription, group, arm.TypeScaleSet,
+				"nva"), hub.Child("subnets", "appliances"))
+		}
+		w.inject(emulator.Fault{Method: "GET", Path: "networkInterfaces", Count: -1,
+			Hold: "before"})
+		k := w.run(10*time.Second, config)
+		k.since(time.Minute)
+		for _, r := range k.since(2 * aroundBelieved) {
+			if took := r.Elapsed; took > 3*aroundWithin {
+				t.Errorf("a check took %s", took)
+			}
+		}
+	})
+}
