@@ -472,6 +472,11 @@ func (e Egress) OfGateway() bool { return strings.HasPrefix(e.Declared, gatewayW
 
 const gatewayWord = "NAT gateway "
 
+// nextHopLost reports whether the route is as declared, and nothing has its next hop.
+func (e Egress) nextHopLost() bool {
+	return e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared
+}
+
 // String says which way the packets take.
 func (e Egress) String() string {
 	what := fmt.Sprintf("packets from subnet %s to %s", e.Subnet.Name(), e.To)
@@ -479,7 +484,7 @@ func (e Egress) String() string {
 		what = "egress of subnet " + e.Subnet.Name()
 	}
 	switch {
-	case e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared:
+	case e.nextHopLost():
 		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
 	case e.Unreachable.IsValid():
 		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",
