@@ -115,14 +115,19 @@ func (l *networkLog) first(c *Client, subscription arm.ID) string {
 	return link
 }
 
-// page returns a page of a log. If another cluster is reading it, page waits for that. A page that
-// could not be read is read again for each that asks.
+// page returns a page of a log. If another cluster is reading it, page waits for that, but no
+// longer than for a call. A page that could not be read is read again for each that asks.
 func (l *networkLog) page(ctx context.Context, c *Client, link string) (*logPage, error) {
 	p := l.place(link)
+	limited, cancel, late := limit(ctx)
+	defer cancel()
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
-	case <-ctx.Done():
+	case <-limited.Done():
+		if fault := late(idOf(link)); fault != nil {
+			return nil, fault
+		}
 		return nil, ctx.Err()
 	}
 	if p.read {

@@ -1,6 +1,7 @@
 package azure_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -66,5 +67,37 @@ func TestLogIsShared(t *testing.T) {
 		newest = tables(t, e, 2, 1, 1)[1]
 		time.Sleep(3 * time.Second)
 		read(ids, newest)
+	})
+}
+
+// TestLogHangs: who waits for a page that another is reading waits no longer than it wants to.
+func TestLogHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := emulatortest.New(t, emulator.Options{})
+		if _, err := e.Inject(emulator.Fault{Method: "GET", Path: "management/values", Count: -1,
+			Hold: "before"}); err != nil {
+			t.Fatal(err)
+		}
+		c := emulatortest.Client(t, e, emulatortest.Keeper)
+		id := arm.ResourceID(sub, "rg", arm.TypeCluster, "c")
+		read := func(ctx context.Context, wait time.Duration) {
+			s := inventory.NewSnapshot()
+			s.Clusters[id.Key()] = &inventory.Cluster{Document: arm.Document{ID: id}}
+			if err := c.Read(ctx, s, inventory.Wanted{Written: []arm.ID{id}},
+				azure.ReadOptions{Wait: wait, Poll: true}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var patient sync.WaitGroup
+		patient.Go(func() { read(ctx, time.Minute) })
+		synctest.Wait()
+		began := time.Now()
+		read(t.Context(), time.Second)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it waited %s", took)
+		}
+		cancel()
+		patient.Wait()
 	})
 }

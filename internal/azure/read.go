@@ -6,7 +6,10 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -207,33 +210,45 @@ func (c *Client) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink)
 			single = append(single, id)
 		}
 	}
-	if err := readType(ctx, c, arm.TypeInterface, single, out,
-		inventory.DecodeInterface); err != nil {
-		return err
+	var mu sync.Mutex
+	one := func(id arm.ID, doc any, miss *inventory.Unread) {
+		mu.Lock()
+		defer mu.Unlock()
+		out(id, doc, miss)
 	}
+	g, ctx := errgroup.WithContext(ctx) // at once: one that hangs must not delay the others
+	g.Go(func() error {
+		return readType(ctx, c, arm.TypeInterface, single, one, inventory.DecodeInterface)
+	})
 	for _, of := range sets {
-		missing := map[string]arm.ID{}
-		for _, id := range of {
-			missing[id.Key()] = id
+		g.Go(func() error { return c.readSetInterfaces(ctx, of, one) })
+	}
+	return g.Wait()
+}
+
+// readSetInterfaces reads network interfaces of one scale set.
+func (c *Client) readSetInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
+	missing := map[string]arm.ID{}
+	for _, id := range ids {
+		missing[id.Key()] = id
+	}
+	err := c.listAll(ctx, c.address(ids[0].Parent().Parent(), "/networkInterfaces",
+		scaleSetNICsVersion), func(raw json.RawMessage) bool {
+		if id, wanted := missing[idIn(raw).Key()]; wanted {
+			delete(missing, id.Key())
+			give(out, id, raw, nil, inventory.DecodeInterface)
 		}
-		err := c.listAll(ctx, c.address(of[0].Parent().Parent(), "/networkInterfaces",
-			scaleSetNICsVersion), func(raw json.RawMessage) bool {
-			if id, wanted := missing[idIn(raw).Key()]; wanted {
-				delete(missing, id.Key())
-				give(out, id, raw, nil, inventory.DecodeInterface)
-			}
-			return true
-		})
-		fault, fatal := asFault(err)
-		if fatal != nil {
-			return fatal
-		}
-		for _, id := range missing {
-			if fault != nil {
-				out(id, nil, unreadFor(id, fault))
-			} else {
-				out(id, nil, otherResource(id))
-			}
+		return true
+	})
+	fault, fatal := asFault(err)
+	if fatal != nil {
+		return fatal
+	}
+	for _, id := range missing {
+		if fault != nil {
+			out(id, nil, unreadFor(id, fault))
+		} else {
+			out(id, nil, otherResource(id))
 		}
 	}
 	return nil

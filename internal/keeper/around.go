@@ -16,9 +16,10 @@ import (
 // and one of firewalls for each subscription in aroundBelieved. No check waits long for them.
 //
 // A next hop is lost only by what was read after its route: a machine that was made a minute ago
-// may be missing from what was read before. So what looks lost for the first time is read again.
-// What cannot be read, or not completely, is believed. But a lost one that can only not be read for
-// a moment stays lost.
+// may be missing from what was read before. So what looks lost for the first time is suspected, and
+// read again; where the answers take longer than a check waits, a later check uses them. What
+// cannot be read, or not completely, is believed. But a lost one that can only not be read for a
+// moment stays lost, also over a restart.
 
 const (
 	// aroundBelieved is how long what is around the clusters is not read again, and aroundLost how
@@ -33,7 +34,7 @@ const (
 func (c *check) readAround(ctx context.Context) error {
 	hops := verdict.Hops(c.s.Snapshot, c.configs)
 	if len(hops) == 0 {
-		c.mem.lost = plan.Hops{}
+		c.mem.lost, c.mem.suspects = plan.Hops{}, map[plan.Hop]time.Time{}
 		return nil
 	}
 	now := time.Now()
@@ -45,22 +46,44 @@ func (c *check) readAround(ctx context.Context) error {
 		notBefore = now.Truncate(aroundLost)
 	}
 	near, lost, unknown, err := c.around(ctx, hops, notBefore)
-	if err == nil && near.Taken.Before(now) && c.newlyLost(lost) {
-		near, lost, unknown, err = c.around(ctx, hops, now)
+	if since := c.suspect(hops, lost, now); err == nil && near.Taken.Before(since) {
+		near, lost, unknown, err = c.around(ctx, hops, since)
+		c.suspect(hops, lost, now)
 	}
 	if err != nil {
 		return ctx.Err() // without a login, say, what was known stays
 	}
+	suspects := map[plan.Hop]time.Time{}
 	for _, hop := range hops {
-		switch was := c.mem.lost.Has(hop); {
-		case !was && near.Taken.Before(now):
-			lost.Remove(hop)
-		case was && unknown.Has(hop) && interrupted(near):
+		was, since := c.mem.lost.Has(hop), c.mem.suspects[hop]
+		switch unclear := unknown.Has(hop) && interrupted(near); {
+		case was && unclear:
 			lost.Add(hop)
+		case !was && lost.Has(hop) && near.Taken.Before(since):
+			lost.Remove(hop)
+			suspects[hop] = since
+		case !was && unclear && !since.IsZero():
+			suspects[hop] = since
 		}
 	}
-	c.mem.lost = lost
+	c.mem.lost, c.mem.suspects = lost, suspects
 	return nil
+}
+
+// suspect notes since when next hops look lost that were not, and returns the latest such time.
+func (c *check) suspect(hops []plan.Hop, lost plan.Hops, now time.Time) (latest time.Time) {
+	for _, hop := range hops {
+		if !lost.Has(hop) || c.mem.lost.Has(hop) {
+			continue
+		}
+		if c.mem.suspects[hop].IsZero() {
+			c.mem.suspects[hop] = now
+		}
+		if since := c.mem.suspects[hop]; since.After(latest) {
+			latest = since
+		}
+	}
+	return latest
 }
 
 // around reads what decides which next hops are lost.
@@ -83,15 +106,6 @@ func (c *check) around(ctx context.Context, hops []plan.Hop, notBefore time.Time
 		lost, unknown, want = verdict.Lost(near, hops)
 	}
 	return near, lost, unknown, nil
-}
-
-func (c *check) newlyLost(lost plan.Hops) bool {
-	for hop := range lost {
-		if !c.mem.lost[hop] {
-			return true
-		}
-	}
-	return false
 }
 
 // interrupted reports whether a read failed that may succeed soon.

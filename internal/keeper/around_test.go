@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -52,6 +53,20 @@ func (w *world) hub(clusters ...arm.ID) (machine arm.ID) {
 		"ipConfigurations": []any{object{"name": "ip", "properties": object{
 			"subnet": object{"id": string(hub.Child("subnets", "appliances"))}}}}}})
 	return machine
+}
+
+// appliances makes a scale set with one instance.
+func (w *world) appliances(set, subnet arm.ID) {
+	w.t.Helper()
+	if err := w.op.Put(set, "2025-04-01", object{"location": "westeurope",
+		"sku": object{"name": "Standard_D2s_v5", "capacity": 1}, "properties": object{
+			"virtualMachineProfile": object{"networkProfile": object{
+				"networkInterfaceConfigurations": []any{object{"name": "nic",
+					"properties": object{"primary": true, "enableIPForwarding": true,
+						"ipConfigurations": []any{object{"name": "ip", "properties": object{
+							"subnet": object{"id": string(subnet)}}}}}}}}}}}); err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // TestEgressUnreachable: nothing has the next hop of a default route, so all egress is dropped. The
@@ -187,16 +202,7 @@ func TestNextHopHolders(t *testing.T) {
 			return arm.ResourceID(emulator.DefaultSubscription, "over-rg", kind, name)
 		}
 		in := object{"id": string(hub.Child("subnets", "appliances"))}
-		set := id(arm.TypeScaleSet, "nva")
-		if err := w.op.Put(set, "2025-04-01", object{"location": "westeurope",
-			"sku": object{"name": "Standard_D2s_v5", "capacity": 1}, "properties": object{
-				"virtualMachineProfile": object{"networkProfile": object{
-					"networkInterfaceConfigurations": []any{object{"name": "nic",
-						"properties": object{"primary": true, "enableIPForwarding": true,
-							"ipConfigurations": []any{object{"name": "ip",
-								"properties": object{"subnet": in}}}}}}}}}}); err != nil {
-			t.Fatal(err)
-		}
+		w.appliances(id(arm.TypeScaleSet, "nva"), hub.Child("subnets", "appliances"))
 		k.since(aroundBelieved)
 		state("10.71.1.6", verdict.InSync)
 		state("10.71.1.77", verdict.Broken)
@@ -250,6 +256,85 @@ func TestAroundBudget(t *testing.T) {
 		without := reads()
 		if n := len(with) - len(without); n < 2 || n > 2*4 {
 			t.Errorf("%d calls in %s", n, 2*aroundBelieved)
+		}
+	})
+}
+
+// slowAround delays what is read around the clusters by more than a check waits for it.
+func (w *world) slowAround(paths ...string) Azure {
+	next := emulatortest.Transport(w.t, w.e)
+	return emulatortest.ClientOver(w.t, roundTrip(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && slices.ContainsFunc(paths, func(path string) bool {
+			return strings.Contains(r.URL.Path, path)
+		}) {
+			time.Sleep(aroundWithin + aroundWithin/2)
+		}
+		return next.RoundTrip(r)
+	}), w.e, emulatortest.Keeper)
+}
+
+// guardedWorld has an overlay cluster with a machine in a hub, and a config that declares no next
+// hop. The default route leads to an address in the hub that nothing has.
+func guardedWorld(t *testing.T) (w *world, config v1alpha1.ClusterRoutes) {
+	w, table, _, config := egressWorld(t)
+	config.Spec.Egress = v1alpha1.Egress{}
+	vnet := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet")
+	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{RouteTableID: string(table),
+		SubnetID: string(vnet.Child("subnets", "nodes"))}}
+	w.hub(vnet)
+	w.bend(table, "out", "10.71.1.77")
+	return w, config
+}
+
+// TestUnreachableSlowly: answers about networks, or about interfaces, always arrive later than a
+// check waits for them. A later check uses them: the state becomes broken, stays so, and is broken
+// at once after a restart.
+func TestUnreachableSlowly(t *testing.T) {
+	for _, slow := range []string{"/virtualNetworks", "/networkInterfaces"} {
+		t.Run(slow, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, config := guardedWorld(t)
+				store := paper{}
+				k := w.runOver(w.slowAround(slow), Options{Store: store}, 10*time.Second, config)
+				k.since(2 * time.Minute)
+				for _, r := range k.since(aroundBelieved) {
+					if v := r.Verdicts[0]; v.State != verdict.Broken {
+						t.Fatalf("%s %s", v.State, v.Sentence)
+					}
+				}
+				k.stop()
+				k = w.runOver(w.slowAround(slow), Options{Store: store}, 10*time.Second, config)
+				for _, r := range k.since(2 * time.Minute) {
+					if v := r.Verdicts[0]; v.State != verdict.Broken {
+						t.Fatalf("after a restart: %s %s", v.State, v.Sentence)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestInterfacesHang: reads of network interfaces hang. No check waits for those of a scale set
+// longer than for others.
+func TestInterfacesHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		hub := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		for _, group := range []string{"over-rg", "nva-rg"} {
+			if group != "over-rg" {
+				w.put(arm.GroupID(emulator.DefaultSubscription, group), object{})
+			}
+			w.appliances(arm.ResourceID(emulator.DefaultSubscription, group, arm.TypeScaleSet,
+				"nva"), hub.Child("subnets", "appliances"))
+		}
+		w.inject(emulator.Fault{Method: "GET", Path: "networkInterfaces", Count: -1,
+			Hold: "before"})
+		k := w.run(10*time.Second, config)
+		k.since(time.Minute)
+		for _, r := range k.since(2 * aroundBelieved) {
+			if took := r.Elapsed; took > 3*aroundWithin {
+				t.Errorf("a check took %s", took)
+			}
 		}
 	})
 }

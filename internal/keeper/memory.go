@@ -123,10 +123,12 @@ type groupMemory struct {
 	rest       time.Time           // until when ticks trigger no check; zero: they do
 	basis      basis               // what seen was gathered from
 	lost       plan.Hops           // next hops that nothing has
-	seen       []verdict.Evidence
-	wrote      time.Time // when the last write ended: older reads may be outdated
-	trouble    int       // checks in a row with transient failures
-	again      time.Time // when to check the group at the latest; zero: no such time
+	// suspects are next hops that look lost, and since when, until newer reads confirm it
+	suspects map[plan.Hop]time.Time
+	seen     []verdict.Evidence
+	wrote    time.Time // when the last write ended: older reads may be outdated
+	trouble  int       // checks in a row with transient failures
+	again    time.Time // when to check the group at the latest; zero: no such time
 }
 
 func newGroupMemory() groupMemory {
@@ -134,7 +136,8 @@ func newGroupMemory() groupMemory {
 		others: map[string]*otherWriter{}, repaired: map[string]*repaired{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
 		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},
-		failing: map[string][]finding.Finding{}, lost: plan.Hops{}}
+		failing: map[string][]finding.Finding{}, lost: plan.Hops{},
+		suspects: map[plan.Hop]time.Time{}}
 }
 
 // complement returns facts with the tables of the last check added where they are missing.
@@ -240,7 +243,20 @@ func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
 			was := stored[keyOf(c)]
+			m.recallLost(was)
 			m.clusters[keyOf(c)] = &memory{laid: was, judged: recallJudged(was)}
+		}
+	}
+}
+
+// recallLost takes the next hops that nothing had before a restart, until networks are read.
+func (m *groupMemory) recallLost(was Lasting) {
+	if was.Verdict == nil {
+		return
+	}
+	for _, e := range was.Verdict.Egress {
+		if e.Unreachable.IsValid() {
+			m.lost.Add(plan.Hop{Subnet: e.Subnet, Addr: e.Unreachable})
 		}
 	}
 }

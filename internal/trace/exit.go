@@ -40,7 +40,7 @@ func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 // ExitOf works like Exit for a subnet without nodes, such as a hub's. Public addresses of machines
 // count where their network interfaces were read, as in a diagnosis. If only some machines have
 // them, the packets of the others are what matters. An Azure Firewall has its own, unless it is in
-// forced tunneling (forced-tunneling).
+// forced tunneling (forced-tunneling). Whether an application gateway has any is not read.
 func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
 	machines, public := 0, 0
 	for _, nic := range s.Interfaces {
@@ -55,6 +55,8 @@ func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
 	switch {
 	case subnet.NATGateway == "" && strings.EqualFold(subnet.ID.Name(), "AzureFirewallSubnet"):
 		return "the firewall's public IP addresses"
+	case subnet.NATGateway == "" && len(subnet.Gateways) > 0:
+		return "its application gateway's public IP addresses"
 	case subnet.NATGateway == "" && machines > 0 && public == machines:
 		return "its machines' public IP addresses"
 	}

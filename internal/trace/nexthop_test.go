@@ -114,6 +114,11 @@ func TestNextHop(t *testing.T) {
 			delete(s.VNets, id.Key())
 			unread(s, id)
 		}, Unknown, nil},
+		{"there is a peering that does not say its address space", "172.16.9.4",
+			func(s *inventory.Snapshot) {
+				peer(s, true)
+				s.VNets[vnet.Key()].Peerings[0].Prefixes = nil
+			}, Unknown, nil},
 		{"its own network was not read", hop, func(s *inventory.Snapshot) {
 			delete(s.VNets, vnet.Key())
 		}, Unknown, []arm.ID{vnet}},

@@ -170,6 +170,10 @@ func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory
 	}
 	near, v := t.nextSubnet(subnet, hop)
 	switch {
+	case v == Dropped && slices.ContainsFunc(vnet.Peerings, func(p inventory.Peering) bool {
+		return p.Connected && len(p.Prefixes) == 0
+	}): // where that peering leads is not known
+		return Unknown, want
 	case v == Unknown:
 		for _, p := range vnet.Peerings {
 			if p.Connected && contains(p.Prefixes, hop) {

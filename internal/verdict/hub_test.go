@@ -37,6 +37,11 @@ func TestEgressOfHub(t *testing.T) {
 		sentence   string
 	}{
 		"all there": {properties: hasTable, state: InSync, sentence: "1 guarded subnet in sync"},
+		"nothing has its next hop": {properties: hasTable, change: func(w *world) {
+			w.s.Lost = plan.Hops{}
+			w.s.Lost.Add(plan.Hop{Subnet: shared, Addr: netip.MustParseAddr("10.1.9.4")})
+		}, state: Broken,
+			sentence: "egress of subnet shared: dropped, its next hop 10.1.9.4 cannot be reached"},
 		"no table": {state: Bypassed,
 			sentence: "egress of subnet shared: bypasses 10.1.9.4 by default outbound access"},
 		"no table, and a NAT gateway": {properties: hasNAT, state: Bypassed,
@@ -52,6 +57,11 @@ func TestEgressOfHub(t *testing.T) {
 			sentence: "bypasses NAT gateway nat by default outbound access"},
 		"no NAT gateway in a private subnet": {gateway: true, properties: isPrivate, state: Broken,
 			sentence: "egress of subnet shared: dropped, it must go by NAT gateway nat"},
+		"an application gateway without its NAT gateway": {gateway: true,
+			properties: isPrivate + `,"applicationGatewayIPConfigurations":[{"id":"` + group +
+				`Microsoft.Network/applicationGateways/agw/gatewayIPConfigurations/c"}]`,
+			state: Bypassed, sentence: "bypasses NAT gateway nat by its application gateway's " +
+				"public IP addresses"},
 		"a firewall without its NAT gateway": {gateway: true, subnet: firewalls,
 			properties: isPrivate, state: Bypassed,
 			sentence: "bypasses NAT gateway nat by the firewall's public IP addresses"},

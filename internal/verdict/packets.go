@@ -271,7 +271,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	}
 	for _, s := range c.Subnets {
 		out = append(out, t.pastGateway(s, cluster)...)
-		declared := slices.Concat(t.declared(s, cluster, config), t.lostHops(s))
+		declared := slices.Concat(t.declared(s, cluster, config), t.lostHops(s, cluster))
 		if len(declared) == 0 {
 			continue
 		}
@@ -328,11 +328,12 @@ func (t *tracing) hopLost(from arm.ID, hop netip.Addr) bool {
 	return t.lost != nil && hop.IsValid() && t.lost(plan.Hop{Subnet: from, Addr: hop})
 }
 
-// lostHops returns the default routes of a node subnet whose next hop drops packets, whatever the
-// config declares.
-func (t *tracing) lostHops(s picture.Subnet) (routes []inventory.Route) {
+// lostHops returns the default routes whose next hop drops packets, whatever the config declares:
+// of a node subnet, and of each subnet of a document without a cluster.
+func (t *tracing) lostHops(s picture.Subnet,
+	cluster *inventory.Cluster) (routes []inventory.Route) {
 	table := t.s.Table(s.Table)
-	if table == nil || !nodesAre(s) {
+	if table == nil || !exits(s, cluster) {
 		return nil
 	}
 	for _, r := range table.Default() {
@@ -472,6 +473,11 @@ func (e Egress) OfGateway() bool { return strings.HasPrefix(e.Declared, gatewayW
 
 const gatewayWord = "NAT gateway "
 
+// nextHopLost reports whether the route is as declared, and nothing has its next hop.
+func (e Egress) nextHopLost() bool {
+	return e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared
+}
+
 // String says which way the packets take.
 func (e Egress) String() string {
 	what := fmt.Sprintf("packets from subnet %s to %s", e.Subnet.Name(), e.To)
@@ -479,7 +485,7 @@ func (e Egress) String() string {
 		what = "egress of subnet " + e.Subnet.Name()
 	}
 	switch {
-	case e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared:
+	case e.nextHopLost():
 		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
 	case e.Unreachable.IsValid():
 		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",

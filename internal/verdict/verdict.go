@@ -241,16 +241,17 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 
 // Quiet returns the verdict with the cluster's findings as they are silenced now: broken and
 // bypassed become at risk if a person silenced every finding that can explain it. They know it, and
-// nothing must page them again.
+// nothing must page them again. That nothing has a next hop is explained only by its own finding.
 func (v Verdict) Quiet(findings []finding.Finding) Verdict {
-	silenced := false
+	silenced, lost := false, slices.ContainsFunc(v.Egress, Egress.nextHopLost)
 	for _, f := range findings {
+		lost = lost && f.Code != finding.NextHopUnreachable
 		if Explains(f) && f.Silenced == nil {
 			return v
 		}
 		silenced = silenced || Explains(f)
 	}
-	if silenced && v.State.Harmed() {
+	if silenced && !lost && v.State.Harmed() {
 		v.State, v.Silenced = AtRisk, true
 	}
 	return v

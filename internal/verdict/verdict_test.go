@@ -143,6 +143,12 @@ func (w *world) unread(id arm.ID) {
 func TestLadder(t *testing.T) {
 	silenced := finding.New(finding.AssociationLost, "shop", string(nodes), "lost")
 	silenced.Silenced = &finding.Silence{Reason: "known"}
+	drift := finding.New(finding.TargetDrift, "shop", string(target), "a target differs")
+	drift.Silenced = &finding.Silence{Reason: "known"}
+	lost := func(w *world) {
+		w.s.Lost = plan.Hops{}
+		w.s.Lost.Add(plan.Hop{Subnet: nodes, Addr: netip.MustParseAddr("10.1.9.4")})
+	}
 	surge := finding.New(finding.SurgeShort, "shop", string(nodes), "no room for a surge")
 	for name, test := range map[string]struct {
 		change   func(*world)
@@ -192,6 +198,10 @@ func TestLadder(t *testing.T) {
 			w.subnet(jump, "10.1.1.0/24", target)
 		}, state: Broken, sentence: "egress of subnet jump: dropped, it must go by " +
 			"10.1.9.4"},
+		"nothing has the next hop of its default route": {change: lost, state: Broken,
+			sentence: "egress of subnet nodes: dropped, its next hop 10.1.9.4 cannot be reached"},
+		"the same, and a person silenced something else": {change: lost,
+			findings: []finding.Finding{drift}, state: Broken},
 		"a target lacks a route": {change: func(w *world) {
 			w.table(target, []arm.ID{hub}, first)
 		}, state: Broken, cut: 1, sentence: "1 pod route missing; packets from subnet gw to pods " +
