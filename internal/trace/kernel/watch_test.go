@@ -191,7 +191,8 @@ func (t *traffic) seen(fd int) {
 			continue
 		}
 		if w, from, to := t.find(buf[:n]); w != nil {
-			if e := (event{at.Ifindex, at.Pkttype == unix.PACKET_OUTGOING, from, to}); t.goesOn(w, e) {
+			out := at.Pkttype == unix.PACKET_OUTGOING
+			if e := (event{at.Ifindex, out, from, to}); t.goesOn(w, e) {
 				w.events = append(w.events, e)
 			}
 		}
