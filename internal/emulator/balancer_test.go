@@ -185,6 +185,30 @@ func TestBackendPool(t *testing.T) {
 	}
 }
 
+// TestTooManyAddresses: AKS makes no more than 16 addresses for a NAT gateway, and 100 for a load
+// balancer. A client that asks for a billion is refused at once.
+func TestTooManyAddresses(t *testing.T) {
+	b := newBench(t, Options{})
+	for profile, counts := range map[string][]int{
+		`"outboundType":"managedNATGateway","natGatewayProfile":{"managedOutboundIPProfile"`: {
+			0, 17, 1_000_000_000},
+		`"outboundType":"loadBalancer","loadBalancerProfile":{"managedOutboundIPs"`: {
+			-1, 101, 1_000_000_000},
+	} {
+		for _, count := range counts {
+			status, code := b.try(http.MethodPut,
+				group+"/providers/"+arm.ID(arm.TypeCluster)+"/c", "2025-10-01", fmt.Sprintf(
+					`{"location":"westeurope","identity":{"type":"SystemAssigned"},"properties":{
+					"networkProfile":{"networkPlugin":"kubenet",%s:{"count":%d}}},
+					"agentPoolProfiles":[{"name":"np","count":1,"mode":"System"}]}}`, profile,
+					count))
+			if status != http.StatusBadRequest {
+				t.Errorf("%s %d: %d %s", profile, count, status, code)
+			}
+		}
+	}
+}
+
 // TestManagedNATGateway: a cluster with managedNATGateway has a NAT gateway with as many addresses
 // as it asks for on AKS's own subnet, until it gets another outbound type.
 func TestManagedNATGateway(t *testing.T) {

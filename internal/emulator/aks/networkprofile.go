@@ -1,6 +1,7 @@
 package aks
 
 import (
+	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -36,6 +37,15 @@ func modeOf(profile kernel.Object) networkMode {
 }
 
 func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOverlay }
+
+// managedIPs are the addresses that AKS makes for egress, and how many at most
+// (ManagedClusterLoadBalancerProfileManagedOutboundIPs and ManagedClusterManagedOutboundIPProfile in
+// the API's reference).
+var managedIPs = []struct {
+	profile, ips string
+	most         int
+}{{"loadBalancerProfile", "managedOutboundIPs", 100},
+	{"natGatewayProfile", "managedOutboundIPProfile", 16}}
 
 // outboundTypes are the ways of the nodes' egress.
 var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway",
@@ -89,6 +99,14 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 	case !slices.Contains(outboundTypes, kernel.Text(profile, "outboundType")):
 		return kernel.Fail(http.StatusBadRequest, "UnsupportedOutboundType",
 			"The outbound type %s is not supported.", kernel.Text(profile, "outboundType"))
+	}
+	for _, managed := range managedIPs {
+		asked := kernel.ObjectAt(profile, managed.profile, managed.ips)
+		n := kernel.NumberOf(asked, "count")
+		if asked["count"] != nil && (n < 1 || n > managed.most) {
+			return invalid("networkProfile."+managed.profile+"."+managed.ips+".count",
+				fmt.Sprint(asked["count"]))
+		}
 	}
 	if had != nil {
 		if f := modeChange(profile, had, changesMode); f != nil {
