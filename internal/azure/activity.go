@@ -46,8 +46,7 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 				next, found = page.next, addWritten(known, page.writes, identities)
 				continue
 			}
-			if err := noted(s, idOf(next).SubscriptionID(),
-				err); err != nil {
+			if err := noted(s, idOf(next).SubscriptionID(), err); err != nil {
 				return err
 			}
 			next = ""

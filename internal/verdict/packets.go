@@ -16,13 +16,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// How it works: a keeper reads the node subnets, the guarded subnets and the tables, and neither
-// networks, nor security groups, nor the subnets of targets. (Networks it reads rarely, and only to
-// know which next hops are lost: Lost.) What the keeper defends is there: the
-// routes of the table on each subnet. What was not read is assumed to work: networks of the subnets
-// that were read, peered with each other, security groups that let everything pass, and for each
-// target a subnet that uses it. Nothing is assumed about a table. Nodes are where the cluster's own
-// table leads. A diagnosis reads all, so for it nothing is assumed.
+// How it works: a keeper reads the node subnets, the guarded subnets and the tables. It reads
+// networks rarely, and only to know which next hops are lost (Lost); security groups and the
+// subnets of targets it does not read. What the keeper defends is there: the routes of the table
+// on each subnet. What was not read is assumed to work: networks of the subnets that were read,
+// peered with each other, security groups that let everything pass, and for each target a subnet
+// that uses it. Nothing is assumed about a table. Nodes are where the cluster's own table leads. A
+// diagnosis reads all, so for it nothing is assumed.
 
 // tracing traces packets in a snapshot with assumed networks.
 type tracing struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 )
@@ -20,17 +21,7 @@ import (
 // the keeper has where, and that its pods can log in.
 func TestRightsDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := variants(t)[1].cluster
-		c.Subscription = emulator.DefaultSubscription
-		e := emulatortest.New(t, emulator.Options{})
-		op, err := e.Client(emulatortest.Operator)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := op.Put(c.GroupID(), "2024-11-01", object{"location": c.Location}); err != nil {
-			t.Fatal(err)
-		}
-		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
+		c, op := deployedCluster(t)
 		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
 			Clusters: []ManagedCluster{{
 				Name: c.Name, Cluster: c.ClusterID(), Guarded: true, FromNodes: true,
@@ -49,12 +40,7 @@ func TestRightsDeployed(t *testing.T) {
 					"template": json.RawMessage(files[0].Text)}}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(10 * time.Minute)
-			status, answer := op.Do(http.MethodGet, id, versions[typeDeployment], nil)
-			state := gjson.GetBytes(answer, "properties.provisioningState").String()
-			if state != "Succeeded" {
-				t.Fatalf("%d %s", status, answer)
-			}
+			succeeds(t, op, id)
 		}
 		identity := arm.ResourceID(c.Subscription, "routekeeper-keeper-rg", arm.TypeIdentity,
 			"routekeeper-keeper")
@@ -83,21 +69,37 @@ func TestRightsDeployed(t *testing.T) {
 	})
 }
 
+// deployedCluster deploys a cluster, and returns it with the client of a person who may do all.
+func deployedCluster(t *testing.T) (build.Cluster, *emulator.Client) {
+	t.Helper()
+	c := variants(t)[1].cluster
+	c.Subscription = emulator.DefaultSubscription
+	op, err := emulatortest.New(t, emulator.Options{}).Client(emulatortest.Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := op.Put(c.GroupID(), "2024-11-01", object{"location": c.Location}); err != nil {
+		t.Fatal(err)
+	}
+	deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
+	return c, op
+}
+
+// succeeds waits for a deployment, and fails the test unless it has succeeded.
+func succeeds(t *testing.T, op *emulator.Client, id arm.ID) {
+	t.Helper()
+	time.Sleep(10 * time.Minute)
+	status, answer := op.Do(http.MethodGet, id, versions[typeDeployment], nil)
+	if gjson.GetBytes(answer, "properties.provisioningState").String() != "Succeeded" {
+		t.Fatalf("%d %s", status, answer)
+	}
+}
+
 // TestRightsOfHubDeployed deploys the rights for a document without a cluster. The keeper's pods
 // can log in only through a cluster that the person names.
 func TestRightsOfHubDeployed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := variants(t)[1].cluster
-		c.Subscription = emulator.DefaultSubscription
-		e := emulatortest.New(t, emulator.Options{})
-		op, err := e.Client(emulatortest.Operator)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := op.Put(c.GroupID(), "2024-11-01", object{"location": c.Location}); err != nil {
-			t.Fatal(err)
-		}
-		deploy(t, op, c, armOf(t, Blueprint{Cluster: c, Provider: 5}), nil)
+		c, op := deployedCluster(t)
 		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
 			Clusters: hubOf(ManagedCluster{Subnets: []GuardedSubnet{{c.GatewaySubnetID(),
 				[]arm.ID{c.GatewayTableID()}}}, Targets: []arm.ID{c.GatewayTableID()}})}.ARM()
@@ -115,12 +117,7 @@ func TestRightsOfHubDeployed(t *testing.T) {
 					"template":   json.RawMessage(files[0].Text)}}); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(10 * time.Minute)
-			status, answer := op.Do(http.MethodGet, id, versions[typeDeployment], nil)
-			state := gjson.GetBytes(answer, "properties.provisioningState").String()
-			if state != "Succeeded" {
-				t.Fatalf("%d %s", status, answer)
-			}
+			succeeds(t, op, id)
 			if _, err := op.Get(identity.Child("federatedIdentityCredentials", "routekeeper"),
 				versions[typeCredential]); (err == nil) != (issuer != "") {
 				t.Errorf("issuer %q: %v", issuer, err)
