@@ -294,7 +294,7 @@ func TestUnreachableSlowly(t *testing.T) {
 		t.Run(slow, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, config := guardedWorld(t)
-				store := paper{}
+				store := newPaper()
 				k := w.runOver(w.slowAround(slow), Options{Store: store}, 10*time.Second, config)
 				k.since(2 * time.Minute)
 				for _, r := range k.since(aroundBelieved) {

@@ -58,7 +58,7 @@ type everything struct {
 	readings map[arm.ID]*decoded
 	checks   int
 	faults   []*fault
-	store    *store
+	store    *paper
 	lives    []*life // running keepers: none, one or two
 	hostile  hostile
 	n        int // of the next resource
@@ -154,7 +154,7 @@ func newEverything(t *testing.T, seed uint64) *everything {
 		"5ab00000-0000-4000-8000-00000000000b"}
 	d := &everything{world: emptyWorld(t, opts), by: rand.New(rand.NewPCG(seed, 11)),
 		theirs: map[arm.ID]map[string]string{}, readings: map[arm.ID]*decoded{},
-		store: &store{of: paper{}},
+		store: newPaper(),
 		lost:  map[arm.ID]*takenAway{}, lacks: map[arm.ID]time.Time{},
 		hands: map[arm.ID][]time.Time{}}
 	d.hostile.by, d.hostile.rare = rand.New(rand.NewPCG(seed, 12)), 4

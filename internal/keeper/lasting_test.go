@@ -3,6 +3,7 @@ package keeper
 import (
 	"encoding/json"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,12 +16,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// paper is a store of one file.
-type paper map[string]string
+// paper is a store of one file. Clusters of different groups use it at the same time.
+type paper struct {
+	mu sync.Mutex
+	of map[string]string
+}
 
-func (p paper) Recall() map[string]Lasting {
+func newPaper() *paper { return &paper{of: map[string]string{}} }
+
+func (p *paper) Recall() map[string]Lasting {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	all := map[string]Lasting{}
-	for cluster, text := range p {
+	for cluster, text := range p.of {
 		var l Lasting
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			panic(err)
@@ -30,13 +38,15 @@ func (p paper) Recall() map[string]Lasting {
 	return all
 }
 
-func (p paper) Keep(clusters map[string]Lasting) {
+func (p *paper) Keep(clusters map[string]Lasting) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	for cluster, l := range clusters {
 		raw, err := json.Marshal(l)
 		if err != nil {
 			panic(err)
 		}
-		p[cluster] = string(raw)
+		p.of[cluster] = string(raw)
 	}
 }
 
@@ -86,7 +96,7 @@ func TestTableAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				store := paper{}
+				store := newPaper()
 				w.reconcile(w.keepWith(store))
 				w.strip(w.demo.NodeSubnet)
 				known := store.Recall()[w.demo.Cluster.Key()]
@@ -116,13 +126,13 @@ func TestCopyAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				store := paper{}
+				store := newPaper()
 				k := w.keepWith(store)
 				w.reconcile(k)
 				w.associate(w.demo.NodeSubnet, w.copyOf("hub-rt"))
 				w.expect(w.reconcile(k), "", finding.AssociationOther)
 				if !c.stored {
-					store = paper{}
+					store = newPaper()
 				}
 				if !c.log {
 					w.refuse("eventtypes")
@@ -159,7 +169,7 @@ func TestAgeAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				store := paper{}
+				store := newPaper()
 				w.reconcile(w.keepWith(store))
 				w.e.PauseRoutes(w.demo.Cluster, true)
 				if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
@@ -188,7 +198,7 @@ func TestAgeAcrossRestart(t *testing.T) {
 func TestOldTableDeletesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		store := paper{}
+		store := newPaper()
 		w.reconcile(w.keepWith(store))
 		w.strip(w.demo.NodeSubnet)
 		known := store.Recall()[w.demo.Cluster.Key()]
@@ -216,7 +226,7 @@ func TestOldTableDeletesNothing(t *testing.T) {
 func TestHadAcrossRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
-		store := paper{}
+		store := newPaper()
 		config := w.demoConfig()
 		config.Spec.Guard.Mode = v1alpha1.GuardObserve
 		check := func(node, gateway arm.ID) {

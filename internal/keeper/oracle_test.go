@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -55,28 +54,15 @@ func (c cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.under.RoundTrip(r.WithContext(ctx))
 }
 
-// store survives the keepers. A dead keeper cannot write to it.
-type store struct {
-	mu sync.Mutex
-	of paper
-}
-
+// mortal is a store that survives the keepers. A dead keeper cannot write to it.
 type mortal struct {
 	l *life
-	*store
-}
-
-func (m mortal) Recall() map[string]Lasting {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.of.Recall()
+	*paper
 }
 
 func (m mortal) Keep(clusters map[string]Lasting) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	if m.l.ctx.Err() == nil {
-		m.of.Keep(clusters)
+		m.paper.Keep(clusters)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestSettledAcrossRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
-				store := paper{}
+				store := newPaper()
 				k := w.keepWith(store)
 				w.reconcile(k)
 				time.Sleep(5 * time.Minute) // its rows have settled

@@ -141,7 +141,7 @@ func TestRepairAfterStart(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, slow)
 				play := w.addCluster("play", "50") // one check has to succeed
-				store := paper{}
+				store := newPaper()
 				if name == "table of the store" {
 					w.reconcile(w.keepWith(store))
 					w.refuse("eventtypes")
