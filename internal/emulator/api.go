@@ -9,19 +9,19 @@ import (
 // The methods for programs and tests, in addition to calls over HTTP. Control calls do the same.
 
 // Inject adds a fault. The returned function removes it.
-func (e *Emulator) Inject(f Fault) (remove func(), err error) { return e.kernel.Inject(f) }
+func (e *Emulator) Inject(f Fault) (remove func(), err error) { return e.kernel.Faults.Inject(f) }
 
 // Faults returns the faults injected and how often each has happened.
-func (e *Emulator) Faults() []Fault { return e.kernel.Injected() }
+func (e *Emulator) Faults() []Fault { return e.kernel.Faults.Injected() }
 
 // ClearFaults removes all faults.
-func (e *Emulator) ClearFaults() { e.kernel.ClearFaults() }
+func (e *Emulator) ClearFaults() { e.kernel.Faults.Clear() }
 
 // Requests returns the logged requests with a number above since, in order.
-func (e *Emulator) Requests(since int) []Request { return e.kernel.Logged(since) }
+func (e *Emulator) Requests(since int) []Request { return e.kernel.Requests.Since(since) }
 
 // LastRequest returns the number of the last request.
-func (e *Emulator) LastRequest() int { return e.kernel.LastRequest() }
+func (e *Emulator) LastRequest() int { return e.kernel.Requests.Last() }
 
 // Token issues a token for a principal of the options, as the login endpoints do.
 func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time,

@@ -199,7 +199,7 @@ func (e *Emulator) firstRoles() {
 			if p.Tenant == "" {
 				p.Tenant = e.opts.TenantID
 			}
-			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.TenantOf(s)) {
+			if !p.NoRoles && strings.EqualFold(p.Tenant, e.kernel.Opts.TenantOf(s)) {
 				e.authorization.Assign(arm.SubscriptionID(s), p, "Owner")
 			}
 		}

@@ -86,7 +86,7 @@ func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error)
 		if address == "" {
 			address = "127.0.0.1:0"
 		}
-		l, err := e.kernel.Listen(address, i)
+		l, err := e.kernel.Server.Listen(address, i)
 		if err != nil {
 			if listeners[0] != nil {
 				listeners[0].Close()
@@ -112,7 +112,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, err
 	}
-	ca, caKey, err := e.kernel.Authority()
+	ca, caKey, err := e.kernel.Server.Authority()
 	if err != nil {
 		return nil, fmt.Errorf("making the certificate authority: %w", err)
 	}
@@ -120,7 +120,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 	if err != nil {
 		return nil, fmt.Errorf("making the TLS certificate: %w", err)
 	}
-	e.kernel.Listens(listeners)
+	e.kernel.Server.Listens(listeners)
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return nil, err

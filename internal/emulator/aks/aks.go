@@ -106,7 +106,7 @@ func WriteRoutes(s *AKS) {
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.APIServers.issuerOf,
-			s.kernel.TenantOf),
+			s.kernel.Opts.TenantOf),
 			Settle: s.settleCluster, Busy: s.clusterBusy, Deleting: s.deleteCluster,
 			Gets: &kernel.OwnBucket{Limit: s.kernel.Buckets.Limits.Clusters,
 				Refusal: "The request is being throttled " +

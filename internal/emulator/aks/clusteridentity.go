@@ -25,7 +25,7 @@ func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 		Name:     r.ID.Name() + " identity",
 		ClientID: uuid.NewSHA1(uuid.Nil, []byte("client "+key)).String(),
 		ObjectID: uuid.NewSHA1(uuid.Nil, []byte("object "+key)).String(),
-		Tenant:   s.kernel.TenantOf(r.ID.Subscription()),
+		Tenant:   s.kernel.Opts.TenantOf(r.ID.Subscription()),
 		Resource: string(r.ID),
 	}
 }

@@ -28,11 +28,11 @@ func (s *APIServers) issuerURL(r *kernel.Resource) string {
 		return ""
 	}
 	host := "https://" + kernel.Text(r.Body, "location") + ".oic.prod-aks.azure.com"
-	if at := s.aks.kernel.ListensAt(); at != "" {
+	if at := s.aks.kernel.Server.ListensAt(); at != "" {
 		host = at + "/" + issuerPath
 	}
 	guid := uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key()+" "+r.Created.UTC().Format(time.RFC3339Nano)))
-	return host + "/" + s.aks.kernel.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
+	return host + "/" + s.aks.kernel.Opts.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
 }
 
 // showIssuer adds the issuer's URL to a cluster's document.
@@ -74,7 +74,7 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 	}
 	s.aks.kernel.Mu.RLock()
 	defer s.aks.kernel.Mu.RUnlock()
-	issuer := s.aks.kernel.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
+	issuer := s.aks.kernel.Server.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
 	if s.ofIssuer(issuer) == nil {
 		return kernel.NotFound(c).Reply(), true
 	}

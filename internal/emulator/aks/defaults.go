@@ -252,7 +252,7 @@ func (s *APIServers) issuerOf(r *kernel.Resource) string {
 	return "https://" + kernel.Text(
 		r.Body,
 		"location",
-	) + ".oic.prod-aks.azure.com/" + s.aks.kernel.TenantOf(
+	) + ".oic.prod-aks.azure.com/" + s.aks.kernel.Opts.TenantOf(
 		r.ID.Subscription(),
 	) + "/" + own + "/"
 }

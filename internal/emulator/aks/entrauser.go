@@ -50,7 +50,7 @@ func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resou
 	properties := kernel.ObjectAt(cluster.Body, "properties")
 	local := who.ObjectID == ""
 	elsewhere := who.Tenant != "" &&
-		!strings.EqualFold(who.Tenant, s.aks.kernel.TenantOf(cluster.ID.Subscription()))
+		!strings.EqualFold(who.Tenant, s.aks.kernel.Opts.TenantOf(cluster.ID.Subscription()))
 	if local && properties["disableLocalAccounts"] == true ||
 		!local && (elsewhere || !withEntra(properties)) {
 		return kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")

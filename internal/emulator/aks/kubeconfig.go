@@ -66,7 +66,7 @@ func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource
 				"Getting static credential "+
 					"is not allowed because this cluster is set to disable local accounts.")
 		}
-		ca, _, err := s.aks.kernel.AuthorityLocked()
+		ca, _, err := s.aks.kernel.Server.AuthorityLocked()
 		if err != nil {
 			return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
 				"Making a certificate authority: %v", err)
@@ -83,7 +83,7 @@ func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource
 		name := r.ID.Name()
 		login := "token: " + s.ClusterToken(r.ID, user)
 		if user == "clusterUser" && withEntra(properties) {
-			login = kubelogin(s.aks.kernel.TenantOf(r.ID.Subscription()))
+			login = kubelogin(s.aks.kernel.Opts.TenantOf(r.ID.Subscription()))
 		}
 		config := fmt.Sprintf(`apiVersion: v1
 kind: Config

@@ -203,7 +203,7 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 	for id, action := range links {
 		if subscription := id.Subscription(); len(s.kernel.Opts.Tenants) > 0 &&
 			s.kernel.Store.HasSubscription(subscription) &&
-			!strings.EqualFold(s.kernel.TenantOf(subscription), who.Tenant) {
+			!strings.EqualFold(s.kernel.Opts.TenantOf(subscription), who.Tenant) {
 			return kernel.Fail(http.StatusForbidden, "LinkedAuthorizationFailed",
 				"%sthe current tenant '%s' is not authorized to access linked subscription '%s'.",
 				has(who, w), who.Tenant, subscription)

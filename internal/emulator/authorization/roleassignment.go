@@ -137,7 +137,7 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 			"The specified role definition with ID '%s' does not exist.", guid)
 	}
 	p["roleDefinitionId"] = RoleID(scope.Subscription(), found.Guid)
-	principal, tenant := kernel.Text(p, "principalId"), s.kernel.TenantOf(scope.Subscription())
+	principal, tenant := kernel.Text(p, "principalId"), s.kernel.Opts.TenantOf(scope.Subscription())
 	if principal == "" {
 		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
 			"A valid principal ID must be provided for role assignment.")

@@ -64,16 +64,16 @@ func (s *control) controlCall(c *kernel.Call) (any, error) {
 	case "GET requests":
 		return s.queryRequests(c)
 	case "GET faults":
-		return s.kernel.Injected(), nil
+		return s.kernel.Faults.Injected(), nil
 	case "POST faults":
 		var f kernel.Fault
 		if err := strict(c.Body, &f); err != nil {
 			return nil, err
 		}
-		_, err := s.kernel.Inject(f)
+		_, err := s.kernel.Faults.Inject(f)
 		return done, err
 	case "DELETE faults":
-		s.kernel.ClearFaults()
+		s.kernel.Faults.Clear()
 		return done, nil
 	case "POST scale":
 		var p struct {
@@ -164,7 +164,7 @@ func (s *control) queryRequests(c *kernel.Call) (any, error) {
 		}
 	}
 	out := []kernel.Request{}
-	for _, r := range s.kernel.Logged(since) {
+	for _, r := range s.kernel.Requests.Since(since) {
 		if method := c.Param("method"); method != "" && !strings.EqualFold(method, r.Method) {
 			continue
 		}

@@ -23,7 +23,7 @@ func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *ker
 	r.ETag = ""
 	properties := kernel.ObjectAt(r.Body, "properties")
 	properties["tenantId"], properties["clientId"], properties["principalId"] =
-		s.kernel.TenantOf(r.ID.Subscription()), uuid.NewString(), uuid.NewString()
+		s.kernel.Opts.TenantOf(r.ID.Subscription()), uuid.NewString(), uuid.NewString()
 	if old != nil {
 		for _, field := range []string{"clientId", "principalId"} {
 			properties[field] = kernel.ObjectAt(old.Body, "properties")[field]
@@ -210,7 +210,7 @@ func (s *Entra) settleSystemIdentity(r, old *kernel.Resource) {
 	if had, exists := systemIdentityOf(old); exists {
 		identity["principalId"] = had.ObjectID
 	}
-	identity["tenantId"] = s.kernel.TenantOf(r.ID.Subscription())
+	identity["tenantId"] = s.kernel.Opts.TenantOf(r.ID.Subscription())
 }
 
 // systemIdentityOf returns the principal of a resource's system-assigned identity.

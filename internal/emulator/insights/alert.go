@@ -270,7 +270,7 @@ func (s *Insights) legacySchema(r kernel.ActivityRecord,
 
 // alertContext returns the record in both schemas.
 func (s *Insights) alertContext(r kernel.ActivityRecord) kernel.Object {
-	tenant := s.kernel.TenantOf(r.Resource.Subscription())
+	tenant := s.kernel.Opts.TenantOf(r.Resource.Subscription())
 	return kernel.Object{
 		"authorization": kernel.Object{"action": r.Operation, "scope": string(r.Resource)},
 		"channels":      "Operation", "claims": string(kernel.Encode(recordClaims(r, tenant))),

@@ -43,7 +43,7 @@ func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
 		k.Note(r.Ended(f))
 		return
 	}
-	r.SubStatus, r.ends = "OK", k.runsUntil(c, id, verb)
+	r.SubStatus, r.ends = "OK", k.on(c).runsUntil(id, verb)
 	if have := k.Store.Get(id); verb == "write" && have != nil && have.Created.Equal(have.Changed) {
 		r.SubStatus = "Created"
 	}
@@ -96,7 +96,7 @@ func (k *Kernel) Note(r ActivityRecord) {
 	}
 	k.Activity = append(k.Activity, r)
 	if k.Disk != nil {
-		k.unkept = append(k.unkept, r)
+		k.Disk.unkept = append(k.Disk.unkept, r)
 	}
 	for _, s := range k.services {
 		if s.Listen != nil {
@@ -109,12 +109,12 @@ func (k *Kernel) Note(r ActivityRecord) {
 }
 
 // runsUntil returns the end of the operation that a write has started.
-func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
+func (q request) runsUntil(id arm.ID, verb string) time.Time {
 	if verb != "write" {
-		return time.Now().Add(k.OperationTime(c))
+		return time.Now().Add(q.OperationTime(q.c))
 	}
 	for ; id != ""; id = id.Parent() { // a part of a document is written with the whole
-		if r := k.Store.Get(id); r != nil {
+		if r := q.Store.Get(id); r != nil {
 			return r.BusyUntil
 		}
 	}
@@ -123,7 +123,7 @@ func (k *Kernel) runsUntil(c *Call, id arm.ID, verb string) time.Time {
 
 // OperationOn returns the prefix of the operations on a resource: its type, except for resource
 // groups.
-func (k *Kernel) OperationOn(id arm.ID) string {
+func (k *kinds) OperationOn(id arm.ID) string {
 	if id.Is(arm.TypeResourceGroup) {
 		return "Microsoft.Resources/subscriptions/resourceGroups"
 	}

@@ -11,14 +11,14 @@ const AsOfHeader = "Routekeeper-As-Of"
 
 // asOfDate reads the header, a date or an HTTP time. If it is neither, the date of the options is
 // used.
-func (k *Kernel) asOfDate(h http.Header) time.Time {
+func (o Options) asOfDate(h http.Header) time.Time {
 	text := h.Get(AsOfHeader)
 	for _, layout := range []string{time.DateOnly, time.RFC3339, http.TimeFormat} {
 		if t, err := time.Parse(layout, text); err == nil {
 			return t
 		}
 	}
-	return k.Opts.AsOf
+	return o.AsOf
 }
 
 // Since reports whether a call is answered as of a date or later.

@@ -14,16 +14,22 @@ import (
 	"time"
 )
 
-// Authority returns the certificate authority that clients trust: the saved one, or a new one.
-func (k *Kernel) Authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	defer k.Lock()()
-	return k.AuthorityLocked()
+// server is where the emulator listens, and whom its clients trust.
+type server struct {
+	*Kernel
+	address
 }
 
-func (k *Kernel) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	if ca, err := x509.ParseCertificate(k.Server.CA); err == nil &&
+// Authority returns the certificate authority that clients trust: the saved one, or a new one.
+func (s *server) Authority() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	defer s.Lock()()
+	return s.AuthorityLocked()
+}
+
+func (s *server) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	if ca, err := x509.ParseCertificate(s.CA); err == nil &&
 		time.Now().Before(ca.NotAfter.AddDate(0, 0, -1)) {
-		key, err := x509.ParseECPrivateKey(k.Server.CAKey)
+		key, err := x509.ParseECPrivateKey(s.CAKey)
 		return ca, key, err
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -38,14 +44,14 @@ func (k *Kernel) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 			0), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
-	if k.Server.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
+	if s.CA, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey,
 		key); err != nil {
 		return nil, nil, err
 	}
-	if k.Server.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
+	if s.CAKey, err = x509.MarshalECPrivateKey(key); err != nil {
 		return nil, nil, err
 	}
-	ca, err := x509.ParseCertificate(k.Server.CA)
+	ca, err := x509.ParseCertificate(s.CA)
 	return ca, key, err
 }
 
@@ -86,10 +92,10 @@ func MakeCertificate(host string, names []string, ca *x509.Certificate,
 }
 
 // Listen listens at an address. If any port is allowed, the one of the last run is tried first.
-func (k *Kernel) Listen(address string, i int) (net.Listener, error) {
-	k.Mu.RLock()
-	before := [2]string{k.Server.HTTPS, k.Server.HTTP}[i]
-	k.Mu.RUnlock()
+func (s *server) Listen(address string, i int) (net.Listener, error) {
+	s.Mu.RLock()
+	before := [2]string{s.HTTPS, s.HTTP}[i]
+	s.Mu.RUnlock()
 	host, port, err := net.SplitHostPort(address)
 	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" &&
 		beforeHost == host {
@@ -101,19 +107,19 @@ func (k *Kernel) Listen(address string, i int) (net.Listener, error) {
 }
 
 // Listens records the listeners.
-func (k *Kernel) Listens(listeners [2]net.Listener) {
-	defer k.Lock()()
-	k.Server.HTTPS, k.Server.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
-	for _, s := range k.services {
-		if s.Moved != nil {
-			s.Moved()
+func (s *server) Listens(listeners [2]net.Listener) {
+	defer s.Lock()()
+	s.HTTPS, s.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
+	for _, each := range s.services {
+		if each.Moved != nil {
+			each.Moved()
 		}
 	}
 }
 
 // ListensAt returns the emulator's URL on this machine, "" if it does not listen.
-func (k *Kernel) ListensAt() string {
-	at, err := netip.ParseAddrPort(k.Server.HTTPS)
+func (s *server) ListensAt() string {
+	at, err := netip.ParseAddrPort(s.HTTPS)
 	if err != nil {
 		return ""
 	}

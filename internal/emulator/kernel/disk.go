@@ -19,7 +19,11 @@ import (
 // synced.) Each thing is a JSON document under its own key, and only changes are written. Faults,
 // the request log, throttling and pending alerts are not saved.
 type disk struct {
+	*Kernel
 	DB *bbolt.DB
+	// unkept and operations have changed since they were saved.
+	unkept     []ActivityRecord
+	operations []string
 	// activity is the number of the last record of the activity log.
 	activity uint64
 	// wrote is the last written form of the things that are saved as a whole.
@@ -36,7 +40,7 @@ var (
 )
 
 // openDisk opens or creates the file.
-func openDisk(path string, sections []Section) (*disk, error) {
+func openDisk(path string, k *Kernel) (*disk, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
@@ -55,14 +59,14 @@ func openDisk(path string, sections []Section) (*disk, error) {
 				return err
 			}
 		}
-		for _, section := range sections {
+		for _, section := range k.sections {
 			if _, err := tx.CreateBucketIfNotExists([]byte(section.Name)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return &disk{DB: db, wrote: map[string][]byte{}}, err
+	return &disk{DB: db, Kernel: k, wrote: map[string][]byte{}}, err
 }
 
 // Section is a bucket of the file for the state behind some resources.
@@ -103,40 +107,40 @@ func (k *Kernel) Lock() (unlock func()) {
 		if k.Disk == nil || k.Closed {
 			return
 		}
-		if err := k.keep(); err != nil {
+		if err := k.Disk.keep(); err != nil {
 			k.Log.Error("the state could not be saved", "error", err.Error())
 		}
 	}
 }
 
 // keep writes what has changed.
-func (k *Kernel) keep() error {
-	things, err := k.changedThings()
-	if err != nil || len(k.Store.dirty) == 0 && len(k.unkept) == 0 &&
-		len(k.unkeptOperations) == 0 && len(things) == 0 {
+func (d *disk) keep() error {
+	things, err := d.changedThings()
+	if err != nil || len(d.Store.dirty) == 0 && len(d.unkept) == 0 &&
+		len(d.operations) == 0 && len(things) == 0 {
 		return err
 	}
-	err = k.Disk.DB.Update(func(tx *bbolt.Tx) error {
-		for key := range k.Store.dirty {
-			r := k.Store.Resources[key]
+	err = d.DB.Update(func(tx *bbolt.Tx) error {
+		for key := range d.Store.dirty {
+			r := d.Store.Resources[key]
 			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
-				func() any { return k.saveResource(r) }); err != nil {
+				func() any { return d.saveResource(r) }); err != nil {
 				return err
 			}
 		}
-		for _, section := range k.sections {
-			if err := section.keep(tx, k.Store.dirty); err != nil {
+		for _, section := range d.sections {
+			if err := section.keep(tx, d.Store.dirty); err != nil {
 				return err
 			}
 		}
-		for _, r := range k.unkept {
-			k.Disk.activity++
-			if err := keepDocument(tx.Bucket(partActivity), number(k.Disk.activity), true,
+		for _, r := range d.unkept {
+			d.activity++
+			if err := keepDocument(tx.Bucket(partActivity), number(d.activity), true,
 				func() any { return saveActivity(r) }); err != nil {
 				return err
 			}
 		}
-		if n := k.Disk.activity; n%1000 == 0 && n > maxActivity { // from time to time
+		if n := d.activity; n%1000 == 0 && n > maxActivity { // from time to time
 			old := tx.Bucket(partActivity).Cursor()
 			for key, _ := old.First(); key != nil &&
 				binary.BigEndian.Uint64(key) <= n-maxActivity; key, _ = old.Next() {
@@ -145,8 +149,8 @@ func (k *Kernel) keep() error {
 				}
 			}
 		}
-		for _, name := range k.unkeptOperations {
-			op := k.Operations[name]
+		for _, name := range d.operations {
+			op := d.Operations[name]
 			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
 				func() any { return saveOperation(name, op) }); err != nil {
 				return err
@@ -160,10 +164,10 @@ func (k *Kernel) keep() error {
 		return nil
 	})
 	if err == nil {
-		clear(k.Store.dirty)
-		k.unkept, k.unkeptOperations = nil, nil
+		clear(d.Store.dirty)
+		d.unkept, d.operations = nil, nil
 		for name, raw := range things {
-			k.Disk.wrote[name] = raw
+			d.wrote[name] = raw
 		}
 	}
 	return err
@@ -182,8 +186,8 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 }
 
 // load reads the saved state. It reports whether the file had any.
-func (k *Kernel) load() (found bool, err error) {
-	err = k.Disk.DB.View(func(tx *bbolt.Tx) error {
+func (d *disk) load() (found bool, err error) {
+	err = d.DB.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
 		var resources []savedResource
 		if err := each(tx.Bucket(partResources), func(s savedResource) error {
@@ -193,11 +197,11 @@ func (k *Kernel) load() (found bool, err error) {
 			return err
 		}
 		for _, s := range resources {
-			if err := k.restoreResource(s); err != nil {
+			if err := d.restoreResource(s); err != nil {
 				return err
 			}
 		}
-		for _, section := range k.sections {
+		for _, section := range d.sections {
 			err := tx.Bucket([]byte(section.Name)).ForEach(func(key, raw []byte) error {
 				err := section.Restore(func(into any) error { return decodeKept(raw, into) })
 				if err != nil {
@@ -210,31 +214,31 @@ func (k *Kernel) load() (found bool, err error) {
 			}
 		}
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
-			k.Disk.activity = binary.BigEndian.Uint64(key)
+			d.activity = binary.BigEndian.Uint64(key)
 		}
 		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
-			k.Activity = append(k.Activity, k.restoreActivity(s))
+			d.Activity = append(d.Activity, d.restoreActivity(s))
 			return nil
 		}); err != nil {
 			return err
 		}
-		if err := each(tx.Bucket(partOperations), k.restoreOperation); err != nil {
+		if err := each(tx.Bucket(partOperations), d.restoreOperation); err != nil {
 			return err
 		}
-		return k.restoreThings(func(name string, into any) error {
+		return d.restoreThings(func(name string, into any) error {
 			raw := tx.Bucket(partThings).Get([]byte(name))
 			if raw == nil {
 				return nil
 			}
-			k.Disk.wrote[name] = bytes.Clone(raw)
+			d.wrote[name] = bytes.Clone(raw)
 			return decodeKept(raw, into)
 		})
 	})
 	if err != nil {
-		return found, fmt.Errorf("%s cannot be read: %w", k.Disk.DB.Path(), err)
+		return found, fmt.Errorf("%s cannot be read: %w", d.DB.Path(), err)
 	}
-	k.Store.dirty = map[string]bool{} // everything is already saved
-	k.resume()
+	d.Store.dirty = map[string]bool{} // everything is already saved
+	d.resume()
 	return found, nil
 }
 

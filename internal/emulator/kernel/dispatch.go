@@ -13,21 +13,21 @@ import (
 )
 
 // arm answers one authenticated request.
-func (k *Kernel) arm(c *Call) (answer Reply, f *Failure) {
-	if c.Version == "" {
+func (q request) arm() (answer Reply, f *Failure) {
+	if q.c.Version == "" {
 		return Reply{}, Fail(http.StatusBadRequest, "MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
-	for _, s := range k.services {
+	for _, s := range q.services {
 		if s.Prepare != nil {
-			s.Prepare(c)
+			s.Prepare(q.c)
 		}
 	}
-	defer k.Lock()()
-	k.Happen()
-	k.watch(c)
-	defer k.recovered(c, &answer, &f)
-	return k.ArmLocked(c)
+	defer q.Lock()()
+	q.Happen()
+	q.watch()
+	defer q.recovered(&answer, &f)
+	return q.ArmLocked(q.c)
 }
 
 // ArmLocked works like arm for callers that hold the lock already: the clusters' cloud providers.
@@ -55,7 +55,7 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 	}
 	id, err := arm.ParseID("/" + strings.Join(c.Path, "/"))
 	if err != nil {
-		answer, f := k.listCall(c)
+		answer, f := k.on(c).list()
 		of, err := arm.ParseID("/" + strings.Join(c.Path[:max(0, len(c.Path)-1)], "/"))
 		if err == nil && f != nil && k.KindOf(of).unknown { // an action, or a list of children
 			f.Message += " This emulator stores " + of.Type() + " as a plain document, without " +
@@ -63,7 +63,7 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 		}
 		return answer, f
 	}
-	answer, f := k.resourceCall(c, id)
+	answer, f := k.on(c).resource(id)
 	if f == nil && k.KindOf(id).unknown {
 		if answer.Header == nil {
 			answer.Header = map[string]string{}
@@ -88,40 +88,41 @@ func NotFound(c *Call) *Failure {
 }
 
 // resourceCall handles one resource by its ID.
-func (k *Kernel) resourceCall(c *Call, id arm.ID) (Reply, *Failure) {
+func (q request) resource(id arm.ID) (Reply, *Failure) {
 	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
-		k.Store.Get(group) == nil {
+		q.Store.Get(group) == nil {
 		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", group.Name())
 	}
-	switch c.Method {
+	switch q.c.Method {
 	case http.MethodGet, http.MethodHead:
-		r := k.Store.Get(id)
-		if raw, stale := k.was(c, id); stale && raw != nil {
+		r := q.Store.Get(id)
+		if raw, stale := q.was(id); stale && raw != nil {
 			return Reply{Status: http.StatusOK, Body: raw}, nil
 		} else if r == nil || stale {
-			if g, leaves := k.leaving.at(id); leaves && c.Method == http.MethodGet {
+			if g, leaves := q.leaving.at(id); leaves && q.c.Method == http.MethodGet {
 				return Reply{Status: http.StatusOK, Body: g.doc}, nil
 			}
-			return Reply{}, k.Missing(id)
+			return Reply{}, q.Missing(id)
 		}
-		if c.Method == http.MethodHead { // whether it exists
+		if q.c.Method == http.MethodHead { // whether it exists
 			return Reply{Status: http.StatusNoContent}, nil
 		}
-		return Reply{Status: http.StatusOK, Header: tagHeader(r), Body: k.Render(r, c.Version)}, nil
+		return Reply{Status: http.StatusOK, Header: tagHeader(r),
+			Body: q.Render(r, q.c.Version)}, nil
 	case http.MethodPut:
-		return k.PutCall(c, id)
+		return q.PutCall(q.c, id)
 	case http.MethodPatch:
-		return k.patchCall(c, id)
+		return q.patch(id)
 	case http.MethodDelete:
-		return k.deleteCall(c, id)
+		return q.remove(id)
 	}
 	return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
-		"The method %s is not supported for %s.", c.Method, id)
+		"The method %s is not supported for %s.", q.c.Method, id)
 }
 
 // Missing returns Azure's 404: one code for a resource, another for a child of one.
-func (k *Kernel) Missing(id arm.ID) *Failure {
+func (k *kinds) Missing(id arm.ID) *Failure {
 	if id.Is(arm.TypeResourceGroup) {
 		return Fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", id.Name())
@@ -153,7 +154,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 			"requested operation on nested resource. Parent resource '%s' not found.",
 			parent.Name())
 	}
-	if f := k.precondition(c, id, old); f != nil {
+	if f := k.on(c).precondition(id, old); f != nil {
 		return Reply{}, f
 	}
 	if f := k.Busy(id); f != nil {
@@ -170,7 +171,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 		status = http.StatusOK
 	}
 	status = cmp.Or(k.KindOf(id).PutStatus, status)
-	return k.Started(c, stored, Reply{Status: status, Header: k.putHeader(c, stored, status),
+	return k.Started(c, stored, Reply{Status: status, Header: k.on(c).putHeader(stored, status),
 		Body: k.Render(stored, c.Version)}), nil
 }
 
@@ -250,11 +251,11 @@ func checkLocation(body Object, old *Resource) *Failure {
 }
 
 // precondition checks If-Match and If-None-Match.
-func (k *Kernel) precondition(c *Call, id arm.ID, old *Resource) *Failure {
-	if k.KindOf(id).IgnoresMatch {
+func (q request) precondition(id arm.ID, old *Resource) *Failure {
+	if q.KindOf(id).IgnoresMatch {
 		return nil
 	}
-	match, none := c.Header.Get("If-Match"), c.Header.Get("If-None-Match")
+	match, none := q.c.Header.Get("If-Match"), q.c.Header.Get("If-None-Match")
 	if none == "*" && old != nil {
 		return Fail(http.StatusPreconditionFailed, "PreconditionFailed",
 			"The resource %s exists already.", id)
@@ -288,47 +289,47 @@ func (k *Kernel) Busy(id arm.ID) *Failure {
 }
 
 // deleteCall removes a resource.
-func (k *Kernel) deleteCall(c *Call, id arm.ID) (Reply, *Failure) {
-	r := k.Store.Get(id)
+func (q request) remove(id arm.ID) (Reply, *Failure) {
+	r := q.Store.Get(id)
 	if r == nil {
 		if id.Is(arm.TypeResourceGroup) {
-			return Reply{}, k.Missing(id)
+			return Reply{}, q.Missing(id)
 		}
 		if parent := id.Parent(); ofNetwork(id) && strings.Count(id.Type(), "/") > 1 &&
-			k.Store.Get(parent) == nil {
-			return Reply{}, k.Missing(parent)
+			q.Store.Get(parent) == nil {
+			return Reply{}, q.Missing(parent)
 		}
-		if g, leaves := k.leaving.at(id); leaves {
-			return k.AcceptedUntil(c, &Operation{Ends: g.ends}), nil
+		if g, leaves := q.leaving.at(id); leaves {
+			return q.AcceptedUntil(q.c, &Operation{Ends: g.ends}), nil
 		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}
-	if f := k.precondition(c, id, r); f != nil {
+	if f := q.precondition(id, r); f != nil {
 		return Reply{}, f
 	}
-	if deleting := k.KindOf(id).Deleting; deleting != nil {
-		if answer, f, handled := deleting(c, r); handled {
+	if deleting := q.KindOf(id).Deleting; deleting != nil {
+		if answer, f, handled := deleting(q.c, r); handled {
 			return answer, f
 		}
 	}
-	if f := k.Busy(id); f != nil {
+	if f := q.Busy(id); f != nil {
 		return Reply{}, f
 	}
-	if c.Failing() != nil {
-		k.Occupy(c, r, "Deleting")
-		return k.Accepted(c, nil), nil
+	if q.c.Failing() != nil {
+		q.Occupy(q.c, r, "Deleting")
+		return q.Accepted(q.c, nil), nil
 	}
-	doc := k.Document(r, c.Version)
-	if f := k.RemoveResource(r); f != nil {
-		k.Record(c, id, "delete", f)
+	doc := q.Document(r, q.c.Version)
+	if f := q.RemoveResource(r); f != nil {
+		q.Record(q.c, id, "delete", f)
 		return Reply{}, f
 	}
-	k.Record(c, id, "delete", nil)
-	if kind := k.KindOf(id); kind.Immediate && !kind.unknown {
-		return Reply{Status: http.StatusOK, Body: k.Render(r, c.Version)}, nil
+	q.Record(q.c, id, "delete", nil)
+	if kind := q.KindOf(id); kind.Immediate && !kind.unknown {
+		return Reply{Status: http.StatusOK, Body: q.Render(r, q.c.Version)}, nil
 	}
-	k.leaving.add(id, doc, time.Now().Add(k.OperationTime(c)))
-	return k.Accepted(c, nil), nil
+	q.leaving.add(id, doc, time.Now().Add(q.OperationTime(q.c)))
+	return q.Accepted(q.c, nil), nil
 }
 
 // RemoveResource deletes a resource and its parts, or refuses.
@@ -364,32 +365,32 @@ func (k *Kernel) RemoveResource(r *Resource) *Failure {
 }
 
 // listCall lists resources of a type in a subscription, a group or a parent.
-func (k *Kernel) listCall(c *Call) (Reply, *Failure) {
-	if c.Method != http.MethodGet {
+func (q request) list() (Reply, *Failure) {
+	if q.c.Method != http.MethodGet {
 		return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
-			"The method %s is not supported for %s.", c.Method, c.Key())
+			"The method %s is not supported for %s.", q.c.Method, q.c.Key())
 	}
-	scope, resourceType, ok := listScope(c.Path)
+	scope, resourceType, ok := listScope(q.c.Path)
 	if !ok {
-		return Reply{}, NotFound(c)
+		return Reply{}, NotFound(q.c)
 	}
-	if group := scope.Group(); group != "" && k.Store.Get(group) == nil {
+	if group := scope.Group(); group != "" && q.Store.Get(group) == nil {
 		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
 			"Resource group '%s' could not be found.", group.Name())
 	}
 	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
-		k.Store.Get(scope) == nil {
-		return Reply{}, k.Missing(scope)
+		q.Store.Get(scope) == nil {
+		return Reply{}, q.Missing(scope)
 	}
-	all := k.Store.List(resourceType, scope)
+	all := q.Store.List(resourceType, scope)
 	if resourceType == arm.TypeResourceGroup { // by their tags
-		matches, f := ResourceFilter(c.Param("$filter"))
+		matches, f := ResourceFilter(q.c.Param("$filter"))
 		if f != nil {
 			return Reply{}, f
 		}
 		all = slices.DeleteFunc(all, func(r *Resource) bool { return !matches(r) })
 	}
-	return k.Page(c, nil, all)
+	return q.Page(q.c, nil, all)
 }
 
 // listScope reads the path of a list: the type, and the scope.
@@ -434,7 +435,7 @@ func (k *Kernel) Page(c *Call, plain []Object, resources []*Resource) (Reply, *F
 	end := min(start+k.Opts.PageSize, len(resources))
 	body := []byte(`{"value":[`)
 	for _, r := range resources[start:end] {
-		raw, stale := k.was(c, r.ID)
+		raw, stale := k.on(c).was(r.ID)
 		if stale && raw == nil {
 			continue
 		} else if !stale {

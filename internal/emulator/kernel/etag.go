@@ -93,10 +93,10 @@ func (k *Kernel) calm(r *Resource) {
 }
 
 // putHeader returns the headers of the answer to a write, besides those of its operation.
-func (k *Kernel) putHeader(c *Call, r *Resource, status int) map[string]string {
+func (q request) putHeader(r *Resource, status int) map[string]string {
 	header := map[string]string{}
-	if status == http.StatusCreated && k.KindOf(r.ID).Located {
-		header["Location"] = c.Base + string(r.ID) + "?api-version=" + c.Version
+	if status == http.StatusCreated && q.KindOf(r.ID).Located {
+		header["Location"] = q.c.Base + string(r.ID) + "?api-version=" + q.c.Version
 	}
 	return header
 }

@@ -185,44 +185,44 @@ func (fs *faults) hidden(who Principal) func(arm.ID) bool {
 }
 
 // Inject adds a fault. The returned function removes it.
-func (k *Kernel) Inject(f Fault) (remove func(), err error) {
+func (fs *faults) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
 	f.later = f.Skip > 0
 	added := &f
-	k.Faults.mu.Lock()
-	defer k.Faults.mu.Unlock()
-	at := len(k.Faults.list)
-	for !added.right() && at > 0 && k.Faults.list[at-1].right() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	at := len(fs.list)
+	for !added.right() && at > 0 && fs.list[at-1].right() {
 		at--
 	}
-	k.Faults.list = slices.Insert(k.Faults.list, at, added)
+	fs.list = slices.Insert(fs.list, at, added)
 	return func() {
-		k.Faults.mu.Lock()
-		defer k.Faults.mu.Unlock()
-		for i, have := range k.Faults.list {
+		fs.mu.Lock()
+		defer fs.mu.Unlock()
+		for i, have := range fs.list {
 			if have == added {
-				k.Faults.list = append(k.Faults.list[:i:i], k.Faults.list[i+1:]...)
+				fs.list = append(fs.list[:i:i], fs.list[i+1:]...)
 			}
 		}
 	}, nil
 }
 
 // Injected returns the faults injected and how often each has happened.
-func (k *Kernel) Injected() []Fault {
-	k.Faults.mu.Lock()
-	defer k.Faults.mu.Unlock()
+func (fs *faults) Injected() []Fault {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
 	out := []Fault{}
-	for _, f := range k.Faults.list {
+	for _, f := range fs.list {
 		out = append(out, *f)
 	}
 	return out
 }
 
-// ClearFaults removes all faults.
-func (k *Kernel) ClearFaults() {
-	k.Faults.mu.Lock()
-	defer k.Faults.mu.Unlock()
-	k.Faults.list = nil
+// Clear removes all faults.
+func (fs *faults) Clear() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.list = nil
 }

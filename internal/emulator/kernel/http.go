@@ -106,6 +106,14 @@ func (f *Failure) Document() Object {
 	return doc
 }
 
+// request is a call that the kernel answers.
+type request struct {
+	*Kernel
+	c *Call
+}
+
+func (k *Kernel) on(c *Call) request { return request{k, c} }
+
 // MaxBody is how much of a request is read: ARM takes 4 MB.
 const MaxBody = 4 << 20
 
@@ -123,7 +131,7 @@ func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
 		return
 	}
 	c := k.NewCall(r, body)
-	c.asOf = k.asOfDate(r.Header)
+	c.asOf = k.Opts.asOfDate(r.Header)
 	if len(c.Path) > 0 && c.Path[0] == "_emulator" && control {
 		k.Control(w, c)
 		return
@@ -156,7 +164,7 @@ func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {
 		return
 	default:
 		c.Fault = fault
-		answer = k.answer(c)
+		answer = k.on(c).answer()
 	}
 	note := ""
 	if fault != nil && fault.After() {
@@ -198,34 +206,34 @@ func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
 }
 
 // answer returns the answer to a call, without faults.
-func (k *Kernel) answer(c *Call) (answer Reply) {
+func (q request) answer() (answer Reply) {
 	defer func() { // a panic in ARM has been recovered, and undone, already
 		if reason := recover(); reason != nil {
-			k.panicked(c, reason)
+			q.panicked(reason)
 			answer = Fail(http.StatusInternalServerError, "InternalServerError",
 				"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
-				c.Method, c.Key(), reason).Reply()
+				q.c.Method, q.c.Key(), reason).Reply()
 		}
 	}()
-	if k.Host.Hosts(c) {
-		return k.Host.Answer(c)
+	if q.Host.Hosts(q.c) {
+		return q.Host.Answer(q.c)
 	}
-	if login, ok := k.Directory.Login(c); ok {
-		c.Secret = true
+	if login, ok := q.Directory.Login(q.c); ok {
+		q.c.Secret = true
 		return login
 	}
-	if c.Unknown != nil {
-		return k.challenge(c, c.Unknown.Reply())
+	if q.c.Unknown != nil {
+		return q.challenge(q.c.Unknown.Reply())
 	}
-	if graph, f, asked := k.Directory.Graph(c); asked {
+	if graph, f, asked := q.Directory.Graph(q.c); asked {
 		if f != nil {
 			graph = f.Reply()
 		}
 		return graph
 	}
-	remaining, f := k.Buckets.take(c, k.KindOf(arm.ID(c.Key())).Gets)
+	remaining, f := q.Buckets.take(q.c, q.KindOf(arm.ID(q.c.Key())).Gets)
 	if f == nil {
-		answer, f = k.arm(c)
+		answer, f = q.arm()
 	}
 	if f != nil {
 		answer = f.Reply()
@@ -236,17 +244,17 @@ func (k *Kernel) answer(c *Call) (answer Reply) {
 	for name, v := range remaining {
 		answer.Header[name] = v
 	}
-	return k.challenge(c, answer)
+	return q.challenge(answer)
 }
 
 // challenge adds the login endpoint to a 401: that of the subscription's tenant.
-func (k *Kernel) challenge(c *Call, answer Reply) Reply {
+func (q request) challenge(answer Reply) Reply {
 	if answer.Status == http.StatusUnauthorized {
-		tenant := k.Opts.TenantID
-		if len(c.Path) > 1 && strings.EqualFold(c.Path[0], "subscriptions") {
-			tenant = k.TenantOf(c.Path[1])
+		tenant := q.Opts.TenantID
+		if len(q.c.Path) > 1 && strings.EqualFold(q.c.Path[0], "subscriptions") {
+			tenant = q.Opts.TenantOf(q.c.Path[1])
 		}
-		answer.Header["WWW-Authenticate"] = `Bearer authorization_uri="` + c.Base + "/" + tenant +
+		answer.Header["WWW-Authenticate"] = `Bearer authorization_uri="` + q.c.Base + "/" + tenant +
 			`", error="invalid_token", error_description="The access token is missing or invalid."`
 	}
 	return answer

@@ -26,9 +26,9 @@ type Kernel struct {
 	Log  *slog.Logger
 
 	// Mu guards everything below that does not guard itself, and the state of the services.
-	Mu         sync.RWMutex
-	Store      *store
-	Kinds      map[string]*Kind // by KindKey
+	Mu    sync.RWMutex
+	Store *store
+	kinds
 	specials   []Special
 	Operations map[string]*Operation
 	leaving    leaving // children that are being deleted
@@ -38,25 +38,20 @@ type Kernel struct {
 	// resources before their last write, by ID.Key(); nil for nothing
 	before map[string][]byte
 
-	// Disk saves the state, nil if nothing does; unkept and unkeptOperations are not saved yet.
-	Disk             *disk
-	unkept           []ActivityRecord
-	unkeptOperations []string
-	Restored         bool
-	Server           savedServer
+	Disk     *disk // saves the state, nil if nothing does
+	Restored bool
+	Server   *server
 
 	Buckets  *buckets
 	Faults   *faults
 	Requests *requestLog
 
 	// services are the added services; the fields below combine those of all.
-	services    []Service
-	above       []Special
-	waits       map[string][2]int
-	newerFields []NewerField
-	things      []Thing
-	sections    []Section
-	HostNames   []string
+	services  []Service
+	above     []Special
+	things    []Thing
+	sections  []Section
+	HostNames []string
 
 	// Control answers the calls under /_emulator/.
 	Control func(w http.ResponseWriter, c *Call)
@@ -150,21 +145,24 @@ type Options struct {
 // New makes a kernel without services.
 func New(opts Options) *Kernel {
 	k := &Kernel{
-		Opts:        opts,
-		Log:         opts.Log,
-		Store:       newStore(),
-		Kinds:       map[string]*Kind{},
-		waits:       map[string][2]int{},
-		Operations:  map[string]*Operation{},
-		leaving:     leaving{},
-		Buckets:     newBuckets(opts.Buckets),
-		Faults:      &faults{},
-		newerFields: slices.Clone(opts.Newer),
-		Requests:    &requestLog{keep: opts.LogBodies, log: opts.Log},
+		Opts:  opts,
+		Log:   opts.Log,
+		Store: newStore(),
+		kinds: kinds{Kinds: map[string]*Kind{}, waits: map[string][2]int{},
+			newerFields: slices.Clone(opts.Newer)},
+		Operations: map[string]*Operation{},
+		leaving:    leaving{},
+		Buckets:    newBuckets(opts.Buckets),
+		Faults:     &faults{},
+		Requests:   &requestLog{keep: opts.LogBodies, log: opts.Log},
 	}
-	k.specials = []Special{k.operationCall, k.nestedCall}
-	k.things = []Thing{{"server", func() any { return k.Server },
-		func(read func(into any) error) error { return read(&k.Server) }}}
+	k.Server = &server{Kernel: k}
+	k.specials = []Special{
+		func(c *Call) (Reply, *Failure, bool) { return k.on(c).operation() },
+		func(c *Call) (Reply, *Failure, bool) { return k.on(c).nested() },
+	}
+	k.things = []Thing{{"server", func() any { return k.Server.address },
+		func(read func(into any) error) error { return read(&k.Server.address) }}}
 	for _, s := range opts.Subscriptions {
 		k.Store.addSubscription(s)
 	}
@@ -174,11 +172,11 @@ func New(opts Options) *Kernel {
 // Open loads the state from a file, and saves it there from now on.
 func (k *Kernel) Open(file string) error {
 	var err error
-	if k.Disk, err = openDisk(file, k.sections); err != nil {
+	if k.Disk, err = openDisk(file, k); err != nil {
 		return err
 	}
 	k.Mu.Lock()
-	k.Restored, err = k.load()
+	k.Restored, err = k.Disk.load()
 	k.Mu.Unlock()
 	if err != nil {
 		return errors.Join(err, k.Disk.DB.Close())
@@ -250,11 +248,11 @@ type host interface {
 }
 
 // TenantOf returns the tenant a subscription lies in.
-func (k *Kernel) TenantOf(subscription string) string {
-	for s, tenant := range k.Opts.Tenants {
+func (o Options) TenantOf(subscription string) string {
+	for s, tenant := range o.Tenants {
 		if strings.EqualFold(s, subscription) {
 			return tenant
 		}
 	}
-	return k.Opts.TenantID
+	return o.TenantID
 }

@@ -65,7 +65,15 @@ type Kind struct {
 	Restored func(r *Resource, extra json.RawMessage) error
 }
 
-func (k *Kernel) KindOf(id arm.ID) *Kind {
+// kinds are the resource types of all services, and what they say of them.
+type kinds struct {
+	Kinds       map[string]*Kind // by KindKey
+	newerFields []NewerField
+	waits       map[string][2]int // Service.Waits
+}
+
+// KindOf returns the type of a resource. A type that no service knows is stored as it is sent.
+func (k *kinds) KindOf(id arm.ID) *Kind {
 	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
 		return kind
 	}
@@ -120,7 +128,7 @@ func (k *Kernel) Document(r *Resource, version string) Object {
 }
 
 // KindName returns the type in Azure's case, whatever the case of the ID.
-func (k *Kernel) KindName(id arm.ID) string {
+func (k *kinds) KindName(id arm.ID) string {
 	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
 		return kind.Name
 	}
@@ -128,7 +136,7 @@ func (k *Kernel) KindName(id arm.ID) string {
 }
 
 // Spelled returns an ID with its words in Azure's case; the names keep theirs.
-func (k *Kernel) Spelled(id arm.ID) arm.ID {
+func (k *kinds) Spelled(id arm.ID) arm.ID {
 	segments := strings.Split(string(id), "/")
 	for i := 1; i+1 < len(segments); i += 2 { // pairs of a word and a name
 		switch strings.ToLower(segments[i]) {
@@ -172,7 +180,7 @@ type NewerField struct {
 	Since string // api-version, such as 2023-09-01
 }
 
-func (k *Kernel) newer(id arm.ID, version string) []NewerField {
+func (k *kinds) newer(id arm.ID, version string) []NewerField {
 	var out []NewerField
 	for _, f := range k.newerFields {
 		if version < f.Since && id.Is(f.Type) {
@@ -183,7 +191,7 @@ func (k *Kernel) newer(id arm.ID, version string) []NewerField {
 }
 
 // DropNewer removes the fields of a request that its api-version does not know.
-func (k *Kernel) DropNewer(id arm.ID, body Object, version string) {
+func (k *kinds) DropNewer(id arm.ID, body Object, version string) {
 	for _, f := range k.newer(id, version) {
 		removePath(body, f.Path)
 	}

@@ -44,52 +44,52 @@ func (k *Kernel) ShowItem(parent *Resource, list string, item Object) {
 }
 
 // nestedCall handles such items by their own IDs.
-func (k *Kernel) nestedCall(c *Call) (Reply, *Failure, bool) {
-	n := len(c.Path)
+func (q request) nested() (Reply, *Failure, bool) {
+	n := len(q.c.Path)
 	if n < 9 || n > 10 {
 		return Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	for _, list := range k.KindOf(id).Lists {
-		if !strings.EqualFold(c.Path[8], list.Name) {
+	id := arm.ID("/" + strings.Join(q.c.Path[:8], "/"))
+	for _, list := range q.KindOf(id).Lists {
+		if !strings.EqualFold(q.c.Path[8], list.Name) {
 			continue
 		}
-		parent := k.Store.Get(id)
+		parent := q.Store.Get(id)
 		if parent == nil {
-			return Reply{}, k.Missing(id), true
+			return Reply{}, q.Missing(id), true
 		}
-		items := ListAt(ObjectAt(k.Document(parent, c.Version), "properties"), list.Name)
+		items := ListAt(ObjectAt(q.Document(parent, q.c.Version), "properties"), list.Name)
 		switch {
-		case n == 9 && c.Method == http.MethodGet:
-			answer, f := k.Page(c, items, nil)
+		case n == 9 && q.c.Method == http.MethodGet:
+			answer, f := q.Page(q.c, items, nil)
 			return answer, f, true
-		case n == 9, list.ReadOnly && c.Method != http.MethodGet && c.Method != http.MethodHead:
-			return Reply{}, NotFound(c), true
+		case n == 9, list.ReadOnly && q.c.Method != http.MethodGet && q.c.Method != http.MethodHead:
+			return Reply{}, NotFound(q.c), true
 		}
-		answer, f := k.itemCall(c, parent, list.Name, items)
+		answer, f := q.item(parent, list.Name, items)
 		return answer, f, true
 	}
 	return Reply{}, nil, false
 }
 
 // itemCall handles one item of a parent's list.
-func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object) (Reply,
+func (q request) item(parent *Resource, list string, items []Object) (Reply,
 	*Failure) {
-	name := c.Path[9]
+	name := q.c.Path[9]
 	id := parent.ID.Child(list, name)
 	named := func(o Object) bool { return strings.EqualFold(Text(o, "name"), name) }
 	i := slices.IndexFunc(items, named)
 	switch {
-	case c.Method == http.MethodGet && i < 0:
-		if g, leaves := k.leaving.at(id); leaves {
+	case q.c.Method == http.MethodGet && i < 0:
+		if g, leaves := q.leaving.at(id); leaves {
 			return Reply{Status: http.StatusOK, Body: g.doc}, nil
 		}
-		return Reply{}, k.Missing(id)
-	case c.Method == http.MethodGet:
+		return Reply{}, q.Missing(id)
+	case q.c.Method == http.MethodGet:
 		return Reply{Status: http.StatusOK, Header: tagHeader(parent), Body: Encode(items[i])}, nil
-	case c.Method == http.MethodDelete && i < 0:
-		if g, leaves := k.leaving.at(id); leaves {
-			return k.AcceptedUntil(c, &Operation{Ends: g.ends}), nil
+	case q.c.Method == http.MethodDelete && i < 0:
+		if g, leaves := q.leaving.at(id); leaves {
+			return q.AcceptedUntil(q.c, &Operation{Ends: g.ends}), nil
 		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}
@@ -97,22 +97,22 @@ func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object
 	if i < 0 {
 		old = nil
 	}
-	if f := k.precondition(c, id, old); f != nil {
+	if f := q.precondition(id, old); f != nil {
 		return Reply{}, f
 	}
-	if f := k.Busy(parent.ID); f != nil {
+	if f := q.Busy(parent.ID); f != nil {
 		return Reply{}, f
 	}
 	body := Clone(parent.Body)
 	all, _ := ObjectAt(body, "properties")[list].([]any)
 	status, verb := http.StatusOK, "write"
-	switch c.Method {
+	switch q.c.Method {
 	case http.MethodPut:
-		sent, f := DecodeObject(c.Body)
+		sent, f := DecodeObject(q.c.Body)
 		if f != nil {
 			return Reply{}, f
 		}
-		k.KindOf(parent.ID).spelling.spellBelow(list, sent)
+		q.KindOf(parent.ID).spelling.spellBelow(list, sent)
 		sent["name"] = name
 		if i < 0 {
 			all, status = append(all, any(sent)), http.StatusCreated
@@ -122,20 +122,20 @@ func (k *Kernel) itemCall(c *Call, parent *Resource, list string, items []Object
 	case http.MethodDelete:
 		all, verb = slices.Delete(all, i, i+1), "delete"
 	default:
-		return Reply{}, NotFound(c)
+		return Reply{}, NotFound(q.c)
 	}
 	ObjectAt(body, "properties")[list] = all
-	stored, f := k.PutResource(c, parent.ID, body)
-	k.Record(c, id, verb, f)
+	stored, f := q.PutResource(q.c, parent.ID, body)
+	q.Record(q.c, id, verb, f)
 	if f != nil {
 		return Reply{}, f
 	}
 	if verb == "delete" {
-		k.leaving.add(id, items[i], time.Now().Add(k.OperationTime(c)))
-		return k.Accepted(c, nil), nil
+		q.leaving.add(id, items[i], time.Now().Add(q.OperationTime(q.c)))
+		return q.Accepted(q.c, nil), nil
 	}
-	items = ListAt(ObjectAt(k.Document(stored, c.Version), "properties"), list)
+	items = ListAt(ObjectAt(q.Document(stored, q.c.Version), "properties"), list)
 	i = slices.IndexFunc(items, named)
-	return k.Started(c, stored, Reply{Status: status, Header: map[string]string{},
+	return q.Started(q.c, stored, Reply{Status: status, Header: map[string]string{},
 		Body: Encode(items[i])}), nil
 }

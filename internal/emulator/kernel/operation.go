@@ -64,16 +64,17 @@ func (c *Call) Failing() *Failure {
 
 // Started adds the headers to a PUT's answer that a client needs to follow its operation.
 func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
+	q := k.on(c)
 	if !r.BusyUntil.After(time.Now()) && r.Failed == nil {
-		if k.saysEnded(c, r, answer.Status) {
-			answer.Header["Azure-AsyncOperation"] = k.follow(c, r.ID, &Operation{Ends: time.Now()},
+		if q.saysEnded(r, answer.Status) {
+			answer.Header["Azure-AsyncOperation"] = q.follow(r.ID, &Operation{Ends: time.Now()},
 				"operations")
 		}
 		return answer
 	}
-	answer.Header["Azure-AsyncOperation"] = k.follow(c, r.ID,
+	answer.Header["Azure-AsyncOperation"] = q.follow(r.ID,
 		&Operation{Ends: r.BusyUntil, Failure: r.Failed}, "operations")
-	k.wait(c, answer.Header)
+	q.wait(answer.Header)
 	return answer
 }
 
@@ -93,12 +94,12 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 // AcceptedUntil answers with the URL of an operation.
 func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 	id := arm.ID("/" + strings.Join(c.Path, "/"))
-	header := map[string]string{"Location": k.follow(c, id, op, "operationResults")}
+	header := map[string]string{"Location": k.on(c).follow(id, op, "operationResults")}
 	if !c.LocationOnly {
-		header["Azure-AsyncOperation"] = k.follow(c, id, op, "operations")
+		header["Azure-AsyncOperation"] = k.on(c).follow(id, op, "operations")
 	}
 	if op.Ends.After(time.Now()) {
-		k.wait(c, header)
+		k.on(c).wait(header)
 	}
 	return Reply{Status: http.StatusAccepted, Header: header}
 }
@@ -107,51 +108,51 @@ func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 const maxOperations = 10_000
 
 // follow stores an operation and returns its absolute URL.
-func (k *Kernel) follow(c *Call, id arm.ID, op *Operation, kind string) string {
-	if len(k.Operations) >= maxOperations {
-		for name, old := range k.Operations {
+func (q request) follow(id arm.ID, op *Operation, kind string) string {
+	if len(q.Operations) >= maxOperations {
+		for name, old := range q.Operations {
 			if old.Ends.Before(time.Now().Add(-time.Minute)) {
-				delete(k.Operations, name)
+				delete(q.Operations, name)
 			}
 		}
 	}
 	name := uuid.NewString()
-	k.Operations[name] = op
+	q.Operations[name] = op
 	op.names = append(op.names, name)
-	k.KeepOperation(op)
+	q.KeepOperation(op)
 	namespace, _, _ := strings.Cut(id.Type(), "/")
-	return c.Base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace +
-		"/locations/local/" + kind + "/" + name + "?api-version=" + c.Version
+	return q.c.Base + "/subscriptions/" + id.Subscription() + "/providers/" + namespace +
+		"/locations/local/" + kind + "/" + name + "?api-version=" + q.c.Version
 }
 
 // KeepOperation marks an operation as changed since it was saved.
 func (k *Kernel) KeepOperation(op *Operation) {
 	if k.Disk != nil {
-		k.unkeptOperations = append(k.unkeptOperations, op.names...)
+		k.Disk.operations = append(k.Disk.operations, op.names...)
 	}
 }
 
 // operationCall answers a poll.
-func (k *Kernel) operationCall(c *Call) (Reply, *Failure, bool) {
-	n := len(c.Path)
-	if n != 8 || !strings.EqualFold(c.Path[2], "providers") ||
-		!strings.EqualFold(c.Path[4], "locations") ||
-		!strings.HasPrefix(strings.ToLower(c.Path[6]), "operation") {
+func (q request) operation() (Reply, *Failure, bool) {
+	n := len(q.c.Path)
+	if n != 8 || !strings.EqualFold(q.c.Path[2], "providers") ||
+		!strings.EqualFold(q.c.Path[4], "locations") ||
+		!strings.HasPrefix(strings.ToLower(q.c.Path[6]), "operation") {
 		return Reply{}, nil, false
 	}
-	kind, name := strings.ToLower(c.Path[6]), c.Path[7]
-	op := k.Operations[name]
+	kind, name := strings.ToLower(q.c.Path[6]), q.c.Path[7]
+	op := q.Operations[name]
 	if op == nil {
 		return Reply{}, Fail(http.StatusNotFound, "OperationNotFound",
 			"The operation '%s' was not found.", name), true
 	}
 	running := op.Ends.After(time.Now())
-	wait := map[string]string{"Retry-After": strconv.Itoa(k.RetryAfter())}
+	wait := map[string]string{"Retry-After": strconv.Itoa(q.RetryAfter())}
 	if kind == "operationresults" {
 		switch {
 		case running:
-			wait["Location"] = c.Base + "/" + strings.Join(c.Path, "/") + "?api-version=" +
-				c.Version
+			wait["Location"] = q.c.Base + "/" + strings.Join(q.c.Path, "/") + "?api-version=" +
+				q.c.Version
 			return Reply{Status: http.StatusAccepted, Header: wait}, nil, true
 		case op.Failure != nil:
 			return Reply{}, op.Failure, true

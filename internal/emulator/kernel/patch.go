@@ -9,25 +9,25 @@ import (
 
 // patchCall updates a resource: its tags, which it replaces, or, of some types and of all unknown
 // ones, the whole document, as a JSON merge.
-func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
-	r := k.Store.Get(id)
+func (q request) patch(id arm.ID) (Reply, *Failure) {
+	r := q.Store.Get(id)
 	if r == nil {
-		return Reply{}, k.Missing(id)
+		return Reply{}, q.Missing(id)
 	}
-	kind := k.KindOf(id)
+	kind := q.KindOf(id)
 	if !kind.Tracked && !kind.unknown {
 		return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"The method PATCH is not supported for %s.", id)
 	}
-	sent, f := DecodeObject(c.Body)
+	sent, f := DecodeObject(q.c.Body)
 	if f == nil {
 		f = CheckTags(sent)
 	}
 	if f == nil {
-		f = k.precondition(c, id, r)
+		f = q.precondition(id, r)
 	}
 	if f == nil {
-		f = k.Busy(id)
+		f = q.Busy(id)
 	}
 	if f != nil {
 		return Reply{}, f
@@ -36,20 +36,20 @@ func (k *Kernel) patchCall(c *Call, id arm.ID) (Reply, *Failure) {
 		kind.Accept(sent)
 		body := Clone(r.Body)
 		merge(body, sent)
-		stored, f := k.PutResource(c, id, body)
-		k.Record(c, id, "write", f)
+		stored, f := q.PutResource(q.c, id, body)
+		q.Record(q.c, id, "write", f)
 		if f != nil {
 			return Reply{}, f
 		}
-		return k.Started(c, stored, Reply{Status: http.StatusOK, Header: map[string]string{},
-			Body: k.Render(stored, c.Version)}), nil
+		return q.Started(q.c, stored, Reply{Status: http.StatusOK, Header: map[string]string{},
+			Body: q.Render(stored, q.c.Version)}), nil
 	}
 	if sent["tags"] != nil {
-		k.SetTags(r, ObjectAt(sent, "tags"))
+		q.SetTags(r, ObjectAt(sent, "tags"))
 	}
-	k.Record(c, id, "write", nil)
-	return Reply{Status: http.StatusOK, Header: map[string]string{}, Body: k.Render(r, c.Version)},
-		nil
+	q.Record(q.c, id, "write", nil)
+	return Reply{Status: http.StatusOK, Header: map[string]string{},
+		Body: q.Render(r, q.c.Version)}, nil
 }
 
 // merge merges as RFC 7396 says.

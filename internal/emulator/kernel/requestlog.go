@@ -68,18 +68,17 @@ func (l *requestLog) Add(c *Call, start time.Time, answer Reply, note string) {
 	}
 }
 
-// Logged returns the logged requests with a number above since, in order.
-func (k *Kernel) Logged(since int) []Request {
-	l := k.Requests
+// Since returns the logged requests with a number above since, in order.
+func (l *requestLog) Since(since int) []Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	skip := min(max(since-(l.n-len(l.last)), 0), len(l.last))
 	return append([]Request{}, l.last[skip:]...)
 }
 
-// LastRequest returns the number of the last request.
-func (k *Kernel) LastRequest() int {
-	k.Requests.mu.Lock()
-	defer k.Requests.mu.Unlock()
-	return k.Requests.n
+// Last returns the number of the last request.
+func (l *requestLog) Last() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.n
 }

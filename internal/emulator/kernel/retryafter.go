@@ -12,9 +12,9 @@ import (
 // waitAfter returns the Retry-After of an answer that starts an operation, "" for none: as Azure's,
 // but not longer than operations take here. AKS sends none, and clients then poll every 30 seconds:
 // here it sends one if that is much longer than its operations take.
-func (k *Kernel) waitAfter(c *Call, id arm.ID) int {
-	takes := max(1, int(math.Ceil(k.OperationTime(c).Seconds())))
-	azure, known := k.waitOf(id, c.Method)
+func (q request) waitAfter(id arm.ID) int {
+	takes := max(1, int(math.Ceil(q.OperationTime(q.c).Seconds())))
+	azure, known := q.waitOf(id, q.c.Method)
 	switch {
 	case !known:
 		azure = 10
@@ -26,7 +26,7 @@ func (k *Kernel) waitAfter(c *Call, id arm.ID) int {
 	return min(azure, max(1, takes/4))
 }
 
-func (k *Kernel) waitOf(id arm.ID, method string) (int, bool) {
+func (k *kinds) waitOf(id arm.ID, method string) (int, bool) {
 	resourceType := id.Type()
 	for name, both := range k.waits {
 		if strings.EqualFold(name, resourceType) {
@@ -46,15 +46,15 @@ func ofNetwork(id arm.ID) bool {
 }
 
 // wait adds Retry-After to the headers of an answer that starts an operation.
-func (k *Kernel) wait(c *Call, header map[string]string) {
-	if seconds := k.waitAfter(c, arm.ID("/"+strings.Join(c.Path, "/"))); seconds > 0 {
+func (q request) wait(header map[string]string) {
+	if seconds := q.waitAfter(arm.ID("/" + strings.Join(q.c.Path, "/"))); seconds > 0 {
 		header["Retry-After"] = strconv.Itoa(seconds)
 	}
 }
 
 // saysEnded reports whether the answer of a finished write names an ended operation: if it changed
 // a resource, and, until 2024, also if it created one of a type with synchronous writes.
-func (k *Kernel) saysEnded(c *Call, r *Resource, status int) bool {
-	return k.Opts.OperationTime > 0 && ofNetwork(r.ID) && (status == http.StatusOK ||
-		k.KindOf(r.ID).Synchronous != nil && !c.Since("2024-01-01"))
+func (q request) saysEnded(r *Resource, status int) bool {
+	return q.Opts.OperationTime > 0 && ofNetwork(r.ID) && (status == http.StatusOK ||
+		q.KindOf(r.ID).Synchronous != nil && !q.c.Since("2024-01-01"))
 }

@@ -30,22 +30,22 @@ type savedResource struct {
 	Extra json.RawMessage `json:"inUse,omitempty"`
 }
 
-func (k *Kernel) saveResource(r *Resource) savedResource {
+func (d *disk) saveResource(r *Resource) savedResource {
 	s := savedResource{ID: r.ID, Body: r.Body, ETag: r.ETag, Settled: r.settled, Settles: r.settles,
 		AsOf: r.AsOf, Fresh: r.Fresh, BusyUntil: r.BusyUntil, Doing: r.Doing, Failed: SaveFailure(
 			r.Failed), Deleting: r.Deleting, Created: r.Created, Changed: r.Changed}
-	if extra := k.KindOf(r.ID).Extra; extra != nil {
+	if extra := d.KindOf(r.ID).Extra; extra != nil {
 		s.Extra = extra(r)
 	}
 	return s
 }
 
-func (k *Kernel) restoreResource(s savedResource) error {
+func (d *disk) restoreResource(s savedResource) error {
 	r := &Resource{ID: s.ID, Body: s.Body, ETag: s.ETag, settled: s.Settled, settles: s.Settles,
 		AsOf: s.AsOf, Fresh: s.Fresh, BusyUntil: s.BusyUntil, Doing: s.Doing,
 		Failed: s.Failed.Failure(), Deleting: s.Deleting, Created: s.Created, Changed: s.Changed}
-	k.Store.Put(r)
-	if restored := k.KindOf(r.ID).Restored; restored != nil {
+	d.Store.Put(r)
+	if restored := d.KindOf(r.ID).Restored; restored != nil {
 		return restored(r, s.Extra)
 	}
 	return nil
@@ -77,9 +77,9 @@ func saveActivity(r ActivityRecord) savedActivity {
 	}
 }
 
-func (k *Kernel) restoreActivity(s savedActivity) ActivityRecord {
+func (d *disk) restoreActivity(s savedActivity) ActivityRecord {
 	return ActivityRecord{
-		Kind: k.KindName(s.Resource), ID: s.ID, OperationID: s.OperationID,
+		Kind: d.KindName(s.Resource), ID: s.ID, OperationID: s.OperationID,
 		CorrelationID: s.CorrelationID, At: s.At,
 		Resource: s.Resource, Operation: s.Operation,
 		Event: s.Event, Status: s.Status, SubStatus: s.SubStatus, ends: s.Ends,
@@ -122,13 +122,13 @@ func saveOperation(name string, op *Operation) savedOperation {
 		Failure: SaveFailure(op.Failure)}
 }
 
-func (k *Kernel) restoreOperation(s savedOperation) error {
-	k.Operations[s.Name] = &Operation{Ends: s.Ends, result: s.Result, Failure: s.Failure.Failure()}
+func (d *disk) restoreOperation(s savedOperation) error {
+	d.Operations[s.Name] = &Operation{Ends: s.Ends, result: s.Result, Failure: s.Failure.Failure()}
 	return nil
 }
 
-// savedServer are its addresses and its certificate authority, so that clients find it again.
-type savedServer struct {
+// address is where a server listens, and its certificate authority, so that clients find it again.
+type address struct {
 	HTTPS string `json:"https,omitempty"`
 	HTTP  string `json:"http,omitempty"`
 	CA    []byte `json:"ca,omitempty"`    // certificate, DER
@@ -143,22 +143,22 @@ type Thing struct {
 }
 
 // changedThings returns the things that differ from what was last written.
-func (k *Kernel) changedThings() (map[string][]byte, error) {
+func (d *disk) changedThings() (map[string][]byte, error) {
 	out := map[string][]byte{}
-	for _, thing := range k.things {
+	for _, thing := range d.things {
 		raw, err := json.Marshal(thing.Save())
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", thing.Name, err)
 		}
-		if !bytes.Equal(raw, k.Disk.wrote[thing.Name]) {
+		if !bytes.Equal(raw, d.wrote[thing.Name]) {
 			out[thing.Name] = raw
 		}
 	}
 	return out, nil
 }
 
-func (k *Kernel) restoreThings(read func(name string, into any) error) error {
-	for _, thing := range k.things {
+func (d *disk) restoreThings(read func(name string, into any) error) error {
+	for _, thing := range d.things {
 		err := thing.Restore(func(into any) error { return read(thing.Name, into) })
 		if err != nil {
 			return fmt.Errorf("%s: %w", thing.Name, err)
@@ -175,26 +175,26 @@ type Resumer struct {
 }
 
 // resume continues running operations.
-func (k *Kernel) resume() {
+func (d *disk) resume() {
 	under := map[string]ActivityRecord{}
-	for _, r := range k.Activity {
+	for _, r := range d.Activity {
 		if delete(under, r.OperationID); r.Status == ActivityAccepted {
 			under[r.OperationID] = r
 		}
 	}
-	for _, s := range k.services {
+	for _, s := range d.services {
 		if s.Resume.First != nil {
 			s.Resume.First()
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(under)) {
-		if !slices.ContainsFunc(k.services, func(s Service) bool {
+		if !slices.ContainsFunc(d.services, func(s Service) bool {
 			return s.Resume.Ends != nil && s.Resume.Ends(under[id])
 		}) {
-			k.At(under[id].ends, func() { k.Note(under[id].Ended(nil)) })
+			d.At(under[id].ends, func() { d.Note(under[id].Ended(nil)) })
 		}
 	}
-	for _, s := range k.services {
+	for _, s := range d.services {
 		if s.Resume.Last != nil {
 			s.Resume.Last()
 		}

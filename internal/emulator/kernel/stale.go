@@ -32,17 +32,17 @@ func (k *Kernel) Remember(id arm.ID) {
 }
 
 // was returns the older state of a resource for a stale read, nil if it did not exist.
-func (k *Kernel) was(c *Call, id arm.ID) (raw []byte, stale bool) {
-	if c.Fault == nil || !c.Fault.Stale {
+func (q request) was(id arm.ID) (raw []byte, stale bool) {
+	if q.c.Fault == nil || !q.c.Fault.Stale {
 		return nil, false
 	}
-	raw, stale = k.before[id.Key()]
+	raw, stale = q.before[id.Key()]
 	return raw, stale
 }
 
 // SeenBy returns the document of a resource for a call.
 func (k *Kernel) SeenBy(c *Call, r *Resource) Object {
-	if raw, stale := k.was(c, r.ID); stale && raw != nil {
+	if raw, stale := k.on(c).was(r.ID); stale && raw != nil {
 		if doc, f := DecodeObject(raw); f == nil {
 			return doc
 		}

@@ -40,59 +40,59 @@ func (u *undo) NotedOnce(key string, note func() (takeBack func())) {
 }
 
 // watch starts to record. A read needs no undo.
-func (k *Kernel) watch(c *Call) {
-	if c.Method == http.MethodGet || c.Method == http.MethodHead {
+func (q request) watch() {
+	if q.c.Method == http.MethodGet || q.c.Method == http.MethodHead {
 		return
 	}
 	u := &undo{
 		resources: map[string]*Resource{}, once: map[string]bool{},
-		later: append([]later(nil), k.later...), activity: len(k.Activity),
+		later: append([]later(nil), q.later...), activity: len(q.Activity),
 	}
-	for _, s := range k.services {
+	for _, s := range q.services {
 		if s.Watch == nil {
 			continue
 		}
-		if takeBack := s.Watch(c); takeBack != nil {
+		if takeBack := s.Watch(q.c); takeBack != nil {
 			u.restore = append(u.restore, takeBack)
 		}
 	}
-	k.Store.Undo = u
+	q.Store.Undo = u
 }
 
 // recovered ends a call: one that panicked is logged, undone and answered with 500.
-func (k *Kernel) recovered(c *Call, answer *Reply, f **Failure) {
-	u := k.Store.Undo
-	k.Store.Undo = nil
+func (q request) recovered(answer *Reply, f **Failure) {
+	u := q.Store.Undo
+	q.Store.Undo = nil
 	reason := recover()
 	if reason == nil {
 		return
 	}
-	k.panicked(c, reason)
+	q.panicked(reason)
 	if u != nil {
-		k.takeBack(u)
+		u.takeBack(q.Kernel)
 	}
 	*answer, *f = Reply{}, Fail(
 		http.StatusInternalServerError,
 		"InternalServerError",
 		"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
-		c.Method,
-		c.Key(),
+		q.c.Method,
+		q.c.Key(),
 		reason,
 	)
 }
 
 // panicked logs what is needed to find the bug.
-func (k *Kernel) panicked(c *Call, reason any) {
-	k.Log.Error(
+func (q request) panicked(reason any) {
+	q.Log.Error(
 		"a bug in the emulator: a request made it panic; it was answered with 500 and undone",
 		"method",
-		c.Method,
+		q.c.Method,
 		"path",
-		c.Key(),
+		q.c.Key(),
 		"apiVersion",
-		c.Version,
+		q.c.Version,
 		"body",
-		string(c.Body),
+		string(q.c.Body),
 		"panic",
 		fmt.Sprint(reason),
 		"stack",
@@ -101,7 +101,7 @@ func (k *Kernel) panicked(c *Call, reason any) {
 }
 
 // takeBack restores the recorded state.
-func (k *Kernel) takeBack(u *undo) {
+func (u *undo) takeBack(k *Kernel) {
 	for key := range u.resources {
 		if now := k.Store.Resources[key]; now != nil {
 			k.Store.Remove(now.ID)

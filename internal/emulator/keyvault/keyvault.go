@@ -99,7 +99,7 @@ func (s *KeyVault) show(r *kernel.Resource, doc kernel.Object, version string) {
 	delete(doc, "etag")
 	p := kernel.ObjectAt(doc, "properties")
 	p["vaultUri"] = "https://" + r.ID.Name() + ".vault.azure.net/"
-	if at := s.kernel.ListensAt(); at != "" {
+	if at := s.kernel.Server.ListensAt(); at != "" {
 		p["vaultUri"] = at + "/_vault/" + r.ID.Name() + "/"
 	}
 	p["provisioningState"] = "Succeeded"

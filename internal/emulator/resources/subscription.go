@@ -39,7 +39,7 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	if len(c.Path) == 1 {
 		var subs []kernel.Object
 		for _, id := range s.kernel.Store.Subscriptions {
-			if strings.EqualFold(s.kernel.TenantOf(id), c.Who.Tenant) &&
+			if strings.EqualFold(s.kernel.Opts.TenantOf(id), c.Who.Tenant) &&
 				s.authorization.Sees(c.Who, id) {
 				subs = append(subs, s.subscription(id))
 			}
@@ -51,7 +51,7 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 		return handled(kernel.Reply{}, kernel.Fail(http.StatusNotFound, "SubscriptionNotFound",
 			"The subscription '%s' could not be found.", sub))
 	}
-	if tenant := s.kernel.TenantOf(sub); !strings.EqualFold(tenant, c.Who.Tenant) {
+	if tenant := s.kernel.Opts.TenantOf(sub); !strings.EqualFold(tenant, c.Who.Tenant) {
 		return handled(kernel.Reply{}, kernel.Fail(http.StatusUnauthorized,
 			"InvalidAuthenticationTokenTenant",
 			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' "+
@@ -98,7 +98,7 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 }
 
 func (s *Resources) subscription(id string) kernel.Object {
-	tenant := s.kernel.TenantOf(id)
+	tenant := s.kernel.Opts.TenantOf(id)
 	doc := kernel.Object{
 		"id": "/subscriptions/" +
 			id, "subscriptionId": id, "tenantId": tenant, "authorizationSource": "RoleBased",
