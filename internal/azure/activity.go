@@ -13,6 +13,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// activityLog reads who wrote what.
+type activityLog struct {
+	*lister
+	ownWrites  ownWrites
+	networkLog networkLog
+}
+
 // logReach is how far back the activity log goes: 90 days.
 const logReach = 89 * 24 * time.Hour
 
@@ -22,7 +29,7 @@ const logPages = 20
 // readWritten finds tables that the cluster's identity wrote, newest first, in the activity logs of
 // the cluster's subscription and of its node subnets'. It reads each log until it has found one
 // more table, and continues from there the next time.
-func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
+func (c *activityLog) readWritten(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	links := known.LogNext
@@ -41,7 +48,7 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 				known.LogCut, next = true, ""
 				break
 			}
-			page, err := c.networkLog.page(ctx, c, next)
+			page, err := c.networkLog.page(ctx, c.caller, next)
 			if err == nil {
 				next, found = page.next, addWritten(known, page.writes, identities)
 				continue
@@ -59,14 +66,14 @@ func (c *Client) readWritten(ctx context.Context, s *inventory.Snapshot,
 }
 
 // logStarts returns the first links into the logs.
-func logStarts(c *Client, cluster *inventory.Cluster) []string {
+func logStarts(c *activityLog, cluster *inventory.Cluster) []string {
 	subscriptions := []arm.ID{cluster.ID.SubscriptionID()}
 	for _, subnet := range cluster.ExistingSubnets() {
 		subscriptions = append(subscriptions, subnet.SubscriptionID())
 	}
 	var links []string
 	for _, subscription := range inventory.SortIDs(subscriptions) {
-		links = append(links, c.networkLog.first(c, subscription))
+		links = append(links, c.networkLog.first(c.caller, subscription))
 	}
 	return links
 }
@@ -94,7 +101,7 @@ type logPage struct {
 const logGap, logFor = 2 * time.Second, time.Minute
 
 // first returns the link to the newest page of a subscription's log.
-func (l *networkLog) first(c *Client, subscription arm.ID) string {
+func (l *networkLog) first(c *caller, subscription arm.ID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now().UTC()
@@ -116,7 +123,7 @@ func (l *networkLog) first(c *Client, subscription arm.ID) string {
 
 // page returns a page of a log. If another cluster is reading it, page waits for that, but no
 // longer than for a call. A page that could not be read is read again for each that asks.
-func (l *networkLog) page(ctx context.Context, c *Client, link string) (*logPage, error) {
+func (l *networkLog) page(ctx context.Context, c *caller, link string) (*logPage, error) {
 	p := l.place(link)
 	limited, cancel, late := limit(ctx)
 	defer cancel()

@@ -22,6 +22,9 @@ import (
 // a lost answer, the resource is read, and the PUT repeated if the resource is not settled, until
 // the time is up.
 
+// builder makes and removes resources, and waits for them.
+type builder struct{ *caller }
+
 // buildVersions are the types that are created and deleted, with the api-versions of their calls:
 // the newest that are not previews. Other types are never created or deleted here.
 var buildVersions = map[string]string{
@@ -50,7 +53,7 @@ func buildVersion(id arm.ID) (string, error) {
 }
 
 // Find reads a resource; nil if there is none.
-func (c *Client) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
+func (c *builder) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
 	version, err := buildVersion(id)
 	if err != nil {
 		return nil, err
@@ -73,7 +76,8 @@ func absent(err error) bool {
 
 // Resources returns the resources of a group that have a tag, or all if the tag's name is "". A
 // missing group has none.
-func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID, error) {
+func (c *builder) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID,
+	error) {
 	address := c.address(group, "/resources", buildVersions[arm.TypeResourceGroup])
 	if tag != "" {
 		filter := fmt.Sprintf("tagName eq '%s' and tagValue eq '%s'", tag,
@@ -96,7 +100,7 @@ func (c *Client) Resources(ctx context.Context, group arm.ID, tag, value string)
 // Make puts a document and waits until its resource is settled. The error is an *Error if Azure
 // refuses it, or if an operation failed. With an ETag the document replaces only that version: if
 // the resource has changed since, the error is ErrChanged, and the caller has to read it again.
-func (c *Client) Make(
+func (c *builder) Make(
 	ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration,
 ) (arm.Document, error) {
 	doc, err := c.untilDone(ctx, http.MethodPut, id, body, etag, within)
@@ -112,14 +116,14 @@ func (c *Client) Make(
 var ErrChanged = errors.New("the resource has changed since it was read")
 
 // Remove deletes a resource and waits until it is gone. A missing resource is not an error.
-func (c *Client) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
+func (c *builder) Remove(ctx context.Context, id arm.ID, within time.Duration) error {
 	_, err := c.untilDone(ctx, http.MethodDelete, id, nil, "", within)
 	return err
 }
 
 // Settle waits until an operation on a resource has ended, and returns the resource; nil if it is
 // gone.
-func (c *Client) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document,
+func (c *builder) Settle(ctx context.Context, id arm.ID, within time.Duration) (*arm.Document,
 	error) {
 	deadline := time.Now().Add(within)
 	for wait := settleFirst; ; wait = min(2*wait, settleMost) {
@@ -143,7 +147,7 @@ const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
 // untilDone sends a PUT or a DELETE, follows its operation, and reads the resource until it is
 // settled or gone.
-func (c *Client) untilDone(
+func (c *builder) untilDone(
 	ctx context.Context, method string, id arm.ID, body []byte, etag string, within time.Duration,
 ) (arm.Document, error) {
 	version, err := buildVersion(id)
@@ -205,7 +209,7 @@ func transientError(err error) bool {
 }
 
 // attempt sends a write once and follows the operation that it starts.
-func (c *Client) attempt(
+func (c *builder) attempt(
 	ctx context.Context, method, address string, body []byte, etag string, deadline time.Time,
 ) error {
 	sent, cancel := context.WithTimeout(policy.WithRetryOptions(context.WithoutCancel(ctx), once),
@@ -255,7 +259,7 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 // Kubeconfig asks for the kubeconfig with which a person logs in to a cluster.
-func (c *Client) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error) {
+func (c *builder) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error) {
 	address := c.address(cluster, "/listClusterUserCredential", clusterVersion)
 	a, err := c.send(policy.WithRetryOptions(ctx, writeRetries), http.MethodPost, address, nil, "")
 	if err != nil {

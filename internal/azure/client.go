@@ -27,7 +27,6 @@ import (
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // The api-versions of all calls. A GET at an older version hides newer fields, and a PUT at it
@@ -90,6 +89,17 @@ type Call struct {
 
 // Client calls ARM. It is safe for concurrent use.
 type Client struct {
+	*caller
+	*lister
+	*documents
+	surveyor
+	rightsReader
+	monitor
+	builder
+}
+
+// caller makes single calls.
+type caller struct {
 	endpoint string
 	origin   *url.URL
 	pipeline runtime.Pipeline
@@ -102,18 +112,10 @@ type Client struct {
 	begins     func(method, path string) func()
 	progress   func(done, of int, kind string)
 	throttle   *throttle
-	ownWrites  ownWrites
-	reader     *reader
-	networkLog networkLog
 
 	unanswered, throttled, failed rare // what every call of an outage logs
 
-	// documents read before, subnets by their network
-	tables   seen[*inventory.RouteTable]
-	networks seen[network]
-
-	mu    sync.Mutex
-	lists map[string]listCost
+	mu sync.Mutex
 	// silentUntil is set after all tries of a call got no answer.
 	silentUntil time.Time
 }
@@ -140,14 +142,18 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	if o.Progress == nil {
 		o.Progress = func(int, int, string) {}
 	}
-	c := &Client{
+	call := &caller{
 		called: o.Called, begins: o.Begins, progress: o.Progress,
 		endpoint: endpoint, origin: u, log: o.Log, throttle: newThrottle(),
-		lists:      map[string]listCost{},
 		credential: credential, audience: o.Cloud.Services[cloud.ResourceManager].Audience +
 			"/.default",
 	}
-	c.reader = newReader(c)
+	lists := &lister{caller: call, lists: map[string]listCost{}}
+	docs := &documents{activityLog: &activityLog{lister: lists}}
+	docs.reader = newReader(docs)
+	c := &Client{caller: call, lister: lists, documents: docs,
+		surveyor: surveyor{docs}, rightsReader: rightsReader{call}, monitor: monitor{call},
+		builder: builder{call}}
 	options := azarm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
 	options.Transport = o.Transport
@@ -183,7 +189,7 @@ type policyFunc func(*policy.Request) (*http.Response, error)
 
 func (f policyFunc) Do(r *policy.Request) (*http.Response, error) { return f(r) }
 
-func (c *Client) count(r *policy.Request) (*http.Response, error) {
+func (c *caller) count(r *policy.Request) (*http.Response, error) {
 	m := mannerOf(r.Raw().Context())
 	m.calls.add(r.Raw(), m.polling)
 	defer c.begins(r.Raw().Method, r.Raw().URL.Path)()
@@ -230,7 +236,7 @@ type answer struct {
 }
 
 // get reads a URL below the endpoint, once the throttle allows it.
-func (c *Client) get(ctx context.Context, address string) (answer, error) {
+func (c *caller) get(ctx context.Context, address string) (answer, error) {
 	if u, err := url.Parse(address); err == nil {
 		if err := c.throttle.wait(ctx, http.MethodGet, u.Path); err != nil {
 			return answer{}, err
@@ -259,13 +265,13 @@ func (c *Client) get(ctx context.Context, address string) (answer, error) {
 // calls of a check would only wait for the same.
 const silence = 10 * time.Second
 
-func (c *Client) isSilent() bool {
+func (c *caller) isSilent() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return time.Now().Before(c.silentUntil)
 }
 
-func (c *Client) noteSilence(silent bool) {
+func (c *caller) noteSilence(silent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.silentUntil = time.Time{}
@@ -275,7 +281,7 @@ func (c *Client) noteSilence(silent bool) {
 }
 
 // getResource reads a resource at its api-version.
-func (c *Client) getResource(ctx context.Context, id arm.ID) (arm.Document, error) {
+func (c *caller) getResource(ctx context.Context, id arm.ID) (arm.Document, error) {
 	a, err := c.get(ctx, c.address(id, "", apiVersion(id)))
 	if err != nil {
 		return arm.Document{}, err
@@ -298,13 +304,13 @@ func document(id arm.ID, a answer) (arm.Document, error) {
 }
 
 // address returns the URL of a resource or of something below it.
-func (c *Client) address(id arm.ID, below, version string) string {
+func (c *caller) address(id arm.ID, below, version string) string {
 	u := url.URL{Path: string(id) + below}
 	return c.endpoint + u.EscapedPath() + "?api-version=" + version
 }
 
 // send makes one call and turns every answer but a success into an *Error.
-func (c *Client) send(ctx context.Context, method, address string, body []byte,
+func (c *caller) send(ctx context.Context, method, address string, body []byte,
 	ifMatch string) (answer, error) {
 	fault := &Error{Method: method, ID: idOf(address)}
 	// Follow a link from an answer only to the origin that our token is for.

@@ -18,7 +18,7 @@ import (
 // tables: peered networks elsewhere, security groups, gateways, locks, the network interfaces in
 // the given resource groups or, if none are given, in all surveyed scopes, and what may have the
 // next hops of routes. What cannot be read becomes Unread, but for the last.
-func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
+func (c *surveyor) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
 	if err := c.readPeers(ctx, s); err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *Client) Examine(ctx context.Context, s *inventory.Snapshot, groups ...a
 }
 
 // readInto reads documents of a type that snapshots store.
-func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string,
+func (c *surveyor) readInto(ctx context.Context, s *inventory.Snapshot, resourceType string,
 	ids []arm.ID) error {
 	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
 		return !id.Is(resourceType)
@@ -82,7 +82,7 @@ func (c *Client) readInto(ctx context.Context, s *inventory.Snapshot, resourceTy
 }
 
 // readPeers reads the peers of the snapshot's networks that are outside the surveyed scopes.
-func (c *Client) readPeers(ctx context.Context, s *inventory.Snapshot) error {
+func (c *surveyor) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 	var peers []arm.ID
 	for _, vnet := range s.VNets {
 		for _, id := range vnet.Peers() {
@@ -96,7 +96,7 @@ func (c *Client) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 
 // readHolders reads what may have the next hops of routes that do not lead to pods, where it is
 // outside the scopes whose network interfaces were read: an appliance is often in a hub.
-func (c *Client) readHolders(ctx context.Context, s *inventory.Snapshot) error {
+func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error {
 	hops := map[netip.Addr]bool{}
 	for _, table := range s.Tables {
 		for _, r := range table.Routes() {
@@ -135,7 +135,7 @@ func toPods(s *inventory.Snapshot, prefix netip.Prefix) bool {
 	return false
 }
 
-func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {
+func (c *surveyor) readLocks(ctx context.Context, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
 		subscriptions = append(subscriptions, id.SubscriptionID())
@@ -149,14 +149,14 @@ func (c *Client) readLocks(ctx context.Context, s *inventory.Snapshot) error {
 }
 
 // listInto lists a type in a scope into the snapshot.
-func (c *Client) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType,
+func (c *surveyor) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType,
 	version string) error {
 	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
 }
 
 // listSerial works like listInto for several concurrent lists: only the holder of the channel's
 // token touches the snapshot.
-func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below,
+func (c *surveyor) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below,
 	version string, serial chan struct{}) error {
 	var documents []json.RawMessage
 	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
@@ -174,7 +174,7 @@ func (c *Client) listSerial(ctx context.Context, s *inventory.Snapshot, scope ar
 
 // readInterfaces reads all network interfaces in a scope, including those of scale sets. The scope
 // counts as read only if all of it was.
-func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scope arm.ID) error {
+func (c *surveyor) readInterfaces(ctx context.Context, s *inventory.Snapshot, scope arm.ID) error {
 	before := len(s.Unread)
 	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+arm.TypeScaleSet, scaleSetVersion))
 	if err := noted(s, scope+"/providers/"+arm.TypeScaleSet, err); err != nil {
@@ -203,7 +203,7 @@ func (c *Client) readInterfaces(ctx context.Context, s *inventory.Snapshot, scop
 
 // ReadWriters notes who wrote resources last. If the activity log does not show it, the note says
 // so: a guess would accuse the wrong person.
-func (c *Client) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+func (c *activityLog) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
 		if _, known := s.Writers[id.Key()]; known || id == "" {
 			continue

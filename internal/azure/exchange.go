@@ -35,7 +35,7 @@ type Reply struct {
 
 // Exchange sends one call once and returns any answer: no status is an error, and nothing is
 // retried. Like every call, it waits while Azure throttles.
-func (c *Client) Exchange(ctx context.Context, r Request) (Reply, error) {
+func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if strings.HasPrefix(r.Address, "/") {
 		r.Address = c.endpoint + r.Address
 	}

@@ -16,13 +16,13 @@ import (
 // record of a write's begin has the body of its request (captured: a write of a route table). A
 // subnet has no PATCH, so every write of it names all that it keeps. It also reads the route tables
 // that it finds.
-func (c *Client) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	var tables []arm.ID
 	for _, id := range inventory.SortIDs(ids) {
 		if _, asked := s.Had[id.Key()]; asked {
 			continue
 		}
-		found, err := readHad(ctx, c, id)
+		found, err := readHad(ctx, c.activityLog, id)
 		if _, fatal := asFault(err); fatal != nil {
 			return fatal
 		}
@@ -38,7 +38,7 @@ func (c *Client) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.I
 
 // readHad returns the last value of each property of a subnet, or the last default route of a
 // table, that a write gave it.
-func readHad(ctx context.Context, c *Client, id arm.ID) (all []inventory.Had, err error) {
+func readHad(ctx context.Context, c *activityLog, id arm.ID) (all []inventory.Had, err error) {
 	// routes have records of their own
 	filters, most := []string{"resourceGroupName eq '" + id.ResourceGroup() + "'"}, 1
 	if id.Is(arm.TypeSubnet) {

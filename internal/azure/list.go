@@ -16,6 +16,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
+// lister chooses between one list and single reads, and remembers what lists cost.
+type lister struct {
+	*caller
+	mu    sync.Mutex
+	lists map[string]listCost
+}
+
 // wanted is one document to read, by a list or by GETs.
 type wanted struct {
 	id arm.ID
@@ -57,7 +64,7 @@ const never = math.MaxInt32
 // subscription, by what lists have cost so far. It GETs whatever a list leaves out, because a list
 // shows only what the identity may see. each is called for every document found and for every
 // *Error, one at a time.
-func (c *Client) read(ctx context.Context, resourceType, version string, all []wanted,
+func (c *lister) read(ctx context.Context, resourceType, version string, all []wanted,
 	each report) error {
 	bySubscription := map[string][]wanted{}
 	for _, w := range all {
@@ -81,7 +88,7 @@ func (c *Client) read(ctx context.Context, resourceType, version string, all []w
 type report func(w wanted, id arm.ID, body []byte, fault *Error)
 
 // readSubscription reads documents of one subscription in the cheapest way.
-func (c *Client) readSubscription(ctx context.Context, resourceType, version string, some []wanted,
+func (c *lister) readSubscription(ctx context.Context, resourceType, version string, some []wanted,
 	tell report) error {
 	perGroup := 0
 	for _, members := range byGroup(some) {
@@ -100,7 +107,7 @@ func (c *Client) readSubscription(ctx context.Context, resourceType, version str
 // readGroups reads documents of one subscription by lists of its resource groups, and what is left
 // by GETs, for all groups together. Otherwise more than parallel calls would be sent before the
 // first answer said that few tokens remain.
-func (c *Client) readGroups(ctx context.Context, resourceType, version string, some []wanted,
+func (c *lister) readGroups(ctx context.Context, resourceType, version string, some []wanted,
 	tell report) error {
 	var mu sync.Mutex
 	var left []wanted
@@ -151,7 +158,7 @@ func sumCost(all []wanted) int {
 // readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
 // or turns out to cost more than the alternative, so learning the cost of a list at most doubles
 // the cost.
-func (c *Client) readScope(ctx context.Context, scope arm.ID, resourceType, version string,
+func (c *lister) readScope(ctx context.Context, scope arm.ID, resourceType, version string,
 	some []wanted, otherwise int, tell report, otherWay func(context.Context,
 		[]wanted) error) error {
 	missing := map[string]wanted{}
@@ -261,7 +268,7 @@ func apart(some []wanted) []wanted {
 
 // tryList finds out whether a list that did not answer in time hangs or is only slow. A slow list
 // is used again.
-func (c *Client) tryList(ctx context.Context, scope arm.ID, resourceType, page string) {
+func (c *lister) tryList(ctx context.Context, scope arm.ID, resourceType, page string) {
 	asked := time.Now()
 	if _, err := c.get(ctx, page); err == nil {
 		c.learn(scope, resourceType, 1)
@@ -270,14 +277,14 @@ func (c *Client) tryList(ctx context.Context, scope arm.ID, resourceType, page s
 }
 
 // patienceOf returns how long a page of a scope's list of virtual networks may take.
-func (c *Client) patienceOf(scope arm.ID) time.Duration {
+func (c *lister) patienceOf(scope arm.ID) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return min(max(listWithin, slack*c.lists[scope.Key()+" "+arm.TypeVNet].took), answerWithin)
 }
 
 // learnTime records how long the slowest page of a list took.
-func (c *Client) learnTime(scope arm.ID, resourceType string, took time.Duration) {
+func (c *lister) learnTime(scope arm.ID, resourceType string, took time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	known := c.lists[scope.Key()+" "+resourceType]
@@ -286,7 +293,7 @@ func (c *Client) learnTime(scope arm.ID, resourceType string, took time.Duration
 }
 
 // readEach reads documents by GETs.
-func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error {
+func (c *lister) readEach(ctx context.Context, some []wanted, tell report) error {
 	g, ctx := errgroup.WithContext(ctx)
 	slots := make(chan struct{}, parallel)
 	serial := make(chan struct{}, 1)
@@ -317,7 +324,7 @@ func (c *Client) readEach(ctx context.Context, some []wanted, tell report) error
 }
 
 // costOf returns how many calls a list is expected to take: one, until more is known.
-func (c *Client) costOf(scope arm.ID, resourceType string) int {
+func (c *lister) costOf(scope arm.ID, resourceType string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known, ok := c.lists[scope.Key()+" "+resourceType]; ok && time.Now().Before(known.until) {
@@ -326,11 +333,11 @@ func (c *Client) costOf(scope arm.ID, resourceType string) int {
 	return 1
 }
 
-func (c *Client) learn(scope arm.ID, resourceType string, calls int) {
+func (c *lister) learn(scope arm.ID, resourceType string, calls int) {
 	c.learnFor(scope, resourceType, calls, listMemory)
 }
 
-func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed time.Duration) {
+func (c *lister) learnFor(scope arm.ID, resourceType string, calls int, believed time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	key := scope.Key() + " " + resourceType
@@ -341,7 +348,7 @@ func (c *Client) learnFor(scope arm.ID, resourceType string, calls int, believed
 const maxPages = 10_000
 
 // listAll reads every page of a list.
-func (c *Client) listAll(ctx context.Context, first string,
+func (c *caller) listAll(ctx context.Context, first string,
 	each func(json.RawMessage) (more bool)) error {
 	next := first
 	for range maxPages {

@@ -14,6 +14,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
+// monitor writes alert rules.
+type monitor struct{ *caller }
+
 // alertType is a type of Azure Monitor with the api-version of its calls: the newest that is not a
 // preview and that azurerm uses as well.
 type alertType struct{ name, version string }
@@ -32,7 +35,7 @@ func alertTypeOf(id arm.ID) (alertType, bool) {
 }
 
 // AlertResources reads the action groups and activity log alert rules of resource groups.
-func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Document, error) {
+func (c *monitor) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Document, error) {
 	var all []arm.Document
 	for _, group := range groups {
 		for _, t := range alertTypes {
@@ -59,7 +62,7 @@ func (c *Client) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Doc
 
 // CreateAlertResource creates an action group or an alert rule that does not exist yet, and reads
 // it back.
-func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document,
+func (c *monitor) CreateAlertResource(ctx context.Context, id arm.ID, body []byte) (arm.Document,
 	error) {
 	if err := alertResource(id); err != nil {
 		return arm.Document{}, err
@@ -78,7 +81,7 @@ func (c *Client) CreateAlertResource(ctx context.Context, id arm.ID, body []byte
 }
 
 // readBack reads a resource that was just created, which may take a moment to appear.
-func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) {
+func (c *monitor) readBack(ctx context.Context, id arm.ID) (arm.Document, error) {
 	for wait := time.Second; ; wait *= 2 {
 		doc, err := c.getResource(ctx, id)
 		var fault *Error
@@ -93,7 +96,7 @@ func (c *Client) readBack(ctx context.Context, id arm.ID) (arm.Document, error) 
 
 // DeleteAlertResource deletes an action group or an alert rule, if the current one passes meant. A
 // missing resource is not an error.
-func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID,
+func (c *monitor) DeleteAlertResource(ctx context.Context, id arm.ID,
 	meant func(arm.Document) error) error {
 	err := alertResource(id)
 	var doc arm.Document
@@ -114,7 +117,7 @@ func (c *Client) DeleteAlertResource(ctx context.Context, id arm.ID,
 }
 
 // change sends a write that is safe to repeat.
-func (c *Client) change(ctx context.Context, method string, id arm.ID, body []byte) error {
+func (c *monitor) change(ctx context.Context, method string, id arm.ID, body []byte) error {
 	if err := c.throttle.wait(ctx, method, string(id)); err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of others
 // in the node resource group (pools of single machines). If one part fails, the whole read fails,
 // because the answer proves absence.
-func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot,
+func (c *documents) readNICs(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
 		Drops: map[netip.Addr]bool{}, Read: time.Now()}
@@ -43,7 +43,7 @@ func (c *Client) readNICs(ctx context.Context, s *inventory.Snapshot,
 	return fatal
 }
 
-func (c *Client) readNICLists(ctx context.Context, lists []string, nics *inventory.NICs) error {
+func (c *documents) readNICLists(ctx context.Context, lists []string, nics *inventory.NICs) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	serial := make(chan struct{}, 1)

@@ -28,7 +28,7 @@ type ownWrite struct {
 const eventsUntil = time.Hour
 
 // note stores a write that Azure has accepted.
-func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id arm.ID) {
+func (o *ownWrites) note(ctx context.Context, c *caller, correlation string, id arm.ID) {
 	object, application, err := c.Who(ctx)
 	if err != nil || correlation == "" {
 		return
@@ -52,7 +52,7 @@ func (o *ownWrites) note(ctx context.Context, c *Client, correlation string, id 
 // Wrote reports whether this client made a change: to the same resource, by the same identity
 // (object or client ID) and in the same call. All its writes were read back, so its events bring no
 // news. In doubt the change counts as another writer's.
-func (c *Client) Wrote(correlation string, identities []string, id arm.ID) bool {
+func (c *activityLog) Wrote(correlation string, identities []string, id arm.ID) bool {
 	c.ownWrites.mu.Lock()
 	defer c.ownWrites.mu.Unlock()
 	w, known := c.ownWrites.writes[strings.ToLower(correlation)]

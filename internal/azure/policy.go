@@ -27,7 +27,7 @@ const (
 
 // NetworkAliases returns the aliases that policies can use for the resource types of
 // Microsoft.Network. Azure adds aliases, and clouds differ.
-func (c *Client) NetworkAliases(ctx context.Context, subscription arm.ID) ([]string, error) {
+func (c *caller) NetworkAliases(ctx context.Context, subscription arm.ID) ([]string, error) {
 	page, err := c.get(ctx, c.address(subscription, "/providers/Microsoft.Network",
 		providerVersion)+"&$expand="+url.QueryEscape("resourceTypes/aliases"))
 	if err != nil {
@@ -64,7 +64,7 @@ func (w LoggedWrite) String() string {
 
 // Writes returns the writes of resources of a resource group in the activity log, the newest first,
 // refused ones too. whole is false if the log has more than is read.
-func (c *Client) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all []LoggedWrite,
+func (c *activityLog) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all []LoggedWrite,
 	whole bool, err error) {
 	found := map[string]int{}
 	now := time.Now()

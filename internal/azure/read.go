@@ -15,6 +15,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// documents reads resources into snapshots.
+type documents struct {
+	*activityLog
+	reader *reader
+	// read before, subnets by their network
+	tables   seen[*inventory.RouteTable]
+	networks seen[network]
+}
+
 // ReadOptions configure Read.
 type ReadOptions struct {
 	// Wait is how long to wait for answers. What has not arrived by then is Unread, and Late. Zero:
@@ -34,7 +43,7 @@ type ReadOptions struct {
 
 // Read reads what is wanted into the snapshot. What cannot be read becomes Unread there. It returns
 // an error only if nothing can be read at all, because the context ended or the login failed.
-func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
+func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted,
 	o ReadOptions) error {
 	if slices.ContainsFunc(w.Clusters, inventory.Clusterless) {
 		w.Clusters = slices.DeleteFunc(slices.Clone(w.Clusters), inventory.Clusterless)
@@ -64,7 +73,8 @@ func (c *Client) Read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 
 // readAround reads what is rarely needed: whole virtual networks, and what lists of a cluster's
 // node resource group and the activity log show.
-func (c *Client) readAround(ctx context.Context, s *inventory.Snapshot, w inventory.Wanted) error {
+func (c *documents) readAround(ctx context.Context, s *inventory.Snapshot,
+	w inventory.Wanted) error {
 	if err := c.readVNets(ctx, s, w.VNets); err != nil {
 		return err
 	}
@@ -142,7 +152,7 @@ type network struct {
 }
 
 // decodeNetwork decodes a virtual network. Reads of subnets and of networks share the result.
-func (c *Client) decodeNetwork(id arm.ID, body []byte) (network, error) {
+func (c *documents) decodeNetwork(id arm.ID, body []byte) (network, error) {
 	return c.networks.decode(id, body, func(raw []byte) (network, error) {
 		vnet, subnets, err := inventory.DecodeVNet(raw)
 		if err != nil {
@@ -157,7 +167,7 @@ func (c *Client) decodeNetwork(id arm.ID, body []byte) (network, error) {
 	})
 }
 
-func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
+func (c *documents) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
 	switch k {
 	case clusterDocuments:
 		return readType(ctx, c, arm.TypeCluster, ids, out, inventory.DecodeCluster)
@@ -187,7 +197,7 @@ func (c *Client) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) e
 }
 
 // readType reads documents of a type.
-func readType[T any](ctx context.Context, c *Client, resourceType string, ids []arm.ID, out sink,
+func readType[T any](ctx context.Context, c *documents, resourceType string, ids []arm.ID, out sink,
 	decode func([]byte) (T, error)) error {
 	if len(ids) == 0 {
 		return nil
@@ -200,7 +210,7 @@ func readType[T any](ctx context.Context, c *Client, resourceType string, ids []
 
 // readSomeInterfaces reads network interfaces; those of a scale set by its own list, the only one
 // that shows them.
-func (c *Client) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
+func (c *documents) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
 	sets := map[string][]arm.ID{}
 	var single []arm.ID
 	for _, id := range ids {
@@ -227,7 +237,7 @@ func (c *Client) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink)
 }
 
 // readSetInterfaces reads network interfaces of one scale set.
-func (c *Client) readSetInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
+func (c *documents) readSetInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
 	missing := map[string]arm.ID{}
 	for _, id := range ids {
 		missing[id.Key()] = id
@@ -302,7 +312,7 @@ func asWanted(ids []arm.ID) []wanted {
 }
 
 // readVNets reads virtual networks with their address space, peerings and all their subnets.
-func (c *Client) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+func (c *documents) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	return c.readEach(ctx, asWanted(ids), func(w wanted, id arm.ID, body []byte, fault *Error) {
 		if fault != nil {
 			unread(s, id, fault)
@@ -319,7 +329,7 @@ const itself = "itself"
 // readSubnets reads subnets through their virtual networks: one GET for all subnets of a network,
 // whose tags can pause their guard. If the network itself may not be read, or its GET hangs, they
 // are read one by one.
-func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
+func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
 	of := map[string][]arm.ID{}
 	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
 		of[id.Parent().Key()] = append(of[id.Parent().Key()], id)
@@ -366,7 +376,7 @@ func (c *Client) readSubnets(ctx context.Context, ids []arm.ID, out sink) error 
 }
 
 // addVNet passes on the wanted subnets of a network, and returns the ones that it does not show.
-func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
+func (c *documents) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
 	shown, err := c.decodeNetwork(id, body)
 	if err != nil {
 		return want // one by one: a subnet that cannot be decoded must not hide the others
@@ -384,7 +394,7 @@ func (c *Client) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.
 
 // readAKSSubnets finds the node subnet of a virtual network that AKS created in the node resource
 // group.
-func (c *Client) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
+func (c *documents) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
@@ -418,7 +428,7 @@ func noted(s *inventory.Snapshot, scope arm.ID, err error) error {
 }
 
 // readManaged finds the managed tables of the node resource group, and reads them as well.
-func (c *Client) readManaged(ctx context.Context, s *inventory.Snapshot,
+func (c *documents) readManaged(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
 	known.ManagedRead = true

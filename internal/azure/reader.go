@@ -37,7 +37,7 @@ import (
 // working connection. The next poll repeats a read that failed. What fails again and
 // again, except subnets, is read less and less often.
 type reader struct {
-	c       *Client
+	c       *documents
 	mu      sync.Mutex
 	docs    map[docKey]*doc
 	batches map[batchKey]*batch
@@ -116,7 +116,7 @@ type batch struct {
 	notBefore time.Time
 }
 
-func newReader(c *Client) *reader {
+func newReader(c *documents) *reader {
 	return &reader{c: c, docs: map[docKey]*doc{}, batches: map[batchKey]*batch{}}
 }
 

@@ -17,13 +17,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// rightsReader reads who may do what.
+type rightsReader struct{ *caller }
+
 // ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals
 // with the given object IDs may do (s.Rights), both without what deny assignments take away. Rights
 // that cannot be read, or only in part, say so in Failed. It returns an error only if nothing can
 // be read at all.
-func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID,
+func (c *rightsReader) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID,
 	principals []string) error {
-	caller, err := c.caller(ctx)
+	caller, _, err := c.Who(ctx)
 	if err != nil {
 		return err
 	}
@@ -36,7 +39,7 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 	if err != nil {
 		return err
 	}
-	denials, err := listOver[denial](ctx, c, scopes, own, areas, "denyAssignments", "")
+	denials, err := listOver[denial](ctx, c.caller, scopes, own, areas, "denyAssignments", "")
 	if err != nil {
 		return err
 	}
@@ -47,12 +50,13 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 	for i, who := range principals {
 		filters[i] = assignedTo(who)
 	}
-	assigned, err := listOver[assignment](ctx, c, scopes, own, areas, "roleAssignments", filters...)
+	assigned, err := listOver[assignment](ctx, c.caller, scopes, own, areas, "roleAssignments",
+		filters...)
 	if err != nil {
 		return err
 	}
 	roles := rolesOf(scopes, assigned)
-	if err := atOnce(c, slices.Collect(maps.Values(roles)), func(r *role) error {
+	if err := atOnce(c.caller, slices.Collect(maps.Values(roles)), func(r *role) error {
 		return c.readRole(ctx, r)
 	}); err != nil {
 		return err
@@ -75,13 +79,13 @@ func (c *Client) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes [
 // ownRights adds the caller's rights at scopes to those above them. Rights are inherited: if the
 // caller's roles are known and none is assigned below the resource group, the rights at the group
 // are complete.
-func (c *Client) ownRights(ctx context.Context, scopes []arm.ID, own map[string]inventory.Rights,
-	caller string) error {
+func (c *rightsReader) ownRights(ctx context.Context, scopes []arm.ID,
+	own map[string]inventory.Rights, caller string) error {
 	above := areas[:len(areas)-1]
 	if caller == "" {
 		above = nil
 	}
-	mine, err := listOver[assignment](ctx, c, scopes, own, above, "roleAssignments",
+	mine, err := listOver[assignment](ctx, c.caller, scopes, own, above, "roleAssignments",
 		assignedTo(caller))
 	if err != nil {
 		return err
@@ -197,7 +201,7 @@ func rolesOf(scopes []arm.ID, assigned []map[string]*listed[assignment]) map[str
 	return roles
 }
 
-func (c *Client) readRole(ctx context.Context, r *role) error {
+func (c *rightsReader) readRole(ctx context.Context, r *role) error {
 	a, err := c.get(ctx, c.address(r.id, "", authorizationVersion))
 	fault, fatal := asFault(err)
 	if fault != nil || fatal != nil {
@@ -263,7 +267,7 @@ func less(rights inventory.Rights, denials *listed[denial], scope arm.ID,
 }
 
 // Assignments returns the role assignments of a principal, by its object ID, in a subscription.
-func (c *Client) Assignments(
+func (c *rightsReader) Assignments(
 	ctx context.Context, subscription, principal string,
 ) ([]arm.ID, error) {
 	address := c.address(arm.SubscriptionID(subscription), "/providers/"+
@@ -281,15 +285,9 @@ func (c *Client) Assignments(
 	return found, err
 }
 
-// caller returns the caller's object ID, "" if the token does not have it.
-func (c *Client) caller(ctx context.Context) (string, error) {
-	object, _, err := c.Who(ctx)
-	return object, err
-}
-
 // Who returns the caller's object ID and client ID, "" if the token does not have them. It
 // retains nothing else of the token.
-func (c *Client) Who(ctx context.Context) (object, application string, err error) {
+func (c *caller) Who(ctx context.Context) (object, application string, err error) {
 	token, err := c.credential.GetToken(ctx,
 		policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {

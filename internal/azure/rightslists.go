@@ -41,7 +41,7 @@ type listed[T any] struct {
 // listOver reads a list for many scopes, once per filter, in the largest areas in which the
 // caller's rights allow it. If that is refused, it tries smaller areas. The answers are by the
 // scopes' keys; scopes whose smallest area failed are missing.
-func listOver[T any](ctx context.Context, c *Client, scopes []arm.ID,
+func listOver[T any](ctx context.Context, c *caller, scopes []arm.ID,
 	own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) (
 	[]map[string]*listed[T], error) {
 	found := make([]map[string]*listed[T], len(filters))
@@ -88,7 +88,7 @@ func assignedTo(who string) string {
 }
 
 // listRights reads a list in its area.
-func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filter string) error {
+func listRights[T any](ctx context.Context, c *caller, l *listed[T], list, filter string) error {
 	address := c.address(l.area, "/providers/Microsoft.Authorization/"+list, authorizationVersion)
 	if filter != "" {
 		address += "&$filter=" + url.QueryEscape(filter)
@@ -111,13 +111,14 @@ func listRights[T any](ctx context.Context, c *Client, l *listed[T], list, filte
 }
 
 // permissionsAt reads what the caller may do at each scope, by its key, before deny assignments.
-func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string]inventory.Rights,
+func (c *rightsReader) permissionsAt(ctx context.Context,
+	scopes []arm.ID) (map[string]inventory.Rights,
 	error) {
 	all := map[string]inventory.Rights{}
 	var mu sync.Mutex
-	err := atOnce(c, scopes, func(scope arm.ID) error {
+	err := atOnce(c.caller, scopes, func(scope arm.ID) error {
 		l := &listed[inventory.Permission]{area: scope}
-		err := listRights(ctx, c, l, "permissions", "")
+		err := listRights(ctx, c.caller, l, "permissions", "")
 		mu.Lock()
 		defer mu.Unlock()
 		all[scope.Key()] = inventory.Rights{Permissions: l.items, Failed: l.failed}
@@ -127,7 +128,7 @@ func (c *Client) permissionsAt(ctx context.Context, scopes []arm.ID) (map[string
 }
 
 // atOnce reads all items, several at a time.
-func atOnce[T any](c *Client, items []T, read func(T) error) error {
+func atOnce[T any](c *caller, items []T, read func(T) error) error {
 	var g errgroup.Group
 	g.SetLimit(parallel)
 	var done atomic.Int64

@@ -9,10 +9,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// surveyor reads what is there, in whole scopes: for doctor and init.
+type surveyor struct{ *documents }
+
 // Survey reads all clusters, subnets and route tables of the scopes (subscriptions or resource
 // groups) that the identity may see. Scopes that may not be listed are in the snapshot's Unread, by
 // the scope's ID and the type.
-func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snapshot, error) {
+func (c *surveyor) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snapshot, error) {
 	s := inventory.NewSnapshot()
 	s.Taken = time.Now().UTC().Truncate(time.Second)
 	for _, scope := range inventory.SortIDs(scopes) {
@@ -41,17 +44,17 @@ func (c *Client) Survey(ctx context.Context, scopes ...arm.ID) (*inventory.Snaps
 }
 
 // Subscriptions lists the subscriptions that the identity sees.
-func (c *Client) Subscriptions(ctx context.Context) ([]arm.ID, error) {
+func (c *surveyor) Subscriptions(ctx context.Context) ([]arm.ID, error) {
 	return c.listIDs(ctx, c.endpoint+"/subscriptions?api-version="+subscriptionVersion)
 }
 
 // Clusters lists the clusters of a subscription that the identity sees.
-func (c *Client) Clusters(ctx context.Context, subscription arm.ID) ([]arm.ID, error) {
+func (c *surveyor) Clusters(ctx context.Context, subscription arm.ID) ([]arm.ID, error) {
 	return c.listIDs(ctx, c.address(subscription, "/providers/"+arm.TypeCluster, clusterVersion))
 }
 
 // listIDs reads the IDs of a list, sorted.
-func (c *Client) listIDs(ctx context.Context, address string) ([]arm.ID, error) {
+func (c *caller) listIDs(ctx context.Context, address string) ([]arm.ID, error) {
 	var ids []arm.ID
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
 		var head struct {

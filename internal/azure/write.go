@@ -199,7 +199,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	var fault *Error
 	switch {
 	case err == nil:
-		w.c.ownWrites.note(ctx, w.c, a.header.Get("x-ms-correlation-request-id"), w.id)
+		w.c.ownWrites.note(ctx, w.c.caller, a.header.Get("x-ms-correlation-request-id"), w.id)
 		if accepted, wanted := ctx.Value(acceptedKey{}).(func()); wanted {
 			accepted()
 		}

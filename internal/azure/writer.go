@@ -78,7 +78,7 @@ func (w LastWrite) ByPolicy() bool {
 // LastWrite finds the last change to a resource, or to one of the resources that contain it: a
 // subnet can be written with its whole network, a route table route by route. False if the log does
 // not show it: the log is minutes late and goes back 90 days.
-func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool, error) {
+func (c *activityLog) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool, error) {
 	now := time.Now()
 	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
 	return last, last.Operation != "" && err == nil, err
@@ -87,10 +87,10 @@ func (c *Client) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool,
 // OthersWrite works like LastWrite in a span of time, unless the caller itself made the last
 // change: what others wrote before that was changed since. Nothing waits for it, so it goes behind
 // all other calls.
-func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...arm.ID) (LastWrite,
-	bool, error) {
+func (c *activityLog) OthersWrite(ctx context.Context, from, until time.Time,
+	ids ...arm.ID) (LastWrite, bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
-	caller, err := c.caller(ctx)
+	caller, _, err := c.Who(ctx)
 	if err != nil || caller == "" { // then no write is known to be another identity's
 		return LastWrite{}, false, err
 	}
@@ -103,8 +103,8 @@ func (c *Client) OthersWrite(ctx context.Context, from, until time.Time, ids ...
 }
 
 // lastWrite returns the newest write of any of the resources in a span of time.
-func (c *Client) lastWrite(ctx context.Context, from, until time.Time, ids []arm.ID) (LastWrite,
-	error) {
+func (c *activityLog) lastWrite(ctx context.Context, from, until time.Time,
+	ids []arm.ID) (LastWrite, error) {
 	var last LastWrite
 	newest := func(id arm.ID, since time.Time, filter string) (found LastWrite, err error) {
 		_, err = c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
@@ -156,8 +156,8 @@ var inUse = regexp.MustCompile(`InUse\w*CannotBeDeleted|CannotDeleteNatGateway\w
 
 // RefusedDelete finds the newest delete of a resource, since a time, that Azure refused because the
 // resource is in use. False if the log does not show one. It goes behind all other calls.
-func (c *Client) RefusedDelete(ctx context.Context, from time.Time, id arm.ID) (last RefusedDelete,
-	known bool, err error) {
+func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
+	id arm.ID) (last RefusedDelete, known bool, err error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	_, err = c.eachRecord(ctx, id, from, time.Now(), "resourceUri eq '"+string(id)+"'",
 		func(raw []byte) (more bool) {
@@ -180,8 +180,8 @@ func (c *Client) RefusedDelete(ctx context.Context, from time.Time, id arm.ID) (
 
 // eachRecord calls use with the records of a filtered log, the newest first, until use returns
 // false. whole is false if the log has more than is read.
-func (c *Client) eachRecord(ctx context.Context, id arm.ID, since, until time.Time, filter string,
-	use func(raw []byte) (more bool)) (whole bool, err error) {
+func (c *activityLog) eachRecord(ctx context.Context, id arm.ID, since, until time.Time,
+	filter string, use func(raw []byte) (more bool)) (whole bool, err error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
 		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
 	next := c.address(id.SubscriptionID(),
