@@ -42,7 +42,7 @@ type association struct {
 func (p *clusterCase) wanted() []association {
 	var seats []association
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
-		seats = append(seats, association{id, p.s.Subnet(id), p.expected(), true})
+		seats = append(seats, association{id, p.s.Subnet(id), expected(p), true})
 	}
 	for _, g := range p.config.Spec.Guard.Subnets {
 		if g.RouteTableID == "" {
@@ -56,7 +56,7 @@ func (p *clusterCase) wanted() []association {
 
 // expected returns the table that the node subnets should have: the cluster's route table. If that
 // is uncertain, it is the one table that all node subnets with a table share.
-func (p *clusterCase) expected() arm.ID {
+func expected(p *clusterCase) arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
 	}
@@ -169,7 +169,7 @@ func (s association) associate() finding.CommandLine {
 
 // blackhole reports a default route to None. It is only info if the cluster has no outbound type,
 // because such a cluster may be isolated on purpose.
-func (p *clusterCase) blackhole(r inventory.Route) []finding.Finding {
+func blackhole(p *clusterCase, r inventory.Route) []finding.Finding {
 	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s "+
 		"drops %s: its nodes cannot reach anything outside the network, not even Azure or "+
 		"registries",
@@ -191,7 +191,7 @@ func egressInTable(p *clusterCase) []finding.Finding {
 	for _, r := range p.table.Routes() {
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 &&
 			strings.EqualFold(r.HopType, inventory.HopNone) {
-			return p.blackhole(r)
+			return blackhole(p, r)
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
 			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID,

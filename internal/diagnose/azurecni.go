@@ -41,8 +41,8 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		if subnet := once(nodeSubnet(p.s.Snapshot, p.cluster, pool), "nodes"); subnet != nil {
 			for _, service := range subnet.Delegations {
 				// usedTwice reports it below
-				if !strings.EqualFold(service, aksDelegation) || !p.holdsPods(subnet.ID) {
-					found = append(found, p.delegated(subnet, "node", service))
+				if !strings.EqualFold(service, aksDelegation) || !holdsPods(p, subnet.ID) {
+					found = append(found, delegated(p, subnet, "node", service))
 				}
 			}
 		}
@@ -52,7 +52,7 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		}
 		for _, service := range subnet.Delegations {
 			if !strings.EqualFold(service, aksDelegation) {
-				found = append(found, p.delegated(subnet, "pod", service))
+				found = append(found, delegated(p, subnet, "pod", service))
 			}
 		}
 	}
@@ -60,14 +60,14 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		for _, nodes := range c.Pools {
 			for _, pods := range p.cluster.Pools {
 				if pods.PodSubnet != "" && pods.PodSubnet.Equal(nodes.Subnet) {
-					found = append(found, p.usedTwice(pods.PodSubnet, c, nodes.Name, p.cluster,
+					found = append(found, usedTwice(p, pods.PodSubnet, c, nodes.Name, p.cluster,
 						pods.Name))
 				}
 			}
 			for _, own := range p.cluster.Pools {
 				if nodes.PodSubnet != "" && nodes.PodSubnet.Equal(own.Subnet) &&
 					!c.ID.Equal(p.cluster.ID) {
-					found = append(found, p.usedTwice(nodes.PodSubnet, p.cluster, own.Name, c,
+					found = append(found, usedTwice(p, nodes.PodSubnet, p.cluster, own.Name, c,
 						nodes.Name))
 				}
 			}
@@ -76,13 +76,13 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 	return found
 }
 
-func (p *clusterCase) holdsPods(subnet arm.ID) bool {
+func holdsPods(p *clusterCase, subnet arm.ID) bool {
 	return slices.ContainsFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return subnet.Equal(pool.PodSubnet)
 	})
 }
 
-func (p *clusterCase) delegated(subnet *inventory.Subnet, kind, service string) finding.Finding {
+func delegated(p *clusterCase, subnet *inventory.Subnet, kind, service string) finding.Finding {
 	return p.found(finding.SubnetDelegated, subnet.ID,
 		"%s subnet %s of cluster %s is delegated to %s", kind, subnet.ID.Short(),
 		p.cluster.ID.Short(), service).
@@ -90,7 +90,7 @@ func (p *clusterCase) delegated(subnet *inventory.Subnet, kind, service string) 
 		subnet.ID)
 }
 
-func (p *clusterCase) usedTwice(id arm.ID, ofNodes *inventory.Cluster, nodes string,
+func usedTwice(p *clusterCase, id arm.ID, ofNodes *inventory.Cluster, nodes string,
 	ofPods *inventory.Cluster, pods string) finding.Finding {
 	return p.found(finding.SubnetUsedTwice, id, "subnet %s is the node subnet of pool %s of "+
 		"cluster %s and the pod subnet of pool %s of cluster %s",

@@ -100,16 +100,16 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 			counts.PodRoutes = plan.PodRoutes(p.s, p.config, p.table)
 		}
 	}
-	for _, n := range p.identityNeeds() {
+	for _, n := range identityNeeds(p) {
 		counts.Scopes = append(counts.Scopes, n.scope)
 	}
 	counts.Scopes = inventory.SortIDs(counts.Scopes)
-	for _, n := range p.addonNeeds() {
+	for _, n := range addonNeeds(p) {
 		counts.AddonScopes = append(counts.AddonScopes, n.scope)
 	}
 	counts.AddonScopes = inventory.SortIDs(counts.AddonScopes)
-	p.countNodes(&counts)
-	p.countPlaces(&counts)
+	countNodes(p, &counts)
+	countPlaces(p, &counts)
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		counts.Exits = append(counts.Exits, p.exit(id))
 	}
@@ -122,7 +122,7 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	return counts, true
 }
 
-func (p *clusterCase) countNodes(counts *Counts) {
+func countNodes(p *clusterCase, counts *Counts) {
 	nodes, b := p.nodes(), p.checkTable()
 	counts.Asked, counts.Complete = nodes.asked, nodes.exact
 	for _, n := range nodes.all {
@@ -157,7 +157,7 @@ func (p *clusterCase) exit(id arm.ID) Exit {
 }
 
 // countPlaces counts nodes and pods by the range that their addresses are in.
-func (p *clusterCase) countPlaces(counts *Counts) {
+func countPlaces(p *clusterCase, counts *Counts) {
 	if !addressed(p.cluster) {
 		return
 	}
@@ -197,7 +197,7 @@ func (p *clusterCase) countPlaces(counts *Counts) {
 		ofPods(pool)
 	}
 	if p.kube != nil {
-		p.countAddresses(counts, ofNodes, ofPods)
+		countAddresses(p, counts, ofNodes, ofPods)
 	}
 	for _, place := range all {
 		slices.Sort(place.Agents)
@@ -207,13 +207,13 @@ func (p *clusterCase) countPlaces(counts *Counts) {
 }
 
 // countAddresses counts what Kubernetes shows, by the same rules as the findings.
-func (p *clusterCase) countAddresses(counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
+func countAddresses(p *clusterCase, counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
 	for _, node := range p.kube.Nodes {
 		pool, known := p.pool(node)
 		switch {
 		case !known:
 			counts.Astray++
-		case p.isOutside(node.Addresses, node, p.nodePlace):
+		case isOutside(p, node.Addresses, node, p.nodePlace):
 			ofNodes(pool).Outside++
 		default:
 			ofNodes(pool).Nodes++
@@ -230,13 +230,13 @@ func (p *clusterCase) countAddresses(counts *Counts, ofNodes, ofPods func(invent
 		case !there || !known:
 			counts.Astray++
 		case pod.HostNetwork && !slices.Equal(pod.Addresses, node.Addresses) &&
-			p.isOutside(pod.Addresses, node, p.nodePlace):
+			isOutside(p, pod.Addresses, node, p.nodePlace):
 			ofNodes(pool).Outside++
 		case pod.HostNetwork:
 			place := ofNodes(pool)
 			place.Host++
 			place.Agents = append(place.Agents, workload(pod))
-		case p.isOutside(pod.Addresses, node, p.podPlace) || p.offNode(pod, node):
+		case isOutside(p, pod.Addresses, node, p.podPlace) || offNode(p, pod, node):
 			ofPods(pool).Outside++
 		default:
 			ofPods(pool).Pods++
@@ -244,13 +244,13 @@ func (p *clusterCase) countAddresses(counts *Counts, ofNodes, ofPods func(invent
 	}
 }
 
-func (p *clusterCase) isOutside(addrs []netip.Addr, node inventory.Node,
+func isOutside(p *clusterCase, addrs []netip.Addr, node inventory.Node,
 	where func(inventory.Pool) (place, bool)) bool {
 	addr, _ := p.outside(addrs, node, where)
 	return addr.IsValid()
 }
 
-func (p *clusterCase) offNode(pod inventory.Pod, node inventory.Node) bool {
+func offNode(p *clusterCase, pod inventory.Pod, node inventory.Node) bool {
 	addr, _ := p.onOtherNode(pod, node)
 	return addr.IsValid()
 }

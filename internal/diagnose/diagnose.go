@@ -242,9 +242,6 @@ func (p *clusterCase) found(code finding.Code, resource arm.ID, format string,
 	return finding.New(code, p.name, string(resource), format, args...)
 }
 
-// interfaces returns the NICs of the cluster's nodes, in the order of their IDs.
-func (p *clusterCase) interfaces() []*inventory.Interface { return p.nics }
-
 // interfacesByGroup returns all NICs by the key of their resource group, each in the order of their
 // IDs.
 func interfacesByGroup(s *inventory.Snapshot) map[string][]*inventory.Interface {

@@ -22,14 +22,14 @@ func checkEgress(p *clusterCase) []finding.Finding {
 	for _, subnet := range p.subnets {
 		table := p.s.Table(subnet.RouteTable)
 		if subnet.RouteTable == "" || table != nil {
-			found = append(found, p.checkDefault(subnet, table)...)
-			found = append(found, p.checkOutbound(subnet, table)...)
+			found = append(found, checkDefault(p, subnet, table)...)
+			found = append(found, checkOutbound(p, subnet, table)...)
 		}
-		found = append(found, p.checkHops(subnet, table)...)
+		found = append(found, checkHops(p, subnet, table)...)
 	}
 	for _, g := range p.gatewaySubnets() {
 		if g.drives || g.sends {
-			found = append(found, p.checkHops(g.Subnet, g.table)...)
+			found = append(found, checkHops(p, g.Subnet, g.table)...)
 		}
 	}
 	return found
@@ -38,10 +38,10 @@ func checkEgress(p *clusterCase) []finding.Finding {
 // checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting
 // "requires a user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no
 // other.
-func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
+func checkDefault(p *clusterCase, subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
-		table != nil && (len(table.Default()) > 0 || p.declares(table.ID)) {
+		table != nil && (len(table.Default()) > 0 || declares(p, table.ID)) {
 		return nil
 	}
 	if slices.ContainsFunc(p.astray, func(e verdict.Egress) bool {
@@ -65,7 +65,7 @@ func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 	} else {
 		f = withRoute(p, f, subnet, table)
 	}
-	if by := p.mayLearn(subnet.ID.Parent(), table); by != "" {
+	if by := mayLearn(p, subnet.ID.Parent(), table); by != "" {
 		f.Severity = finding.Warning
 		f = f.With(by + ", and may have learned a default route by BGP; az network nic " +
 			"show-effective-route-table shows it on a node")
@@ -74,7 +74,7 @@ func (p *clusterCase) checkDefault(subnet *inventory.Subnet,
 }
 
 // declares reports whether the config declares egress routes in a table: package plan checks them.
-func (p *clusterCase) declares(table arm.ID) bool {
+func declares(p *clusterCase, table arm.ID) bool {
 	return p.config != nil && table.Equal(arm.ID(p.config.Spec.Egress.RouteTableID))
 }
 
@@ -110,7 +110,7 @@ func pastDeclared(p *clusterCase, found []finding.Finding) []finding.Finding {
 }
 
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.
-func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
+func checkOutbound(p *clusterCase, subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	kind := p.cluster.Outbound
 	switch strings.ToLower(kind) {
@@ -152,7 +152,7 @@ func (p *clusterCase) checkOutbound(subnet *inventory.Subnet,
 
 // mayLearn names a source of routes that no document shows, for the subnets of a network; "" if
 // there is none.
-func (p *clusterCase) mayLearn(id arm.ID, table *inventory.RouteTable) string {
+func mayLearn(p *clusterCase, id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
 	case table != nil && table.NoLearned:
@@ -178,7 +178,7 @@ func (p *clusterCase) mayLearn(id arm.ID, table *inventory.RouteTable) string {
 // connectivity without having to route through ExpressRoute Gateway or Virtual WAN"
 // (virtual-networks-udr-overview), and peerings are not transitive
 // (virtual-network-peering-overview).
-func (p *clusterCase) checkHops(subnet *inventory.Subnet,
+func checkHops(p *clusterCase, subnet *inventory.Subnet,
 	table *inventory.RouteTable) []finding.Finding {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {

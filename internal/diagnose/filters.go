@@ -63,7 +63,7 @@ func checkFilters(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	new := map[string][]inventory.SecurityRule{} // by group, which the commands add
 	for _, b := range all {
-		found = append(found, p.reportBlocked(b, new))
+		found = append(found, reportBlocked(p, b, new))
 	}
 	return found
 }
@@ -140,7 +140,7 @@ func (f flow) some() bool {
 	return !slices.ContainsFunc(f.packets, func(p trace.Packet) bool { return p.Port == 0 })
 }
 
-func (p *clusterCase) reportBlocked(b *blocked,
+func reportBlocked(p *clusterCase, b *blocked,
 	new map[string][]inventory.SecurityRule) finding.Finding {
 	direction := "Outbound"
 	if b.rule.Inbound {

@@ -46,21 +46,21 @@ func among(prefixes []netip.Prefix) scope { return scope{prefixes: prefixes} }
 // (hostNetwork pods, and what the API server sends through them) to pods; from gateways to pods;
 // and what nodes need (nodeFlows).
 func (p *clusterCase) flows() []flow {
-	nodes, pods := p.nodeEnds(), []end(nil)
+	nodes, pods := nodeEnds(p), []end(nil)
 	var prefixes []netip.Prefix
 	explicit := false
 	switch {
 	case p.cluster.Kubenet():
-		pods, prefixes = p.routedPods(), p.cluster.PodCIDRs
+		pods, prefixes = routedPods(p), p.cluster.PodCIDRs
 	case p.cluster.Overlay():
 		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are
 		// applied" (concepts-network-azure-cni-overlay). The default rules let it pass, so the tag
 		// VirtualNetwork seems to hold the pod CIDR.
-		pods, prefixes, explicit = p.overlayPods(nodes), p.cluster.PodCIDRs, true
+		pods, prefixes, explicit = overlayPods(p, nodes), p.cluster.PodCIDRs, true
 	case p.cluster.PodsInSubnets():
 		// pods have addresses in the node subnet, or in pod subnets
 		pods, prefixes = nodes, p.prefixes
-		if own := p.podSubnetEnds(); len(own) > 0 {
+		if own := podSubnetEnds(p); len(own) > 0 {
 			pods, prefixes = own, nil
 			for _, e := range own {
 				prefixes = inventory.SortPrefixes(append(prefixes, e.subnet.Prefixes...))
@@ -76,7 +76,7 @@ func (p *clusterCase) flows() []flow {
 			across(nodes, pods), every, explicit},
 	}
 	for _, g := range p.gatewaySubnets() {
-		if !g.sends && !g.drives || len(g.Prefixes) == 0 || p.apart(g) {
+		if !g.sends && !g.drives || len(g.Prefixes) == 0 || apart(p, g) {
 			continue
 		}
 		from := end{addr: inventory.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
@@ -99,10 +99,10 @@ func (p *clusterCase) flows() []flow {
 
 // apart reports whether the networks of a gateway and the nodes are not connected, which another
 // check reports.
-func (p *clusterCase) apart(g *gatewaySubnet) bool {
+func apart(p *clusterCase, g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) &&
-			slices.ContainsFunc(p.checkPeering(g, vnet), func(f finding.Finding) bool {
+			slices.ContainsFunc(checkPeering(p, g, vnet), func(f finding.Finding) bool {
 				return f.Code == finding.PeeringMissing
 			})
 	})
@@ -126,9 +126,9 @@ func across(from, to []end) [][2]end {
 }
 
 // nodeEnds returns the nodes' network interfaces, in the order of their IDs.
-func (p *clusterCase) nodeEnds() []end {
+func nodeEnds(p *clusterCase) []end {
 	var ends []end
-	for _, nic := range p.interfaces() {
+	for _, nic := range p.nics {
 		for _, c := range nic.Configs {
 			if subnet := p.s.Subnet(c.Subnet); subnet != nil && c.Address.Is4() &&
 				slices.Contains(p.subnets, subnet) {
@@ -143,12 +143,12 @@ func (p *clusterCase) nodeEnds() []end {
 // routedPods returns one pod for each kubenet node: behind each next hop of the cluster's route
 // table, if the next hop's subnet has that table. Without the table nothing arrives, which another
 // check reports.
-func (p *clusterCase) routedPods() []end {
+func routedPods(p *clusterCase) []end {
 	if p.table == nil || p.config == nil {
 		return nil
 	}
 	nics := map[netip.Addr]*inventory.Interface{}
-	for _, nic := range p.interfaces() {
+	for _, nic := range p.nics {
 		for _, c := range nic.Configs {
 			nics[c.Address] = nic
 		}
@@ -167,7 +167,7 @@ func (p *clusterCase) routedPods() []end {
 
 // overlayPods returns one pod for each node: in the node's pod CIDR if Kubernetes shows it, or else
 // in an invented one, which makes no difference to security rules.
-func (p *clusterCase) overlayPods(nodes []end) []end {
+func overlayPods(p *clusterCase, nodes []end) []end {
 	var ends []end
 	known := map[netip.Addr]netip.Prefix{}
 	if p.kube != nil {
@@ -202,7 +202,7 @@ func (p *clusterCase) overlayPods(nodes []end) []end {
 }
 
 // podSubnetEnds returns two pods in each pod subnet.
-func (p *clusterCase) podSubnetEnds() []end {
+func podSubnetEnds(p *clusterCase) []end {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		if pool.PodSubnet != "" {

@@ -39,7 +39,7 @@ func (g *gatewaySubnet) who() string {
 }
 
 // tableFor names a new table for a subnet: creating an existing table would remove its routes.
-func (p *clusterCase) tableFor(subnet *inventory.Subnet) arm.ID {
+func tableFor(p *clusterCase, subnet *inventory.Subnet) arm.ID {
 	name := subnet.ID.Name() + "-rt"
 	for n := 2; ; n++ {
 		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(),
@@ -52,7 +52,7 @@ func (p *clusterCase) tableFor(subnet *inventory.Subnet) arm.ID {
 }
 
 // createTable and useTable are the commands that create a table and associate it with a subnet.
-func (p *clusterCase) createTable(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+func createTable(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table),
 		table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
@@ -87,8 +87,8 @@ func (p *clusterCase) advice(table arm.ID) string {
 
 // associateNew creates a table and associates it with a subnet. It returns nothing if a table of
 // that name may exist.
-func (p *clusterCase) associateNew(subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
-	create := p.createTable(subnet, table)
+func associateNew(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+	create := createTable(p, subnet, table)
 	if create == (finding.CommandLine{}) {
 		return create
 	}
@@ -132,7 +132,7 @@ func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 			return n.ID.Parent().Equal(subnet.ID.Parent())
 		})
 		if g.drives || g.sends || g.shares || near || subnet.RouteTable == "" &&
-			p.unassociated(subnet) != nil {
+			unassociated(p, subnet) != nil {
 			out = append(out, g)
 		}
 	}
@@ -142,7 +142,7 @@ func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 // unassociated returns the one unassociated table that holds copies of the cluster's pod routes and
 // fits a subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or
 // several.
-func (p *clusterCase) unassociated(subnet *inventory.Subnet) *inventory.RouteTable {
+func unassociated(p *clusterCase, subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil ||
 		!slices.ContainsFunc(p.nodeNetworks(), func(nodes arm.ID) bool {
@@ -179,10 +179,10 @@ func namesTarget(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
 	})
 }
 
-// isolated reports whether the gateways of a subnet may have any default route. Gateways with
+// inIsolation reports whether the gateways of a subnet may have any default route. Gateways with
 // network isolation need their subnet delegated to Application Gateways
 // (application-gateway-private-deployment).
-func (p *clusterCase) isolated(g *gatewaySubnet) bool {
+func inIsolation(p *clusterCase, g *gatewaySubnet) bool {
 	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
 		doc := p.s.Gateways[id.Key()]
 		return doc != nil && doc.Isolated
@@ -193,13 +193,13 @@ func (p *clusterCase) isolated(g *gatewaySubnet) bool {
 func checkGateways(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, g := range p.gatewaySubnets() {
-		found = append(found, p.checkGatewayDefault(g)...)
+		found = append(found, checkGatewayDefault(p, g)...)
 		if p.cluster.Kubenet() {
-			found = append(found, p.checkGatewayRoutes(g)...)
+			found = append(found, checkGatewayRoutes(p, g)...)
 		}
 		for _, vnet := range p.nodeNetworks() {
-			if !vnet.Equal(g.ID.Parent()) && (g.sends || g.drives && !p.routed(g)) {
-				found = append(found, p.checkPeering(g, vnet)...)
+			if !vnet.Equal(g.ID.Parent()) && (g.sends || g.drives && !routed(p, g)) {
+				found = append(found, checkPeering(p, g, vnet)...)
 			}
 		}
 	}
@@ -210,7 +210,7 @@ func checkGateways(p *clusterCase) []finding.Finding {
 // associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop
 // Type as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not
 // visible.
-func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
+func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 	if g.table == nil {
 		return nil
 	}
@@ -223,15 +223,15 @@ func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 	}
 	route := g.table.Routes()[i]
 	if g.shares {
-		table := p.tableFor(g.Subnet)
+		table := tableFor(p, g.Subnet)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of "+
 			"%s, where the route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
 			WithAdvice("create a table, add %s to spec.targets of %s, copy the pod routes with "+
 				"routekeeper sync, "+
 				"then associate it with %s", table, p.name, g.ID.Short()).
-			WithFix("%s", p.createTable(g.Subnet, table))
-		if p.isolated(g) {
+			WithFix("%s", createTable(p, g.Subnet, table))
+		if inIsolation(p, g) {
 			f.Severity = finding.Info
 			return []finding.Finding{
 				f.With("the gateway is deployed with network isolation, so Azure accepts " +
@@ -240,7 +240,7 @@ func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway +
 			": the gateway is a classic one")}
 	}
-	if p.isolated(g) {
+	if inIsolation(p, g) {
 		return nil
 	}
 	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, "+
@@ -270,9 +270,9 @@ func (p *clusterCase) checkGatewayDefault(g *gatewaySubnet) []finding.Finding {
 // checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other
 // plugins than kubenet, pods have addresses of the network, or the gateway learns them by itself
 // (AGIC#1524).
-func (p *clusterCase) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
+func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
-		if loose := p.unassociated(g.Subnet); loose != nil {
+		if loose := unassociated(p, g.Subnet); loose != nil {
 			return []finding.Finding{
 				p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
 					"table %s holds pod routes of cluster %s and was probably the gateway's",
@@ -282,13 +282,13 @@ func (p *clusterCase) checkGatewayRoutes(g *gatewaySubnet) []finding.Finding {
 		if !g.drives {
 			return nil
 		}
-		table := p.tableFor(g.Subnet)
+		table := tableFor(p, g.Subnet)
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, "+
 			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
 				join(p.cluster.PodCIDRs)).
-			WithAdvice("%s", p.advice(table)).WithFix("%s", p.associateNew(g.Subnet, table))}
+			WithAdvice("%s", p.advice(table)).WithFix("%s", associateNew(p, g.Subnet, table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
 		return nil

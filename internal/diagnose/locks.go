@@ -12,7 +12,7 @@ import (
 
 // lockdown reports a node resource group that only AKS may change, if the config needs a change
 // there.
-func (p *clusterCase) lockdown(wanted needs) []finding.Finding {
+func lockdown(p *clusterCase, wanted needs) []finding.Finding {
 	if !p.cluster.Locked || p.source.Table == "" || p.existing(p.source.Table) {
 		return nil
 	}

@@ -68,7 +68,7 @@ func lostProperty(p *clusterCase, subnet *inventory.Subnet,
 				return []candidate{{string(value), "the config names it"}}
 			}
 		}
-		if own := p.expected(); property == inventory.PropertyTable && own != "" &&
+		if own := expected(p); property == inventory.PropertyTable && own != "" &&
 			p.cluster.Kubenet() {
 			return []candidate{{string(own), "it is the cluster's route table"}}
 		}

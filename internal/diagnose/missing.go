@@ -145,8 +145,8 @@ func checkForwarding(p *clusterCase) []finding.Finding {
 	if p.cluster.Stopped {
 		return nil
 	}
-	for _, nic := range p.interfaces() {
-		if p.poolOf(nic.Holder()) == "" || nic.Forwarding {
+	for _, nic := range p.nics {
+		if p.cluster.PoolOf(nic.Holder()) == "" || nic.Forwarding {
 			continue
 		}
 		off = append(off, nic.Holder())

@@ -93,7 +93,7 @@ func serverFlows(p *clusterCase, nodes []end) (flows []flow) {
 			what: "load balancer to API server", to: among(subnet.Prefixes),
 			pairs: [][2]end{{prober, server}}, packets: []trace.Packet{{Port: balanced}}})
 	}
-	for _, nic := range p.interfaces() {
+	for _, nic := range p.nics {
 		if !strings.HasPrefix(nic.ID.Name(), "kube-apiserver.nic.") {
 			continue
 		}

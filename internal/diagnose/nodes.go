@@ -95,8 +95,8 @@ func (p *clusterCase) machines(set *nodeSet) []*node {
 	var machines []*node
 	seen := map[string]map[string]bool{} // machines by pool
 	readable := true
-	for _, nic := range p.interfaces() {
-		pool := p.poolOf(nic.Holder())
+	for _, nic := range p.nics {
+		pool := p.cluster.PoolOf(nic.Holder())
 		if pool == "" {
 			continue
 		}
@@ -123,9 +123,6 @@ func (p *clusterCase) machines(set *nodeSet) []*node {
 	}
 	return machines
 }
-
-// poolOf returns the name of a machine's pool, or "".
-func (p *clusterCase) poolOf(machine string) string { return p.cluster.PoolOf(machine) }
 
 // join combines the nodes in Kubernetes with the machines that have their addresses. It skips
 // virtual nodes, which are not machines: they have no provider ID of Azure.

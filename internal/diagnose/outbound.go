@@ -24,7 +24,7 @@ func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
 	if p == nil {
 		return nil
 	}
-	nodes := eachGroup(p.nodeEnds())
+	nodes := eachGroup(nodeEnds(p))
 	for _, f := range append(serverFlows(p, nodes), outFlows(p, nodes)...) {
 		for _, pair := range f.pairs {
 			from, packet := pair[0], f.packets[0]

@@ -22,7 +22,7 @@ func (p *clusterCase) nodeNetworks() []arm.ID {
 
 // routed reports whether a gateway reaches the nodes by user-defined routes through an appliance,
 // or whether that is unknown: then no peering is needed.
-func (p *clusterCase) routed(g *gatewaySubnet) bool {
+func routed(p *clusterCase, g *gatewaySubnet) bool {
 	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
 		return true
@@ -58,7 +58,7 @@ func (p *clusterCase) peeringLine(vnet *inventory.VNet, q *inventory.Peering) st
 
 // checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs
 // both sides, so one missing side is enough to report. A side that was not read is not missing.
-func (p *clusterCase) checkPeering(g *gatewaySubnet, nodes arm.ID) []finding.Finding {
+func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
 	ours, theirs := peeringTo(near, nodes), peeringTo(far, at)

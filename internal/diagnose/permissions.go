@@ -42,7 +42,7 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 		if p == nil {
 			continue
 		}
-		for _, n := range slices.Concat(p.identityNeeds(), p.addonNeeds(), p.callerNeeds()) {
+		for _, n := range slices.Concat(identityNeeds(p), addonNeeds(p), callerNeeds(p)) {
 			scopes = append(scopes, n.scope)
 		}
 		principals = append(principals, p.cluster.PrincipalIDs...)
@@ -57,7 +57,7 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 // identityNeeds returns the rights of the cluster's identity on existing resources. On resources
 // that AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or
 // above it, so actions on routes are checked at their table.
-func (p *clusterCase) identityNeeds() (n needs) {
+func identityNeeds(p *clusterCase) (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.existing(table) {
 		n.add(table, "to manage the pod routes in it", arm.TypeRouteTable+"/read",
 			arm.TypeRouteTable+
@@ -86,7 +86,7 @@ func (p *clusterCase) identityNeeds() (n needs) {
 
 // addonNeeds returns the rights of the ingress add-on on a gateway that AKS did not make
 // (application-gateway-kubernetes-ingress#997, #1463).
-func (p *clusterCase) addonNeeds() (n needs) {
+func addonNeeds(p *clusterCase) (n needs) {
 	id := p.cluster.Ingress
 	if !p.cluster.IngressAddon || !p.existing(id) {
 		return nil
@@ -108,7 +108,7 @@ func (p *clusterCase) existing(id arm.ID) bool {
 }
 
 // callerNeeds returns the rights that the config requires of the current identity.
-func (p *clusterCase) callerNeeds() (n needs) {
+func callerNeeds(p *clusterCase) (n needs) {
 	if !inventory.Clusterless(p.cluster.ID) {
 		n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
 	}
@@ -129,11 +129,11 @@ func (p *clusterCase) callerNeeds() (n needs) {
 	if guard.Mode == v1alpha1.GuardEnforce {
 		if !p.source.Doubtful {
 			for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
-				p.guardNeeds(&n, subnet, p.source.Table)
+				guardNeeds(p, &n, subnet, p.source.Table)
 			}
 		}
 		for _, g := range guard.Subnets {
-			p.guardNeeds(&n, arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
+			guardNeeds(p, &n, arm.ID(g.SubnetID), arm.ID(g.RouteTableID))
 		}
 	}
 	if e := p.config.Spec.Egress; e.RouteTableID != "" {
@@ -166,7 +166,7 @@ func (p *clusterCase) callerNeeds() (n needs) {
 // guardNeeds adds the rights to associate a table with a subnet. The write contains the whole
 // subnet, so it joins every linked resource again (LinkedAuthorizationFailed names what is
 // missing). A subnet that was not read may have more links.
-func (p *clusterCase) guardNeeds(n *needs, id, table arm.ID) {
+func guardNeeds(p *clusterCase, n *needs, id, table arm.ID) {
 	what := "to repair a lost route table on subnet " + id.Short()
 	n.add(id, what, arm.TypeSubnet+"/write")
 	n.add(table, what, arm.TypeRouteTable+"/join/action")
@@ -198,9 +198,9 @@ func checkPermissions(p *clusterCase) []finding.Finding {
 		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type "+
 			"ServicePrincipal", p.cluster.PrincipalIDs[0])
 	}
-	found := p.lockdown(p.callerNeeds())
-	found = append(found, identity.check(p.identityNeeds())...)
-	if needs := p.identityNeeds(); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
+	found := lockdown(p, callerNeeds(p))
+	found = append(found, identity.check(identityNeeds(p))...)
+	if needs := identityNeeds(p); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
 		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
 			"the rights of the identity of cluster %s on %s are unknown: the cluster's document "+
 				"does not contain its object ID, as with a service principal", p.cluster.ID.Short(),
@@ -210,13 +210,13 @@ func checkPermissions(p *clusterCase) []finding.Finding {
 			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited",
 				needs[0].scope))
 	}
-	found = append(found, p.checkAddon()...)
-	found = append(found, p.checkCaller()...)
-	return append(found, p.locks(p.callerNeeds(), p.identityNeeds())...)
+	found = append(found, checkAddon(p)...)
+	found = append(found, checkCaller(p)...)
+	return append(found, p.locks(callerNeeds(p), identityNeeds(p))...)
 }
 
 // checkAddon finds rights that the identity of the ingress add-on lacks.
-func (p *clusterCase) checkAddon() []finding.Finding {
+func checkAddon(p *clusterCase) []finding.Finding {
 	who := p.cluster.IngressPrincipal
 	if who == "" {
 		return nil
@@ -233,13 +233,13 @@ func (p *clusterCase) checkAddon() []finding.Finding {
 			return nil
 		},
 	}
-	return addon.check(p.addonNeeds())
+	return addon.check(addonNeeds(p))
 }
 
 // checkCaller finds rights that the current identity lacks.
-func (p *clusterCase) checkCaller() []finding.Finding {
+func checkCaller(p *clusterCase) []finding.Finding {
 	caller := holder{
-		p: p, code: finding.CallerLacks, who: "the current identity", assignee: p.callerAssignee(),
+		p: p, code: finding.CallerLacks, who: "the current identity", assignee: callerAssignee(p),
 		rights: func(scope arm.ID) []inventory.Rights {
 			if r, read := p.s.CallerRights[scope.Key()]; read {
 				return []inventory.Rights{r}
@@ -250,7 +250,7 @@ func (p *clusterCase) checkCaller() []finding.Finding {
 	if p.s.Caller != "" {
 		caller.who += " (" + p.s.Caller + ")"
 	}
-	wanted := p.callerNeeds()
+	wanted := callerNeeds(p)
 	if p.cluster.Locked { // the lockdown refuses every other writer: one finding says so
 		wanted = slices.DeleteFunc(wanted, func(n need) bool {
 			return !p.existing(n.scope) && !reads(n.action)
@@ -265,7 +265,7 @@ func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {
 		if p := c.clusterCase(id); p != nil {
-			for _, n := range p.callerNeeds() {
+			for _, n := range callerNeeds(p) {
 				scopes = append(scopes, n.scope)
 			}
 		}
@@ -279,7 +279,7 @@ func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		if p := c.clusterCase(id); p != nil {
-			for _, f := range p.checkCaller() {
+			for _, f := range checkCaller(p) {
 				if !slices.ContainsFunc(found, func(o finding.Finding) bool {
 					return o.Code == f.Code && o.Message == f.Message
 				}) {
@@ -291,7 +291,7 @@ func (c Case) CheckCaller() []finding.Finding {
 	return found
 }
 
-func (p *clusterCase) callerAssignee() finding.CommandLine {
+func callerAssignee(p *clusterCase) finding.CommandLine {
 	if p.s.Caller == "" {
 		return finding.Command("--assignee OBJECT_ID")
 	}
@@ -344,7 +344,7 @@ func (h holder) check(wanted needs) []finding.Finding {
 		f := finding.New(finding.RightsUnread, h.p.name, string(h.p.cluster.ID),
 			"the rights of %s on %s could only be read in part", h.who, called(where))
 		found = append(found, f.About(string(h.code)).With(unread...).
-			WithFix("az role assignment create %s --role Reader --scope %s", h.p.callerAssignee(),
+			WithFix("az role assignment create %s --role Reader --scope %s", callerAssignee(h.p),
 				where))
 	}
 	return found

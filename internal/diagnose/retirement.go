@@ -34,7 +34,7 @@ func checkRetirement(p *clusterCase) []finding.Finding {
 	} {
 		found = append(found, check(p)...)
 	}
-	return append(found, p.retirement(found))
+	return append(found, retirement(p, found))
 }
 
 // ForOverlay returns what AKS requires of a cluster with Azure CNI before it moves to overlay.
@@ -53,7 +53,7 @@ func ForOverlay(c Case, id arm.ID) []finding.Finding {
 }
 
 // retirement returns the finding that every kubenet cluster gets.
-func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
+func retirement(p *clusterCase, blockers []finding.Finding) finding.Finding {
 	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
 	switch {
@@ -81,12 +81,12 @@ func (p *clusterCase) retirement(blockers []finding.Finding) finding.Finding {
 	f = f.With("not checked: a custom azure-ip-masq-agent configuration, which can break " +
 		"connections after the migration, and an old ConfigMap azure-ip-masq-agent-config in " +
 		"kube-system, which you must delete first")
-	return f.With(p.afterwards()...).WithAdvice("%s", advice).
+	return f.With(afterwards(p)...).WithAdvice("%s", advice).
 		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
 // afterwards says what the migration changes.
-func (p *clusterCase) afterwards() (lines []string) {
+func afterwards(p *clusterCase) (lines []string) {
 	switch table := p.source.Table; {
 	case table == "":
 	case p.existing(table):
@@ -189,7 +189,7 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).
 				WithAdvice(onlyThen).WithFix("%s", fix))
 		}
-		for _, other := range p.surroundings() {
+		for _, other := range surroundings(p) {
 			if cidr.Overlaps(other.prefix) {
 				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
 					"the pod CIDR %s of cluster %s overlaps %s of %s, which overlay does not "+
@@ -212,7 +212,7 @@ type surrounding struct {
 	whose  string
 }
 
-func (p *clusterCase) surroundings() []surrounding {
+func surroundings(p *clusterCase) []surrounding {
 	var out []surrounding
 	for _, prefix := range p.cluster.ServiceCIDRs {
 		out = append(out, surrounding{prefix, "the services"})
@@ -268,7 +268,7 @@ func policyForOverlay(p *clusterCase) []finding.Finding {
 		"cluster %s has the network policy engine %s, but AKS migrates only clusters without one "+
 			"to overlay",
 		p.cluster.ID.Short(), p.cluster.Policy)
-	if minor, known := p.minor(); known && minor < uninstalls {
+	if minor, known := minor(p); known && minor < uninstalls {
 		return []finding.Finding{
 			f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
 				WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
@@ -338,7 +338,7 @@ const (
 )
 
 // minor returns the minor version of the cluster's Kubernetes 1.
-func (p *clusterCase) minor() (minor int, known bool) {
+func minor(p *clusterCase) (minor int, known bool) {
 	parts := strings.Split(p.cluster.Version, ".")
 	if len(parts) < 2 || parts[0] != "1" {
 		return 0, false
@@ -348,7 +348,7 @@ func (p *clusterCase) minor() (minor int, known bool) {
 }
 
 func versionForOverlay(p *clusterCase) []finding.Finding {
-	if minor, known := p.minor(); !known || minor >= oldest {
+	if minor, known := minor(p); !known || minor >= oldest {
 		return nil
 	}
 	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID,

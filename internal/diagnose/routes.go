@@ -205,7 +205,7 @@ func (b *tableCheck) checkUnnamed(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
 	switch {
 	case n != nil && n.name != "" && b.nodes.complete &&
-		b.poolOf(inventory.RouteNode(r.Name)) != "":
+		b.cluster.PoolOf(inventory.RouteNode(r.Name)) != "":
 		b.noteGone(r, "no node has this name, and its address now belongs to "+n.String())
 	case n != nil && !plan.ProviderNamed(r):
 		b.add(b.about(finding.RouteInPodCIDR, r, "leads to %s, but is named after no node, so the "+

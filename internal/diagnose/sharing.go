@@ -18,25 +18,25 @@ import (
 func checkSharing(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
-		if other := p.s.Clusters[key]; other.Kubenet() && p.reportsOn(other) {
-			found = append(found, p.neighbour(other)...)
+		if other := p.s.Clusters[key]; other.Kubenet() && reportsOn(p, other) {
+			found = append(found, neighbour(p, other)...)
 		}
 	}
-	networks := p.networks()
-	found = append(found, p.podsInNetworks(networks)...)
-	found = append(found, p.servicesOverlap(networks)...)
-	return append(found, p.reserved()...)
+	networks := networks(p)
+	found = append(found, podsInNetworks(p, networks)...)
+	found = append(found, servicesOverlap(p, networks)...)
+	return append(found, reserved(p)...)
 }
 
 // reportsOn reports whether this cluster's checks report on it and another cluster, so that each
 // pair is reported once.
-func (p *clusterCase) reportsOn(other *inventory.Cluster) bool {
+func reportsOn(p *clusterCase, other *inventory.Cluster) bool {
 	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
 		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
 // neighbour reports what this cluster and another one share.
-func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
+func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	describe := func(f finding.Finding) finding.Finding {
 		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+
@@ -63,7 +63,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	if len(found) > 0 {
 		return found // sharing a subnet implies sharing its table
 	}
-	if p.table != nil && !p.source.Doubtful && p.usedBy(other, p.table) {
+	if p.table != nil && !p.source.Doubtful && usedBy(p, other, p.table) {
 		return []finding.Finding{
 			describe(p.found(finding.TableShared, p.table.ID,
 				"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
@@ -77,7 +77,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 	f := describe(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
 		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
 		other.ID.Short(), prefixList(overlap)))
-	if both, said := p.leadsToBoth(other); both != "" {
+	if both, said := leadsToBoth(p, other); both != "" {
 		f.Severity = finding.Warning
 		f = f.With("route table " + both.Short() + " leads to nodes of both")
 	} else if said {
@@ -89,7 +89,7 @@ func (p *clusterCase) neighbour(other *inventory.Cluster) []finding.Finding {
 // usedBy reports whether another cluster uses a table too: its config names the table, or one of
 // its node subnets has the table and the table leads to its nodes. An association alone may be a
 // mistake, which the checks of the other cluster report.
-func (p *clusterCase) usedBy(other *inventory.Cluster, table *inventory.RouteTable) bool {
+func usedBy(p *clusterCase, other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
 		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
 			return true
@@ -112,7 +112,7 @@ func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 
 // leadsToBoth finds a target of this cluster that also leads to nodes of the other one. If both
 // configs name the target, package plan reports it.
-func (p *clusterCase) leadsToBoth(other *inventory.Cluster) (table arm.ID, said bool) {
+func leadsToBoth(p *clusterCase, other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
 		return "", false
 	}
@@ -161,7 +161,7 @@ type reachedNetwork struct {
 }
 
 // networks returns the networks of the cluster's nodes and those peered with them, by ID.
-func (p *clusterCase) networks() []reachedNetwork {
+func networks(p *clusterCase) []reachedNetwork {
 	at := map[string]reachedNetwork{}
 	for _, subnet := range p.s.NodeSubnetIDs(p.cluster) {
 		vnet := p.s.VNets[subnet.Parent().Key()]
@@ -219,7 +219,7 @@ func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 
 // podsInNetworks finds pods with the addresses of machines. An address space alone does no harm:
 // AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
-func (p *clusterCase) podsInNetworks(networks []reachedNetwork) []finding.Finding {
+func podsInNetworks(p *clusterCase, networks []reachedNetwork) []finding.Finding {
 	var found []finding.Finding
 	for _, l := range networks {
 		hit := overlaps(l.prefixes, p.cluster.PodCIDRs)
@@ -233,7 +233,7 @@ func (p *clusterCase) podsInNetworks(networks []reachedNetwork) []finding.Findin
 		case l.read && len(taken) == 0:
 			f.Severity = finding.Info
 			f = f.With("none of its subnets overlaps")
-		case l.ofNodes && p.covered(l):
+		case l.ofNodes && covered(p, l):
 			f.Severity = finding.Error
 			f = f.With("pod routes cover addresses in use:")
 		}
@@ -243,7 +243,7 @@ func (p *clusterCase) podsInNetworks(networks []reachedNetwork) []finding.Findin
 }
 
 // covered reports whether a pod route in the cluster's table covers a subnet with addresses in use.
-func (p *clusterCase) covered(l reachedNetwork) bool {
+func covered(p *clusterCase, l reachedNetwork) bool {
 	if p.table == nil || p.source.Doubtful || p.config == nil {
 		return false
 	}
@@ -261,7 +261,7 @@ func (p *clusterCase) covered(l reachedNetwork) bool {
 
 // servicesOverlap finds services with the addresses of machines or pods. kube-proxy takes packets
 // to a service before any route applies.
-func (p *clusterCase) servicesOverlap(networks []reachedNetwork) []finding.Finding {
+func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Finding {
 	var lines []string
 	severity := finding.Info
 	services := p.cluster.ServiceCIDRs
@@ -293,7 +293,7 @@ var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
 }
 
-func (p *clusterCase) reserved() []finding.Finding {
+func reserved(p *clusterCase) []finding.Finding {
 	var lines []string
 	severity := finding.Info
 	check := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
@@ -306,7 +306,7 @@ func (p *clusterCase) reserved() []finding.Finding {
 	for _, s := range p.subnets {
 		check("node subnet "+s.ID.Short(), s.Prefixes, finding.Warning)
 	}
-	for _, l := range p.networks() {
+	for _, l := range networks(p) {
 		if l.ofNodes {
 			check(l.String(), l.prefixes, finding.Info)
 		}

@@ -48,7 +48,7 @@ func checkCopies(p *clusterCase) []finding.Finding {
 		case len(table.Subnets) == 0:
 			f.Severity = finding.Info
 			f = f.With("the table is on no subnet, so it affects no traffic")
-		case len(missing) == 0 && !p.misleads(own, copied):
+		case len(missing) == 0 && !misleads(p, own, copied):
 			f.Severity = finding.Info
 		}
 		found = append(found, f)
@@ -72,9 +72,9 @@ func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix
 
 // misleads reports whether a copy leads to a node that is gone. A route that only the copy has may
 // still be right: the cluster's route table may have lost it.
-func (p *clusterCase) misleads(own, copied map[netip.Prefix]inventory.Route) bool {
+func misleads(p *clusterCase, own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
-	for _, nic := range p.interfaces() {
+	for _, nic := range p.nics {
 		for _, c := range nic.Configs {
 			living[c.Address] = true
 		}
