@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"runtime"
 	"syscall"
 )
 
@@ -207,7 +208,7 @@ func Reason(err error) error {
 	var path *fs.PathError
 	var link *os.LinkError
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
+	case isFull(err, runtime.GOOS):
 		return fullError{err}
 	case errors.As(err, &path):
 		return path.Err
@@ -215,6 +216,15 @@ func Reason(err error) error {
 		return link.Err
 	}
 	return err
+}
+
+// isFull reports whether an error is that of a full disk. Windows has numbers of its own, which
+// syscall.ENOSPC is not: ERROR_HANDLE_DISK_FULL and ERROR_DISK_FULL (Windows' System Error Codes).
+func isFull(err error, system string) bool {
+	if system == "windows" {
+		return errors.Is(err, syscall.Errno(39)) || errors.Is(err, syscall.Errno(112))
+	}
+	return errors.Is(err, syscall.ENOSPC)
 }
 
 // fullError is an error of a full disk, in plain words.

@@ -33,3 +33,21 @@ func TestUnwritten(t *testing.T) {
 		t.Error("the cause is lost")
 	}
 }
+
+// TestDiskFull: each system has its own number for a full disk, and another meaning for those of
+// the other.
+func TestDiskFull(t *testing.T) {
+	for _, c := range []struct {
+		number syscall.Errno
+		system string
+		full   bool
+	}{
+		{syscall.ENOSPC, "linux", true}, {112, "linux", false},
+		{112, "windows", true}, {39, "windows", true}, {5, "windows", false},
+	} {
+		err := &fs.PathError{Op: "write", Path: "f", Err: c.number}
+		if got := isFull(err, c.system); got != c.full {
+			t.Errorf("%d on %s: %t", c.number, c.system, got)
+		}
+	}
+}
