@@ -107,6 +107,7 @@ var families = []family{
 	{"retirement", kubenet, checkRetirement},
 	{"places", addressed, checkPlaces},
 	{"azurecni", azureCNI, checkAzureCNI},
+	{"provisioned", azureCNI, checkProvisioned},
 }
 
 // Check returns all findings, the worst first, without findings that follow from others (mute.go).

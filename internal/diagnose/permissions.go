@@ -37,6 +37,7 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 // the clusters' identities: read them into the snapshot's CallerRights and Rights before Check. The
 // resources that the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
+	c.nicsOf = interfacesByGroup(c.Snapshot)
 	for _, id := range c.Clusters {
 		p := c.clusterCase(id)
 		if p == nil {
@@ -68,6 +69,12 @@ func identityNeeds(p *clusterCase) (n needs) {
 	for _, pool := range p.cluster.Pools {
 		if p.existing(pool.Subnet) {
 			n.add(pool.Subnet, "to create nodes in it", arm.TypeSubnet+"/read",
+				arm.TypeSubnet+"/join/action")
+		}
+	}
+	for _, id := range provisionedSubnets(p) { // karpenter-provider-azure#944
+		if p.existing(id) {
+			n.add(id, "to create nodes in it by auto-provisioning", arm.TypeSubnet+"/read",
 				arm.TypeSubnet+"/join/action")
 		}
 	}

@@ -173,14 +173,16 @@ const (
 
 // Codes of Azure CNI clusters.
 const (
-	PodOutside         Code = "pod-outside-pod-subnet"
-	NodeOutside        Code = "node-outside-node-subnet"
-	SubnetUsedTwice    Code = "subnet-used-twice"
-	SubnetDelegated    Code = "subnet-delegated"
-	ContainersSubnet   Code = "agc-subnet"
-	AddressesExhausted Code = "addresses-exhausted"
-	AddressesNearly    Code = "addresses-nearly-exhausted"
-	AddressesShort     Code = "addresses-short-at-maximum"
+	PodOutside       Code = "pod-outside-pod-subnet"
+	NodeOutside      Code = "node-outside-node-subnet"
+	SubnetUsedTwice  Code = "subnet-used-twice"
+	SubnetDelegated  Code = "subnet-delegated"
+	ContainersSubnet Code = "agc-subnet"
+	// AutoProvisionedSubnet is about nodes that node auto-provisioning made.
+	AutoProvisionedSubnet Code = "auto-provisioned-subnet"
+	AddressesExhausted    Code = "addresses-exhausted"
+	AddressesNearly       Code = "addresses-nearly-exhausted"
+	AddressesShort        Code = "addresses-short-at-maximum"
 )
 
 // Codes of infrastructure code that was not applied yet.

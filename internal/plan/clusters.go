@@ -119,7 +119,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 func (p *Planner) checkSubnetsRead(v *clusterState) {
 	for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
 		v.cluster.PodSubnets())) {
-		if p.unread(subnet) && !guards(v.config, subnet) { // guardSubnet reports these
+		if p.unread(subnet) && !Guards(v.config, subnet) { // guardSubnet reports these
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "subnet %s", next{})
 		}
 	}

@@ -88,8 +88,8 @@ func (p *Planner) Requires(c Change) bool {
 	})
 }
 
-// guards reports whether a config names a subnet in spec.guard.subnets.
-func guards(c *v1alpha1.ClusterRoutes, subnet arm.ID) bool {
+// Guards reports whether a config names a subnet in spec.guard.subnets.
+func Guards(c *v1alpha1.ClusterRoutes, subnet arm.ID) bool {
 	return slices.ContainsFunc(c.Spec.Guard.Subnets, func(g v1alpha1.GuardedSubnet) bool {
 		return subnet.Equal(arm.ID(g.SubnetID))
 	})

@@ -1,0 +1,85 @@
+package diagnose
+
+import (
+	"slices"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
+)
+
+// Node auto-provisioning makes machines in the subnets that AKSNodeClass objects name
+// (vnetSubnetID; node-auto-provisioning-networking). The cluster's document does not name them; the
+// interfaces in the node resource group do.
+
+// provisionedSubnets returns the subnets of such machines that no pool names, sorted.
+func provisionedSubnets(p *clusterCase) []arm.ID {
+	if !p.cluster.AutoProvisioned {
+		return nil
+	}
+	named := p.s.NodeSubnetIDs(p.cluster)
+	var found []arm.ID
+	for _, nic := range p.nics {
+		if nic.Machine == "" { // of a private endpoint
+			continue
+		}
+		for _, c := range nic.Configs {
+			if c.Subnet != "" && !slices.ContainsFunc(named, c.Subnet.Equal) &&
+				!holdsPods(p, c.Subnet) {
+				found = append(found, c.Subnet)
+			}
+		}
+	}
+	return inventory.SortIDs(found)
+}
+
+// checkProvisioned checks that these subnets have what the cluster's node subnets have, and that
+// the config guards them if it guards anything.
+func checkProvisioned(p *clusterCase) (found []finding.Finding) {
+	for _, id := range provisionedSubnets(p) {
+		subnet := p.s.Subnet(id)
+		if subnet == nil {
+			continue
+		}
+		lacking := false
+		for _, property := range inventory.Properties {
+			want, all := sharedValue(p.subnets, property)
+			has := subnet.Has(property)
+			if !all || has.Equal(want) {
+				continue
+			}
+			lacking = true
+			state := "no " + property.Name()
+			if has != "" {
+				state = property.Name() + " " + has.Short()
+			}
+			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
+				"nodes of cluster %s that auto-provisioning made are in subnet %s, which has %s, "+
+					"but its node subnets have %s", p.cluster.ID.Short(), id.Short(), state,
+				want.Short()).About(string(property)).
+				WithFix("%s", plan.Attach(id, property, want)))
+		}
+		if !lacking && p.config != nil && p.config.Spec.Guard.Mode != v1alpha1.GuardOff &&
+			len(p.config.Spec.Guard.Subnets) > 0 && !plan.Guards(p.config, id) {
+			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
+				"nodes of cluster %s that auto-provisioning made are in subnet %s, which the config "+
+					"does not guard", p.cluster.ID.Short(), id.Short()).About("guard"))
+		}
+	}
+	return found
+}
+
+// sharedValue returns what all of the subnets have of a property, if they have the same.
+func sharedValue(subnets []*inventory.Subnet, property inventory.Property) (arm.ID, bool) {
+	var value arm.ID
+	for i, subnet := range subnets {
+		if has := subnet.Has(property); i > 0 && !has.Equal(value) {
+			return "", false
+		} else if i == 0 {
+			value = has
+		}
+	}
+	return value, value != ""
+}
