@@ -223,6 +223,53 @@ func TestRestartWhileDeleting(t *testing.T) {
 	}
 }
 
+// TestRestartWhileChildLeaves: a subnet that was being deleted is still shown as Deleting.
+func TestRestartWhileChildLeaves(t *testing.T) {
+	options := Options{StateFile: filepath.Join(t.TempDir(), "state.db")}
+	opened := func() (*Emulator, *Client) {
+		e, err := New(options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(e.Close)
+		c, err := e.Client(DefaultPrincipal)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e, c
+	}
+	e, c := opened()
+	network := arm.ResourceID(sub, group.Name(), arm.TypeVNet, "n")
+	for _, r := range []struct {
+		id   arm.ID
+		body kernel.Object
+	}{
+		{group, kernel.Object{"location": "westeurope"}},
+		{network, kernel.Object{"location": "westeurope", "properties": kernel.Object{
+			"addressSpace": kernel.Object{"addressPrefixes": []any{"10.0.0.0/16"}},
+			"subnets": []any{kernel.Object{"name": "s", "properties": kernel.Object{
+				"addressPrefix": "10.0.0.0/24"}}}}}},
+	} {
+		if err := c.Put(r.id, api, r.body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	options.OperationTime = time.Hour
+	e.Close()
+	e, c = opened()
+	subnet := network.Child("subnets", "s")
+	if status, body := c.Do(http.MethodDelete, subnet, api, nil); status != http.StatusAccepted {
+		t.Fatalf("%d %s", status, body)
+	}
+	e.Close()
+	_, c = opened()
+	status, body := c.Do(http.MethodGet, subnet, api, nil)
+	if status != http.StatusOK ||
+		!strings.Contains(string(body), `"provisioningState":"Deleting"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // TestStateFile: an unreadable file gives an error of one line, and is not overwritten.
 func TestStateFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.db")

@@ -101,7 +101,7 @@ func (q request) resource(id arm.ID) (Reply, *Failure) {
 			return Reply{Status: http.StatusOK, Body: raw}, nil
 		} else if r == nil || stale {
 			if g, leaves := q.leaving.at(id); leaves && q.c.Method == http.MethodGet {
-				return Reply{Status: http.StatusOK, Body: g.doc}, nil
+				return Reply{Status: http.StatusOK, Body: g.Doc}, nil
 			}
 			return Reply{}, q.Missing(id)
 		}
@@ -300,7 +300,7 @@ func (q request) remove(id arm.ID) (Reply, *Failure) {
 			return Reply{}, q.Missing(parent)
 		}
 		if g, leaves := q.leaving.at(id); leaves {
-			return q.AcceptedUntil(q.c, &Operation{Ends: g.ends}), nil
+			return q.AcceptedUntil(q.c, &Operation{Ends: g.Ends}), nil
 		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}

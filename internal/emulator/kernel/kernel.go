@@ -162,7 +162,9 @@ func New(opts Options) *Kernel {
 		func(c *Call) (Reply, *Failure, bool) { return k.on(c).nested() },
 	}
 	k.things = []Thing{{"server", func() any { return k.Server.address },
-		func(read func(into any) error) error { return read(&k.Server.address) }}}
+		func(read func(into any) error) error { return read(&k.Server.address) }},
+		{"leaving", func() any { return k.leaving },
+			func(read func(into any) error) error { return read(&k.leaving) }}}
 	for _, s := range opts.Subscriptions {
 		k.Store.addSubscription(s)
 	}

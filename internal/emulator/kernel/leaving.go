@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"encoding/json"
 	"strings"
 	"time"
 
@@ -15,14 +16,14 @@ import (
 type leaving map[string]goer
 
 type goer struct {
-	doc  []byte
-	ends time.Time
+	Doc  json.RawMessage `json:"doc"`
+	Ends time.Time       `json:"ends"`
 }
 
 // at returns a child that is being deleted.
 func (l leaving) at(id arm.ID) (goer, bool) {
 	g, known := l[id.Key()]
-	return g, known && g.ends.After(time.Now())
+	return g, known && g.Ends.After(time.Now())
 }
 
 // add remembers a child that is deleted, with its last document.
@@ -31,7 +32,7 @@ func (l leaving) add(id arm.ID, doc Object, ends time.Time) {
 		return
 	}
 	for key, g := range l {
-		if !g.ends.After(time.Now()) {
+		if !g.Ends.After(time.Now()) {
 			delete(l, key)
 		}
 	}

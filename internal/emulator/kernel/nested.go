@@ -82,14 +82,14 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply,
 	switch {
 	case q.c.Method == http.MethodGet && i < 0:
 		if g, leaves := q.leaving.at(id); leaves {
-			return Reply{Status: http.StatusOK, Body: g.doc}, nil
+			return Reply{Status: http.StatusOK, Body: g.Doc}, nil
 		}
 		return Reply{}, q.Missing(id)
 	case q.c.Method == http.MethodGet:
 		return Reply{Status: http.StatusOK, Header: tagHeader(parent), Body: Encode(items[i])}, nil
 	case q.c.Method == http.MethodDelete && i < 0:
 		if g, leaves := q.leaving.at(id); leaves {
-			return q.AcceptedUntil(q.c, &Operation{Ends: g.ends}), nil
+			return q.AcceptedUntil(q.c, &Operation{Ends: g.Ends}), nil
 		}
 		return Reply{Status: http.StatusNoContent}, nil
 	}
