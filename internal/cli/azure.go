@@ -32,7 +32,7 @@ var (
 
 // checkCloud checks --cloud and --emulator. Without these flags it uses the environment variables
 // ROUTEKEEPER_CLOUD and ROUTEKEEPER_EMULATOR.
-func (a *app) checkCloud(cmd *cobra.Command) error {
+func checkCloud(a *app, cmd *cobra.Command) error {
 	if dir := os.Getenv("ROUTEKEEPER_EMULATOR"); dir != "" && !cmd.Flags().Changed("emulator") &&
 		!cmd.Flags().Changed("cloud") {
 		a.emulatorDir = dir
@@ -51,13 +51,13 @@ func (a *app) checkCloud(cmd *cobra.Command) error {
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")
 	}
-	a.repeatFlags(cmd, map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName})
-	return a.startTimeout(cmd)
+	repeatFlags(a, cmd, map[string]string{"emulator": a.emulatorDir, "cloud": a.cloudName})
+	return startTimeout(a, cmd)
 }
 
 // repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
 // shell has what comes from environment variables.
-func (a *app) repeatFlags(cmd *cobra.Command, globals map[string]string) {
+func repeatFlags(a *app, cmd *cobra.Command, globals map[string]string) {
 	if a.repeat == nil {
 		return
 	}

@@ -78,7 +78,7 @@ there are changes to make, or you answered no.`,
 			return runClusterCreate(cmd.Context(), a, o)
 		},
 	}
-	a.describing(cmd, &o)
+	describing(a, cmd, &o)
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "write a kubeconfig for the cluster to this new "+
 		"`file`")
@@ -94,7 +94,7 @@ there are changes to make, or you answered no.`,
 }
 
 // describing adds the flags that describe a cluster, with -f and NAME.
-func (a *app) describing(cmd *cobra.Command, o *createOptions) {
+func describing(a *app, cmd *cobra.Command, o *createOptions) {
 	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
 	c := &o.source.described.Spec
@@ -158,7 +158,7 @@ func pluginNames() []string {
 func plugins() string { return strings.Join(pluginNames(), ", ") }
 
 // readCluster reads the options, or the file, as a cluster.
-func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
+func readCluster(a *app, o *createOptions) (build.Cluster, error) {
 	s := &o.source
 	if len(s.files) == 0 {
 		o.first.Name = "system"
@@ -179,7 +179,7 @@ func (a *app) readCluster(o *createOptions) (build.Cluster, error) {
 			s.described.Spec.ApplicationGateway = &o.limits
 		}
 	}
-	return a.readSource(s, build.Read)
+	return readClusterSource(a, s, build.Read)
 }
 
 // readPool reads a pool of the form name=user,count=3.
@@ -216,7 +216,7 @@ func readPool(text string, first v1alpha1.Pool) (v1alpha1.Pool, error) {
 }
 
 func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
-	c, err := a.readCluster(&o)
+	c, err := readCluster(a, &o)
 	if err != nil {
 		return err
 	}

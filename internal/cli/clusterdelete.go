@@ -82,11 +82,11 @@ func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 	if o.yes && !named {
 		return errors.New("--yes: expected the NAME of the cluster, too")
 	}
-	again, err := a.locate(ctx, &o.source)
+	again, err := locateCluster(ctx, a, &o.source)
 	if err != nil {
 		return err
 	}
-	c, err := a.readSource(&o.source, build.Named)
+	c, err := readClusterSource(a, &o.source, build.Named)
 	if err != nil {
 		return err
 	}
@@ -165,10 +165,10 @@ func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 	return tellLeft(a, told)
 }
 
-// locate finds the subscription and the resource group of the cluster by its name or ID, unless a
-// flag or a file says them. It returns the flags that a further run needs, which does not find the
-// cluster once it is deleted.
-func (a *app) locate(ctx context.Context, s *clusterSource) (again string, err error) {
+// locateCluster finds the subscription and the resource group of the cluster by its name or ID,
+// unless a flag or a file says them. It returns the flags that a further run needs, which does not
+// find the cluster once it is deleted.
+func locateCluster(ctx context.Context, a *app, s *clusterSource) (again string, err error) {
 	d := &s.described
 	if len(s.files) > 0 || d.Spec.Subscription != "" {
 		return "", nil

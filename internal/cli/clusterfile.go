@@ -61,8 +61,9 @@ func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...st
 	}
 }
 
-// readSource reads the cluster. Its errors name the flag, or the position and field in the file.
-func (a *app) readSource(s *clusterSource,
+// readClusterSource reads the cluster. Its errors name the flag, or the position and field in the
+// file.
+func readClusterSource(a *app, s *clusterSource,
 	read func(v1alpha1.Cluster) (build.Cluster, error)) (build.Cluster, error) {
 	if len(s.files) == 0 {
 		c, err := read(s.described)

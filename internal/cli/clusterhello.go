@@ -122,7 +122,7 @@ func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error)
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
 	o.rightless, o.machines = true, true
-	e, err := a.examineAzure(ctx, o.examineOptions, progress)
+	e, err := examineAzure(ctx, a, o.examineOptions, progress)
 	if err != nil {
 		return err
 	}
@@ -289,8 +289,8 @@ func callAround(ctx context.Context, a *app, o helloOptions, e *examination, dem
 	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
 		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
 	}) // rights are a reason for what is lost, and take many calls
-	if e, err = a.examineAzure(ctx, o.examineOptions, progress); err == nil {
-		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
+	if e, err = examineAzure(ctx, a, o.examineOptions, progress); err == nil {
+		err = examineKubernetes(ctx, a, o.kubernetesOptions, e)
 	}
 	if err != nil {
 		return h, nil, err

@@ -42,7 +42,7 @@ something is wrong or was not checked.`,
 			return runClusterVerify(cmd.Context(), a, o)
 		},
 	}
-	a.examineFlags(cmd, &o, true)
+	examineFlags(a, cmd, &o, true)
 	o.choice.flags(cmd)
 	cmd.Flags().IntVar(&o.maxRoutes, "max-routes", inventory.DefaultRouteLimit,
 		"how many routes a route table can hold")
@@ -58,7 +58,7 @@ func runClusterVerify(ctx context.Context, a *app, o examineOptions) error {
 	if err != nil {
 		return err
 	}
-	e, found, err := a.diagnosed(ctx, o, "checking the cluster")
+	e, found, err := diagnosed(ctx, a, o, "checking the cluster")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ addresses and IDs are not anonymized.`,
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runCollect(cmd.Context(), a, o) },
 	}
-	a.examineFlags(cmd, &o, false)
+	examineFlags(a, cmd, &o, false)
 	o.choice.flags(cmd)
 	a.outFlag(cmd)
 	return cmd

@@ -32,7 +32,7 @@ type completer func(ctx context.Context, cmd *cobra.Command) []string
 func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, typed string) ([]cobra.Completion,
 		cobra.ShellCompDirective) {
-		if len(args) >= most || a.checkCloud(cmd) != nil {
+		if len(args) >= most || checkCloud(a, cmd) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
@@ -102,19 +102,19 @@ func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []str
 			names = append(names, arm.ID(c.Spec.ClusterID).Name())
 		}
 	}
-	if e := a.bundleOf(cmd); e != nil {
+	if e := bundleOf(a, cmd); e != nil {
 		for _, id := range e.Clusters {
 			names = append(names, id.Name())
 		}
 	}
-	for _, c := range a.emulated(ctx).Clusters {
+	for _, c := range emulated(ctx, a).Clusters {
 		names = append(names, c.ID.Name())
 	}
 	return names
 }
 
 // emulated returns what the emulator of the command line has, nothing without one.
-func (a *app) emulated(ctx context.Context) *inventory.Snapshot {
+func emulated(ctx context.Context, a *app) *inventory.Snapshot {
 	if a.emulatorDir == "" {
 		return inventory.NewSnapshot()
 	}
@@ -129,12 +129,12 @@ func (a *app) emulated(ctx context.Context) *inventory.Snapshot {
 }
 
 // bundleOf returns the bundle of the command line, nil without one.
-func (a *app) bundleOf(cmd *cobra.Command) *examination {
+func bundleOf(a *app, cmd *cobra.Command) *examination {
 	path, err := cmd.Flags().GetString("from-bundle")
 	if err != nil || path == "" {
 		return nil
 	}
-	e, err := a.openBundle(cmd.Context(), examineOptions{bundle: path})
+	e, err := openBundle(cmd.Context(), a, examineOptions{bundle: path})
 	if err != nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (a *app) bundleOf(cmd *cobra.Command) *examination {
 
 // subnetNames returns the subnets of the emulator, as VNET/SUBNET.
 func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string) {
-	for _, s := range a.emulated(ctx).Subnets {
+	for _, s := range emulated(ctx, a).Subnets {
 		names = append(names, s.ID.Short())
 	}
 	return names
@@ -151,10 +151,10 @@ func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string
 
 // tableIDs returns the route tables of the config's targets and of the emulator.
 func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
-	for _, c := range a.targets(cmd) {
+	for _, c := range targets(a, cmd) {
 		ids = append(ids, string(c))
 	}
-	for _, t := range a.emulated(ctx).Tables {
+	for _, t := range emulated(ctx, a).Tables {
 		ids = append(ids, string(t.ID))
 	}
 	return ids
@@ -162,13 +162,13 @@ func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
 
 // targetNames returns the names of the config's targets.
 func (a *app) targetNames(_ context.Context, cmd *cobra.Command) (names []string) {
-	for _, id := range a.targets(cmd) {
+	for _, id := range targets(a, cmd) {
 		names = append(names, id.Name())
 	}
 	return names
 }
 
-func (a *app) targets(cmd *cobra.Command) (ids []arm.ID) {
+func targets(a *app, cmd *cobra.Command) (ids []arm.ID) {
 	configs, err := a.readConfig(configsAt(cmd))
 	if err != nil {
 		return nil
@@ -181,14 +181,14 @@ func (a *app) targets(cmd *cobra.Command) (ids []arm.ID) {
 
 // endNames returns the ends that trace can name: nodes, subnets, gateways, machines and pods.
 func (a *app) endNames(ctx context.Context, cmd *cobra.Command) []string {
-	e := a.bundleOf(cmd)
-	if e == nil && len(a.emulated(ctx).Clusters) > 0 {
+	e := bundleOf(a, cmd)
+	if e == nil && len(emulated(ctx, a).Clusters) > 0 {
 		o := examineOptions{rightless: true}
 		o.cluster, _ = cmd.Flags().GetString("cluster")
 		o.subscription, _ = cmd.Flags().GetString("subscription")
 		progress := a.progress(ctx, "")
 		defer progress.stop()
-		e, _ = a.examineAzure(ctx, o, progress)
+		e, _ = examineAzure(ctx, a, o, progress)
 	}
 	if e == nil {
 		return nil

@@ -52,7 +52,7 @@ func readConfigOf(a *app, flag string, paths []string) ([]v1alpha1.ClusterRoutes
 func (a *app) readFiles(flag string, paths []string) ([]config.File, error) {
 	var files []config.File
 	for _, path := range paths {
-		found, err := a.configFiles(path)
+		found, err := configFiles(a, path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("%s: %s does not exist (routekeeper init --out %s writes one)",
 				flag, path, path)
@@ -65,7 +65,7 @@ func (a *app) readFiles(flag string, paths []string) ([]config.File, error) {
 	return files, nil
 }
 
-func (a *app) configFiles(path string) ([]config.File, error) {
+func configFiles(a *app, path string) ([]config.File, error) {
 	if path == "-" {
 		data, err := a.standardInput()
 		return []config.File{{Name: "standard input", Data: data}}, err

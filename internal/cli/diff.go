@@ -84,11 +84,11 @@ func runDiff(a *app, o diffOptions) error {
 	if err != nil {
 		return err
 	}
-	source, err := a.readTable("--source", o.source)
+	source, err := readTableFile(a, "--source", o.source)
 	if err != nil {
 		return err
 	}
-	target, err := a.readTable("--target", o.target)
+	target, err := readTableFile(a, "--target", o.target)
 	if err != nil {
 		return err
 	}
@@ -175,8 +175,8 @@ func checkDiff(o diffOptions) error {
 	return nil
 }
 
-// readTable reads a saved route table.
-func (a *app) readTable(flag, path string) (*inventory.RouteTable, error) {
+// readTableFile reads a saved route table.
+func readTableFile(a *app, flag, path string) (*inventory.RouteTable, error) {
 	data, err := a.readFile(path, input.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)

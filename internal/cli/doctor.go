@@ -59,7 +59,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
   routekeeper doctor --from-bundle shop.tgz`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDoctor(cmd.Context(), a, o) },
 	}
-	a.examineFlags(cmd, &o.examineOptions, true)
+	examineFlags(a, cmd, &o.examineOptions, true)
 	o.choice.flags(cmd)
 	cmd.Flags().StringVar(&o.failOn, "fail-on", finding.Warning.String(),
 		"exit with 2 for findings of this severity and above: info, warning or error")
@@ -127,7 +127,7 @@ func runDoctor(ctx context.Context, a *app, o doctorOptions) error {
 }
 
 // diagnosed reads clusters with their network, and finds out what is wrong.
-func (a *app) diagnosed(ctx context.Context, o examineOptions, doing string) (*examination,
+func diagnosed(ctx context.Context, a *app, o examineOptions, doing string) (*examination,
 	[]finding.Finding, error) {
 	progress := a.progress(ctx, doing)
 	defer progress.stop()
@@ -142,7 +142,7 @@ func (a *app) diagnosed(ctx context.Context, o examineOptions, doing string) (*e
 // diagnose returns doctor's report about the network.
 func (a *app) diagnose(ctx context.Context, o examineOptions) (*examination, report.Diagnosis,
 	error) {
-	e, found, err := a.diagnosed(ctx, o, "reading the network")
+	e, found, err := diagnosed(ctx, a, o, "reading the network")
 	if err != nil {
 		return nil, report.Diagnosis{}, err
 	}
@@ -173,7 +173,7 @@ func doctorFix(ctx context.Context, a *app, o doctorOptions, e *examination, d r
 		}
 		return r.WriteBelow(w, format, style)
 	}
-	made, err := a.fix(ctx, e.client, o.paths, e.Configs, e.chosen(), o.yes, show)
+	made, err := fix(ctx, a, e.client, o.paths, e.Configs, e.chosen(), o.yes, show)
 	if err != nil {
 		return d, err
 	}

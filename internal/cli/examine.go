@@ -48,7 +48,7 @@ type examineOptions struct {
 }
 
 // examineFlags adds the flags that say what to read; with fromBundle also --from-bundle.
-func (a *app) examineFlags(cmd *cobra.Command, o *examineOptions, fromBundle bool) {
+func examineFlags(a *app, cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the "+
 		"only visible one)")
@@ -217,22 +217,22 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 	if o.resolve && !o.egress {
 		return nil, errors.New("--resolve: expected --egress, too")
 	}
-	e, err := a.examineAzure(ctx, o, progress)
+	e, err := examineAzure(ctx, a, o, progress)
 	if err == nil && o.resolve {
 		resolve(ctx, e.Snapshot, e.Clusters, net.DefaultResolver.LookupNetIP)
 	}
 	if err == nil {
 		e.RouteLimit, e.Egress = o.maxRoutes, o.egress
-		err = a.examineKubernetes(ctx, o.kubernetesOptions, e)
+		err = examineKubernetes(ctx, a, o.kubernetesOptions, e)
 		progress.now("checking " + finding.Managed(len(e.Clusters), e.networks()))
 	}
 	return e, err
 }
 
-func (a *app) examineAzure(ctx context.Context, o examineOptions, progress *progress) (*examination,
+func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progress) (*examination,
 	error) {
 	if o.bundle != "" {
-		return a.openBundle(ctx, o)
+		return openBundle(ctx, a, o)
 	}
 	if o.cluster != "" {
 		o.names, o.cluster = []string{o.cluster}, ""
@@ -341,7 +341,7 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 }
 
 // openBundle reads a bundle.
-func (a *app) openBundle(ctx context.Context, o examineOptions) (*examination, error) {
+func openBundle(ctx context.Context, a *app, o examineOptions) (*examination, error) {
 	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
 			"doctor collect", o.bundle)

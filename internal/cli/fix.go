@@ -13,7 +13,7 @@ import (
 
 // fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
 // nothing to change, or if the answer was no. It changes only what the named clusters require.
-func (a *app) fix(ctx context.Context, client *azure.Client, paths []string,
+func fix(ctx context.Context, a *app, client *azure.Client, paths []string,
 	configs []v1alpha1.ClusterRoutes, names []string, yes bool, show func(report.Result) error) (
 	*report.Result, error) {
 	planned, err := keeper.New(client, configs,

@@ -143,7 +143,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 		}
 		return writeOutputs(a, files, o, next)
 	}
-	a.describing(cmd, &o.cluster)
+	describing(a, cmd, &o.cluster)
 	f := cmd.Flags()
 	ofCluster := []string{"host"} // flags that say what a cluster is
 	f.VisitAll(func(f *pflag.Flag) {
@@ -230,7 +230,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 
 // blueprint returns the cluster that the flags or the file describe. An existing network is read.
 func blueprint(ctx context.Context, a *app, o *generateOptions) (generate.Blueprint, error) {
-	c, err := a.readCluster(&o.cluster)
+	c, err := readCluster(a, &o.cluster)
 	b := generate.Blueprint{Cluster: c, Provider: o.provider, Host: generate.Host(o.host)}
 	if err != nil || c.Existing == nil {
 		return b, err

@@ -167,7 +167,7 @@ func runIaCCheck(ctx context.Context, a *app, o iacOptions, names []string) erro
 			o.paths = append(o.paths, path)
 		}
 	}
-	known, configs, err := a.named(o)
+	known, configs, err := namedClusters(a, o)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func checkSource(dir string) error {
 
 // knownOf returns what is known in addition to the files.
 func knownOf(ctx context.Context, a *app, o iacOptions, r *iac.Reading) (iac.Known, error) {
-	known, configs, err := a.named(o)
+	known, configs, err := namedClusters(a, o)
 	if err == nil {
 		err = observeAsked(ctx, a, o, r, configs, &known)
 	}
@@ -317,8 +317,9 @@ func observeAsked(ctx context.Context, a *app, o iacOptions, r *iac.Reading,
 	return a.observe(ctx, o, r, clusters, known)
 }
 
-// named returns what flags and configs say.
-func (a *app) named(o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes, err error) {
+// namedClusters returns what flags and configs say.
+func namedClusters(a *app, o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes,
+	err error) {
 	known.Tables = map[string]string{}
 	if o.mode != "incremental" && o.mode != "complete" {
 		return known, nil, fmt.Errorf("--mode: expected incremental or complete, found %q", o.mode)

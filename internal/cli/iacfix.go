@@ -169,7 +169,7 @@ func fixTemplate(ctx context.Context, a *app, o iacOptions, name string,
 
 // fixBicep repairs a Bicep file.
 func fixBicep(a *app, o iacOptions, name string, write bool) error {
-	known, _, err := a.named(o)
+	known, _, err := namedClusters(a, o)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
 
 // examineKubernetes reads nodes and pods from files, or from the API of every cluster that a
 // kubeconfig leads to. For a bundle it reads files only.
-func (a *app) examineKubernetes(ctx context.Context, o kubernetesOptions, e *examination) error {
+func examineKubernetes(ctx context.Context, a *app, o kubernetesOptions, e *examination) error {
 	switch {
 	case o.nodes != "" || o.pods != "":
 		return savedKubernetes(a, o, e)

@@ -63,7 +63,7 @@ Exit code 0: done; 1: an error; 2: with --check, a cluster is blocked.`,
 			return runMigratePlan(cmd.Context(), a, o, check)
 		},
 	}
-	a.examineFlags(cmd, &o, true)
+	examineFlags(a, cmd, &o, true)
 	o.choice.flags(cmd)
 	cmd.Flags().BoolVar(&check, "check", false, "exit with 2 if a cluster is blocked")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
@@ -75,7 +75,7 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	if err != nil {
 		return err
 	}
-	e, found, err := a.diagnosed(ctx, o, "reading the network")
+	e, found, err := diagnosed(ctx, a, o, "reading the network")
 	if err != nil {
 		return err
 	}

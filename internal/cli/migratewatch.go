@@ -42,7 +42,7 @@ ended, but nodes have not moved, or a route is missing.`,
 			return runMigrateWatch(cmd.Context(), a, o)
 		},
 	}
-	a.examineFlags(cmd, &o.examineOptions, false)
+	examineFlags(a, cmd, &o.examineOptions, false)
 	args := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, given []string) error {
 		if err := args(cmd, given); err != nil {

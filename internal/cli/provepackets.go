@@ -56,7 +56,7 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	}
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
-	e, err := a.examineAzure(ctx, h.examineOptions, progress)
+	e, err := examineAzure(ctx, a, h.examineOptions, progress)
 	if err != nil {
 		return err
 	}

@@ -101,7 +101,7 @@ func execute(ctx context.Context, a *app, root *cobra.Command, args []string) in
 		return 0
 	}
 	var code exitCode
-	err = a.overdue(err)
+	err = overdue(a, err)
 	switch {
 	case errors.As(err, &code) && err == error(code):
 		return int(code)
@@ -225,7 +225,9 @@ func commandsOf(a *app, root *cobra.Command) {
 // Azure, and where input and output go.
 func configureRoot(a *app, root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors, root.Version = true, true, version()
-	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return a.checkCloud(cmd) }
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		return checkCloud(a, cmd)
+	}
 	root.SetVersionTemplate(versionLine())
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) { writeHelp(c.OutOrStdout(), c) })
 	root.SuggestionsMinimumDistance = 2

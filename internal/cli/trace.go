@@ -93,7 +93,7 @@ allow.`,
 			return runTrace(cmd.Context(), a, o, args)
 		},
 	}
-	a.examineFlags(cmd, &o.examineOptions, true)
+	examineFlags(a, cmd, &o.examineOptions, true)
 	cmd.Args = func(_ *cobra.Command, args []string) error {
 		switch {
 		case (o.all || o.firewall) && len(args) > 0:
@@ -124,7 +124,7 @@ allow.`,
 }
 
 func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error {
-	options, err := a.packets(o)
+	options, err := packets(a, o)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func dropped(any bool, err error) error {
 }
 
 // packets makes the options of package trace from the flags.
-func (a *app) packets(o traceOptions) (trace.Options, error) {
+func packets(a *app, o traceOptions) (trace.Options, error) {
 	out := trace.Options{Protocol: strings.ToLower(o.protocol), Port: o.port}
 	if out.Protocol == "any" {
 		out.Protocol = ""

@@ -113,7 +113,7 @@ func (a *app) timeoutFlag(cmd *cobra.Command) {
 }
 
 // startTimeout limits the context of a command with --timeout.
-func (a *app) startTimeout(cmd *cobra.Command) error {
+func startTimeout(a *app, cmd *cobra.Command) error {
 	switch {
 	case !cmd.Flags().Changed("timeout") || a.timeout == 0:
 		return nil
@@ -127,7 +127,7 @@ func (a *app) startTimeout(cmd *cobra.Command) error {
 }
 
 // overdue returns the error of a command that --timeout ended.
-func (a *app) overdue(err error) error {
+func overdue(a *app, err error) error {
 	if a.timeout <= 0 || !errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}

@@ -61,11 +61,15 @@ func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 				want.Short()).About(string(property)).
 				WithFix("%s", plan.Attach(id, property, want)))
 		}
-		if !lacking && p.config != nil && p.config.Spec.Guard.Mode != v1alpha1.GuardOff &&
-			len(p.config.Spec.Guard.Subnets) > 0 && !plan.Guards(p.config, id) {
+		if lacking || p.config == nil {
+			continue
+		}
+		guard := p.config.Spec.Guard
+		if guard.Mode != v1alpha1.GuardOff && len(guard.Subnets) > 0 &&
+			!plan.Guards(p.config, id) {
 			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
-				"nodes of cluster %s that auto-provisioning made are in subnet %s, which the config "+
-					"does not guard", p.cluster.ID.Short(), id.Short()).About("guard"))
+				"nodes of cluster %s that auto-provisioning made are in subnet %s, which the "+
+					"config does not guard", p.cluster.ID.Short(), id.Short()).About("guard"))
 		}
 	}
 	return found
