@@ -194,9 +194,9 @@ func (t *traffic) bypassed(say trace.Way, r *sent) bool {
 	case strings.HasPrefix(say.Bypasses, "the declared route "):
 		return declared && first != should
 	case strings.HasPrefix(say.Bypasses, "the declared NAT gateway "):
-		return exit != "" && exit != "NAT gateway "+must.NATGateway.Name()
+		return r.from.addr.Is4() && exit != "" && exit != "NAT gateway "+must.NATGateway.Name()
 	case say.Bypasses != "": // what the cluster's outboundType calls for
-		return exit != ""
+		return exit != "" && (exit != "IPv6" || strings.Contains(say.Bypasses, "firewall"))
 	case !declared:
 		return true
 	}
