@@ -95,7 +95,7 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 			}
 			near, _ := j.nextSubnet(subnet, should.Hop)
 			if should.HopType == takes.HopType && should.Hop == takes.Hop ||
-				should.Hop == j.way.To || slices.Contains(must.Hops, takes.Hop) ||
+				slices.Contains(must.Hops, takes.Hop) ||
 				// What goes to any address of the hop's interface does not go past it.
 				near != nil && j.together(should.Hop, next, near) {
 				return ""

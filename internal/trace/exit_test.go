@@ -63,6 +63,11 @@ func TestToInternet(t *testing.T) {
 			Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Source: User,
 				Hop: netip.MustParseAddr("10.0.2.4"), HopType: inventory.HopAppliance}}},
 			Delivered, "", ""},
+		"out to the internet, to a declared next hop that is not here": {"52.2.0.5",
+			changes{stripped}, Declared{Egress: []Route{{
+				Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: User,
+				Hop: netip.MustParseAddr("52.2.0.5"), HopType: inventory.HopAppliance}}}, Leaves,
+			"default outbound access", "the declared route 0.0.0.0/0 to 52.2.0.5 (user-defined)"},
 		"to another address of the declared next hop": {"10.0.2.5", changes{stripped,
 			func(s *inventory.Snapshot) {
 				s.Interfaces["hop"] = &inventory.Interface{Configs: []inventory.IPConfig{
