@@ -290,7 +290,7 @@ var reasons = map[string][]string{
 	"is unused":                     {nohost},
 	"next hop is where it comes":    {returned, loops},
 	"the packet loops":              {loops, returned},
-	"and the pod is not there":      {astray},
+	"and the pod is not there":      {astray, noexit},
 	", and not in ":                 {astray, nohost},
 	"the virtual network gateway d": {vgw},
 }
