@@ -262,8 +262,8 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 	q.smallMemory = q.history(s)
 	a = w.ask(q, false)
 	rules = s.excused(a.rules)
-	if by == 0 && reads <= readRefused && s.on == hasOwn && s.deleted == 0 {
-		s.adopt()
+	if by == 0 && reads != readNoTarget {
+		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0)
 	}
 	if s.keeper[by] = a.memory; writes {
 		s.smallState = a.after
@@ -285,12 +285,13 @@ func (s smallStory) excused(rules []string) []string {
 	})
 }
 
-// adopt notes which routes are the cluster's from now on.
-func (s *smallStory) adopt() {
+// adopt notes which routes are the cluster's from now on, if a check reads what shows it. A route
+// that is not there any more is not: who writes it again is a person.
+func (s *smallStory) adopt(shown bool) {
 	for k, rows := range s.target {
 		for c, r := range rows {
 			switch row := s.own[c]; {
-			case r.person() && row.node() && row.address() == r.address():
+			case shown && r.person() && row.node() && row.address() == r.address():
 				s.adopted[k][c] = r
 			case r != s.adopted[k][c]:
 				s.adopted[k][c] = 0

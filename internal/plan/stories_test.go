@@ -60,6 +60,11 @@ func TestStories(t *testing.T) {
 			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(1, 0)),
 			"a person sets in the target, for 10.244.2.0/24: -",
 			"a check writes late, by a new read of the cluster's table"},
+	}, "runbook": {
+		// A route is gone when a check reads the target, and then a person writes it again.
+		{"machine 0 leaves", "a person empties the target",
+			"a check reads not the node subnet; its writes succeed: true",
+			"a person sets in the target, for 10.244.0.0/24: vip-0 10.244.0.0/24 10.240.0.4"},
 	}, "room": {
 		// Packets to the wrong node arrive, because it sends them on. The table is full.
 		{"machine 0 has 10.240.0.4 and 10.244.2.0/24", "a person sets in the target, for " +
