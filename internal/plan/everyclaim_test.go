@@ -339,11 +339,6 @@ var smallReasons = []struct {
 			cidr, _ := c.s.row(c.s.nodes(c.w), m[2])
 			return cidr >= 0 && c.s.holder(netip.MustParseAddr(m[1])) >= 0
 		}},
-	{regexp.MustCompile(`^(\S+) is new in the route table of cluster \S+$`), func(c smallClaim,
-		m []string) bool {
-		_, settled := c.f.Memory.Of(clusterA).Settled[netip.MustParsePrefix(m[1])]
-		return !settled
-	}},
 	{regexp.MustCompile(`^the activity log does not show that the cluster was the last to write ` +
 		`(\S+) in the route table of cluster \S+: .*$`), func(c smallClaim, m []string) bool {
 		last := c.f.Writers[tableA.Key()]

@@ -14,9 +14,10 @@ import (
 )
 
 // Every state, one step. How it works: a small world is every combination of two machines, three
-// addresses and two pod CIDRs, of the rows of the cluster's table and of a target, of what a check
-// reads, and of what it remembers. For each the planner plans once, and reads what it needs. It
-// does not matter how the state came about. Then the world says which routes deliver.
+// addresses and two pod CIDRs, of the rows of the cluster's table and of a target, also with the
+// name of a third machine that is gone, of what a check reads, and of what it remembers. For each
+// the planner plans once, and reads what it needs. It does not matter how the state came about.
+// Then the world says which routes deliver.
 //
 // States that differ only in the names of machines, addresses or pod CIDRs count once.
 //
@@ -97,17 +98,22 @@ func smallStates(do func(smallState)) {
 		machines = append(machines, aMachine(a, 0), aMachine(a, 1))
 		rows = append(rows, aRow(0, a), aRow(1, a), aRow(byPerson, a))
 	}
+	copies := rows // the target also has those of a machine that is gone
+	for a := range smallMost {
+		copies = append(copies, aRow(2, a))
+	}
 	var s smallState
-	var all func(left ...*smallRow)
-	all = func(left ...*smallRow) {
-		if len(left) == 0 {
-			if s.first() {
-				do(s)
+	all := func() {
+		for _, s.own[0] = range rows {
+			for _, s.own[1] = range rows {
+				for _, s.target[0][0] = range copies {
+					for _, s.target[0][1] = range copies {
+						if s.first() {
+							do(s)
+						}
+					}
+				}
 			}
-			return
-		}
-		for _, *left[0] = range rows {
-			all(left[1:]...)
 		}
 	}
 	for _, a := range machines {
@@ -116,7 +122,7 @@ func smallStates(do func(smallState)) {
 				continue
 			}
 			s.machine[0], s.machine[1] = a, b
-			all(&s.own[0], &s.own[1], &s.target[0][0], &s.target[0][1])
+			all()
 		}
 	}
 }
@@ -173,6 +179,15 @@ func (j judged) wrong() (rules []string) {
 			holder := read.Nodes[netip.MustParseAddr(c.New.NextHopIPAddress)]
 			if holder != "" && !strings.EqualFold(holder, node) {
 				rules = append(rules, "bends: "+c.Route+" to "+c.New.String())
+			}
+		}
+	}
+	for k, id := range smallTargetIDs[:j.w.targets] {
+		had := j.f.Memory.Of(clusterA).InSync[id.Key()]
+		for _, c := range j.p.Changes {
+			if c.Resource == id && c.New != nil && c.Repair != (had[netip.MustParsePrefix(
+				c.New.AddressPrefix)] == netip.MustParseAddr(c.New.NextHopIPAddress)) {
+				rules = append(rules, fmt.Sprintf("true: repair of table %d: %t", k, c.Repair))
 			}
 		}
 	}

@@ -130,14 +130,12 @@ const logLate = 20 * time.Minute
 // identity was the last to write its table, since the row appeared or, once the log shows all
 // writes until then, before. Later writes by others may have changed any row.
 func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
-	row, settled := s.memory.Settled[prefix]
+	row := s.memory.Settled[prefix]
 	last, read := w.s.Writers[s.source.Key()]
 	p := proof{there: true, unwritten: true}
 	switch {
 	case fromNodes(s.config): // Node.spec.podCIDRs
 		return proven("Kubernetes says so")
-	case !settled:
-		p.lacks = fmt.Sprintf("%s is new in %s", prefix, s.whence())
 	case !read:
 		if !w.shows {
 			w.need.Writers = append(w.need.Writers, s.source)

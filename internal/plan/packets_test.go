@@ -20,6 +20,7 @@ type packetStory struct {
 	Steps         []string
 	Dual          bool
 	Pods          [smallMost]int8 // 1 + the pod CIDR of the machine with each address, 0 for none
+	Off           [smallMost]bool // the machine with each address is deallocated
 	Before, After packetState
 	Excepted      [smallTargets + 1][smallPrefixes]bool // what a check may make worse
 }
@@ -31,6 +32,11 @@ type packetState struct {
 }
 
 func (s smallState) packets(w *smallWorld) (p packetState) {
+	for i, off := range s.off {
+		if off {
+			s.machine[i] = 0
+		}
+	}
 	for k, table := range append(s.target[:], s.nodes(w)) {
 		for c, r := range table {
 			if r.exists() {
@@ -59,12 +65,12 @@ func (e *explorer) packets(most int) (all []packetStory) {
 			steps = append(steps, step.name)
 			told := packetStory{World: e.name, Dual: e.w.dual, Before: before.packets(e.w),
 				After: s.packets(e.w)}
-			for _, m := range s.machine {
+			for i, m := range s.machine {
 				if m.exists() {
-					told.Pods[m.address()] = int8(1 + m.cidr())
+					told.Pods[m.address()], told.Off[m.address()] = int8(1+m.cidr()), s.off[i]
 				}
 			}
-			key := [...]any{told.Pods, told.Before, told.After}
+			key := [...]any{told.Pods, told.Off, told.Before, told.After}
 			if !strings.Contains(step.name, "check reads") || told.Before == told.After ||
 				known[key] {
 				continue

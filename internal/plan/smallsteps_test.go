@@ -75,7 +75,8 @@ func (w *smallWorld) allSteps() (steps []smallStep) {
 	}
 	late("a check with old reads", true)
 	late("a check with an old read of the cluster's table", false)
-	return steps
+	return append(steps, smallStep{"a check writes late, by a new read of the cluster's table",
+		func(s smallStory) (smallStory, []string) { return s.again(w) }})
 }
 
 // machineSteps are what happens to machines.

@@ -56,6 +56,12 @@ type smallQuestion struct {
 	byOther, forgot bool
 }
 
+// smallAgain is what a late write knows: what its check did, and the cluster's table now.
+type smallAgain struct {
+	smallQuestion
+	now smallTable
+}
+
 type smallAnswer struct {
 	after    smallState
 	memory   smallMemory
@@ -255,17 +261,9 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 	q.reads = reads
 	q.smallMemory = q.history(s)
 	a = w.ask(q, false)
-	rules = a.rules
-	if len(rules) > 0 {
-		ahead := s.ahead()
-		rules = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool {
-			return slices.ContainsFunc(ahead, func(c int) bool {
-				return strings.HasPrefix(rule, "delivers: "+smallCIDRText[c])
-			})
-		})
-	}
-	if by == 0 && reads <= readRefused && s.on == hasOwn && s.deleted == 0 {
-		s.adopt()
+	rules = s.excused(a.rules)
+	if by == 0 && reads != readNoTarget {
+		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0)
 	}
 	if s.keeper[by] = a.memory; writes {
 		s.smallState = a.after
@@ -274,12 +272,26 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 	return s, a, rules
 }
 
-// adopt notes which routes are the cluster's from now on.
-func (s *smallStory) adopt() {
+// excused removes the rules that no check can keep.
+func (s smallStory) excused(rules []string) []string {
+	if len(rules) == 0 {
+		return nil
+	}
+	ahead := s.ahead()
+	return slices.DeleteFunc(slices.Clone(rules), func(rule string) bool {
+		return slices.ContainsFunc(ahead, func(c int) bool {
+			return strings.HasPrefix(rule, "delivers: "+smallCIDRText[c])
+		})
+	})
+}
+
+// adopt notes which routes are the cluster's from now on, if a check reads what shows it. A route
+// that is not there any more is not: who writes it again is a person.
+func (s *smallStory) adopt(shown bool) {
 	for k, rows := range s.target {
 		for c, r := range rows {
 			switch row := s.own[c]; {
-			case r.person() && row.node() && row.address() == r.address():
+			case shown && r.person() && row.node() && row.address() == r.address():
 				s.adopted[k][c] = r
 			case r != s.adopted[k][c]:
 				s.adopted[k][c] = 0
@@ -322,6 +334,41 @@ func (s smallStory) late(w *smallWorld, machines bool) (after smallStory, rules 
 	after, _, rules = old.check(w, 0, readWhole, true)
 	after.machine, after.off, after.own = s.machine, s.off, s.own
 	return after, rules
+}
+
+// again is a check whose write waits: the check saw the cluster's table as the last check did.
+// Before the write, that table and the targets are read again, and nothing else.
+func (s smallStory) again(w *smallWorld) (after smallStory, rules []string) {
+	q := smallQuestion{s.smallState, s.keeper[0], s.byOther, s.forgot}
+	q.own, q.smallMemory = s.keeper[0].rows, q.history(s)
+	if q.own == s.own || s.deleted != 0 {
+		return s, nil
+	}
+	key := smallAgain{q, s.own}
+	a := w.again[key]
+	if a == nil {
+		d, next := w.decide(q.smallState, q.facts(w), q.young(w))
+		a = &smallAnswer{after: s.smallState, memory: q.next(w, d, next.Of(clusterA))}
+		f := d.Facts.Fork()
+		f.Tables[tableA.Key()] = w.table(tableA, s.own)
+		planner := Among(f, w.base.configs, TakenBy(w.base.configs))
+		for k, id := range smallTargetIDs[:w.targets] {
+			if !slices.ContainsFunc(d.Changes, func(c Change) bool { return c.Resource == id }) {
+				continue
+			}
+			j := judged{w, s.smallState, f, planner.Again(w.table(id, s.target[k]))}
+			a.after.target[k] = s.leadsTo(w, j.p).target[k]
+			for _, rule := range j.wrongTarget(k) {
+				if !strings.HasPrefix(rule, "said") { // findings were made before
+					a.rules = append(a.rules, rule)
+				}
+			}
+		}
+		w.again[key] = a
+	}
+	rules = s.excused(a.rules)
+	s.smallState, s.keeper[0] = a.after, a.memory
+	return s, rules
 }
 
 // restarts forgets what no history has.

@@ -208,6 +208,7 @@ type smallWorld struct {
 	counts  [smallMost + 1]*inventory.Cluster
 	start   smallState
 	answers map[smallQuestion]*smallAnswer
+	again   map[smallAgain]*smallAnswer
 }
 
 type smallTableKey struct {
@@ -253,7 +254,7 @@ func (w *smallWorld) made(t testing.TB) *smallWorld {
 		cluster.Pools[0].Count, w.counts[n] = n, &cluster
 	}
 	w.base, w.tables = b, map[smallTableKey]*inventory.RouteTable{}
-	w.answers = map[smallQuestion]*smallAnswer{}
+	w.answers, w.again = map[smallQuestion]*smallAnswer{}, map[smallAgain]*smallAnswer{}
 	w.start.machine = [smallMost]smallMachine{aMachine(0, 0), aMachine(1, 1)}
 	return w
 }

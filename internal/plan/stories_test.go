@@ -50,6 +50,21 @@ func TestStories(t *testing.T) {
 		// A copy delivers, by the name of a node that is gone; then a row is rewritten.
 		{own(0, 1, 2), "machine 0 has 10.240.0.6 and 10.244.0.0/24",
 			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(2, 1)), check},
+		// A write waits. Meanwhile a node has another address, and the next node has its old one.
+		{"machine 1 leaves", "machine 2 has 10.240.0.5 and 10.244.2.0/24",
+			"the cloud provider writes", check, passes, check,
+			"machine 0 has 10.240.0.6 and 10.244.0.0/24",
+			"the cloud provider loses 10.244.0.0/24 to a 412",
+			"machine 1 has 10.240.0.4 and 10.244.1.0/24", "the cloud provider writes",
+			"the cloud provider loses 10.244.1.0/24 to a 412",
+			"a person sets in the target, for 10.244.1.0/24: " + smallRoute(1, aRow(1, 0)),
+			"a person sets in the target, for 10.244.2.0/24: -",
+			"a check writes late, by a new read of the cluster's table"},
+	}, "runbook": {
+		// A route is gone when a check reads the target, and then a person writes it again.
+		{"machine 0 leaves", "a person empties the target",
+			"a check reads not the node subnet; its writes succeed: true",
+			"a person sets in the target, for 10.244.0.0/24: vip-0 10.244.0.0/24 10.240.0.4"},
 	}, "room": {
 		// Packets to the wrong node arrive, because it sends them on. The table is full.
 		{"machine 0 has 10.240.0.4 and 10.244.2.0/24", "a person sets in the target, for " +

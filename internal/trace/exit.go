@@ -89,20 +89,30 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 		}
 		if should, found := routes.Lookup(j.way.To); found && should.Source == User &&
 			should.HopType != HopInternet {
+			next := takes.Hop
+			if takes.HopType == HopLocal || takes.HopType == HopPeering {
+				next = j.way.To
+			}
+			near, _ := j.nextSubnet(subnet, should.Hop)
 			if should.HopType == takes.HopType && should.Hop == takes.Hop ||
-				should.Hop == j.way.To || // no packet to the hop itself goes past it
-				slices.Contains(must.Hops, takes.Hop) {
+				slices.Contains(must.Hops, takes.Hop) ||
+				// What goes to any address of the hop's interface does not go past it.
+				near != nil && j.together(should.Hop, next, near) {
 				return ""
 			}
 			return fmt.Sprintf("the declared route %s", should)
 		}
 	}
+	// A Standard NAT gateway translates IPv4 only, a StandardV2 also IPv6 if it has such addresses
+	// (nat-sku). Neither is read, so no IPv6 packet is said to go past one.
+	nat := j.way.To.Is4()
 	switch {
 	case takes.HopType != HopInternet: // also by a route of the table, for NAT gateways
-	case must.NATGateway != "" && !must.NATGateway.Equal(subnet.NATGateway):
+	case nat && must.NATGateway != "" && !must.NATGateway.Equal(subnet.NATGateway):
 		return "the declared NAT gateway " + must.NATGateway.Name()
 	case cluster == nil:
-	case strings.EqualFold(cluster.Outbound, "userAssignedNATGateway") && subnet.NATGateway == "":
+	case nat && strings.EqualFold(cluster.Outbound, "userAssignedNATGateway") &&
+		subnet.NATGateway == "":
 		return fmt.Sprintf("the NAT gateway that outboundType %s of cluster %s calls for",
 			cluster.Outbound, cluster.ID.Name())
 	case takes.Source == System && strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
@@ -120,7 +130,7 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	cluster *inventory.Cluster) Way {
 	switch {
-	case !j.way.To.Is4(): // NAT gateways and default outbound access are described for IPv4
+	case !j.way.To.Is4(): // default outbound access is described for IPv4; NAT gateways: past
 	case cluster != nil:
 		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
 			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+

@@ -19,6 +19,10 @@ func TestToInternet(t *testing.T) {
 	private := func(s *inventory.Snapshot) { s.Subnets[nodes.Key()].Private = true }
 	public := func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Pools[0].PublicIPs = true }
 	balanced := func(s *inventory.Snapshot) { s.Clusters[cluster.Key()].Outbound = "loadBalancer" }
+	ipv6 := func(s *inventory.Snapshot) {
+		s.VNets[vnet.Key()].Prefixes = append(s.VNets[vnet.Key()].Prefixes,
+			netip.MustParsePrefix("2001:db8::/64"))
+	}
 	egress := []Route{{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: User, Name: "out",
 		HopType: inventory.HopAppliance, Hop: netip.MustParseAddr("10.0.9.9"), Table: table}}
 	type changes = []func(*inventory.Snapshot)
@@ -59,6 +63,19 @@ func TestToInternet(t *testing.T) {
 			Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Source: User,
 				Hop: netip.MustParseAddr("10.0.2.4"), HopType: inventory.HopAppliance}}},
 			Delivered, "", ""},
+		"out to the internet, to a declared next hop that is not here": {"52.2.0.5",
+			changes{stripped}, Declared{Egress: []Route{{
+				Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: User,
+				Hop: netip.MustParseAddr("52.2.0.5"), HopType: inventory.HopAppliance}}}, Leaves,
+			"default outbound access", "the declared route 0.0.0.0/0 to 52.2.0.5 (user-defined)"},
+		"to another address of the declared next hop": {"10.0.2.5", changes{stripped,
+			func(s *inventory.Snapshot) {
+				s.Interfaces["hop"] = &inventory.Interface{Configs: []inventory.IPConfig{
+					{Address: netip.MustParseAddr("10.0.2.4"), Subnet: gateway},
+					{Address: netip.MustParseAddr("10.0.2.5"), Subnet: gateway}}}
+			}}, Declared{Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"),
+			Source: User, Hop: netip.MustParseAddr("10.0.2.4"),
+			HopType: inventory.HopAppliance}}}, Delivered, "", ""},
 		"a route to the internet, without the declared NAT gateway": {"20.1.2.3", changes{
 			func(s *inventory.Snapshot) {
 				setRoute(s, table, 2, inventory.Route{Name: "out", HopType: inventory.HopInternet,
@@ -101,10 +118,13 @@ func TestToInternet(t *testing.T) {
 			"outboundType userAssignedNATGateway of cluster shop calls for"},
 		"into the network": {"10.0.2.4", changes{stripped, udr}, Declared{Table: table}, Delivered,
 			"", ""},
-		"IPv6": {"2603::1", changes{stripped, private, func(s *inventory.Snapshot) {
-			s.VNets[vnet.Key()].Prefixes = append(s.VNets[vnet.Key()].Prefixes,
-				netip.MustParsePrefix("2001:db8::/64"))
-		}}, Declared{}, Leaves, "", ""},
+		"IPv6": {"2603::1", changes{stripped, private, ipv6}, Declared{}, Leaves, "", ""},
+		"IPv6 without the declared NAT gateway": {"2603::1", changes{stripped, ipv6},
+			Declared{NATGateway: nat}, Leaves, "", ""},
+		"IPv6 of a cluster that needs a NAT gateway": {"2603::1", changes{stripped, ipv6,
+			func(s *inventory.Snapshot) {
+				s.Clusters[cluster.Key()].Outbound = "userAssignedNATGateway"
+			}}, Declared{}, Leaves, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := shop()

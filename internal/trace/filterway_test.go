@@ -112,6 +112,15 @@ func TestFilteredWays(t *testing.T) {
 			func(s *inventory.Snapshot) {
 				nic(s, "10.0.1.4").Forwarding = false
 			}, Options{}, Delivered, Delivered, ""},
+		"IP forwarding of an overlay's node, for others": {"10.0.2.4", "10.0.3.9",
+			func(s *inventory.Snapshot) {
+				c := s.Clusters[cluster.Key()]
+				c.Plugin, c.PluginMode = "azure", "overlay"
+				nic(s, "10.0.1.5").Forwarding = false
+				addRoute(s, copied, user("10.0.3.0/24", "10.0.1.5"))
+			}, Options{}, Dropped, Delivered, "IP forwarding is off on the network interface of " +
+				"10.0.1.5 (aks-np-1-vmss instance 1), so Azure drops packets from or to 10.0.3.9 " +
+				"there"},
 		"an appliance that forwards nothing": {"10.0.1.4", "20.1.2.3", func(s *inventory.Snapshot) {
 			id := arm.ID("/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/networkInterfaces/fw")
 			fw := vnet + "/subnets/firewall"

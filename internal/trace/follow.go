@@ -244,6 +244,7 @@ func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
 		j.way.Source = n.Addr
 		j.step(at, "node *", "source NAT: it continues as %s", at)
 	case j.o.Protocol != "tcp":
+		j.veiled = true
 		j.doubt = cmp.Or(j.doubt, fmt.Sprintf("the answer passes the node %s, which replaces "+
 			"its source unless it is TCP", n))
 	}

@@ -107,6 +107,7 @@ type journey struct {
 	// bypassed is the declared way that its first route does not take, or "".
 	bypassed string
 	masked   []netip.Addr // its sources before nodes on the way gave it their addresses
+	veiled   bool         // it may have the address of a node on the way
 
 	general bool // the ends go without their addresses
 	last    *Hop
@@ -182,7 +183,8 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	case nic == nil && len(subnet.Gateways) == 0: // gateways show none
 		j.unseen("the network interface of %s was not read: its own security group and IP "+
 			"forwarding are not checked", at)
-	case nic != nil && !nic.Forwarding && !j.together(own, at, subnet) && !j.overlaid(at, subnet):
+	case nic != nil && !nic.Forwarding && !j.together(own, at, subnet) &&
+		!j.overlaid(own, at, subnet):
 		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), so Azure "+
 			"drops packets from or to %s there", at, nic.Holder(), j.called(own))
 	}
@@ -209,7 +211,9 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	switch r.Decision {
 	case Denied:
-		return "network security group " + r.Group.Name() + ": " + r.Why
+		if !j.veiled { // else masquerade has said the doubt
+			return "network security group " + r.Group.Name() + ": " + r.Why
+		}
 	case Depends:
 		j.doubt = cmp.Or(j.doubt, "it depends on the protocol and the port: "+r.Why)
 	case Undecided:
@@ -227,15 +231,12 @@ func (t *Tracer) together(a, b netip.Addr, subnet *inventory.Subnet) bool {
 	return a == b || one != nil && other != nil && one.Interface == other.Interface
 }
 
-// overlaid reports whether an address belongs to a node of an overlay, whose interface accepts the
-// pods' addresses.
-func (j *journey) overlaid(at netip.Addr, subnet *inventory.Subnet) bool {
-	for _, n := range j.nodesAt(at, subnet) {
-		if j.s.Cluster(n.Cluster).Overlay() {
-			return true
-		}
-	}
-	return false
+// overlaid reports whether an address is a pod's on the node of an overlay, whose interface accepts
+// its pods' addresses.
+func (j *journey) overlaid(pod, at netip.Addr, subnet *inventory.Subnet) bool {
+	return slices.ContainsFunc(j.nodesAt(at, subnet), func(n Node) bool {
+		return j.s.Cluster(n.Cluster).Overlay() && n.Pods.Contains(pod)
+	})
 }
 
 func (j *journey) unseen(format string, args ...any) {

@@ -21,13 +21,15 @@ import (
 // How it works. A story is a check that writes, with the steps before it, in the small world of
 // internal/plan (packets_test.go there). Tables 0 and 1 are the targets, each on a subnet with a
 // machine; table 2 is what the node subnet has. Hops are 1 + the number of an address of the node
-// subnet; prefixes 3 and 4 are the IPv6 ones of pod CIDRs 0 and 1. A deallocated machine runs.
+// subnet; prefixes 3 and 4 are the IPv6 ones of pod CIDRs 0 and 1. A deallocated machine is a
+// node without an interface: nothing has its address.
 
 type story struct {
 	World         string
 	Steps         []string
 	Dual          bool
-	Pods          []int // 1 + the pod CIDR of the machine at each address, or 0
+	Pods          []int  // 1 + the pod CIDR of the machine at each address, or 0
+	Off           []bool // the machine at each address is deallocated
 	Before, After storyState
 	Excepted      [][]bool
 }
@@ -69,13 +71,13 @@ func (s *story) stage() *stage {
 		NodeResourceGroup: "MC_c0", Outbound: "loadBalancer",
 		PodCIDRs: []netip.Prefix{prefix("10.244.0.0/16"), prefix("fd01::/48")}[:1+b2i(s.Dual)],
 		Pools:    []inventory.Pool{{Name: "np", Subnet: subnet.ID}}}
-	kube := &inventory.Kubernetes{}
+	kube, away := &inventory.Kubernetes{}, []netip.Addr(nil)
 	w.s.Kubernetes[id.Key()] = kube
 	for a, c := range s.Pods {
 		if c == 0 {
 			continue
 		}
-		node, _ := w.node(0, a, 4+a, subnet, true)
+		node, nic := w.node(0, a, 4+a, subnet, true)
 		pod := inventory.Pod{Namespace: "x", Name: fmt.Sprint("p", c), Node: node.Name}
 		for family := range subnet.Prefixes {
 			p := podCIDR(0, c-1, family)
@@ -83,9 +85,16 @@ func (s *story) stage() *stage {
 			pod.Addresses = append(pod.Addresses, nth(p, 4))
 		}
 		kube.Nodes, kube.Pods = append(kube.Nodes, node), append(kube.Pods, pod)
+		if s.Off[a] {
+			delete(w.s.Interfaces, nic.ID.Key())
+			away = append(away, pod.Addresses...)
+		}
 	}
 	st.define(w.s, s.Before)
 	st.traffic = build(w.s).traffic()
+	for _, a := range away {
+		st.n.ends = append(st.n.ends, end{space: st.n.void, addr: a, pod: true})
+	}
 	return st
 }
 
@@ -105,9 +114,10 @@ func (st *stage) define(s *inventory.Snapshot, state storyState) {
 	}
 }
 
-// table is the number of the table that decides about packets of an end; -1 for a node's.
+// table is the number of the table that decides about packets of an end; -1 for a node's, and where
+// nothing can send.
 func (st *stage) table(e end) int {
-	if e.machine.node != nil && !e.pod {
+	if e.machine == nil || e.machine.node != nil && !e.pod {
 		return -1
 	}
 	return slices.Index(st.tables, e.machine.subnet.RouteTable)
@@ -181,7 +191,7 @@ func TestStories(t *testing.T) {
 	for line := range strings.Lines(string(told)) {
 		if s := (&story{}); strings.HasPrefix(line, "{") {
 			must(json.Unmarshal([]byte(line), s))
-			key := fmt.Sprint(s.Dual, s.Pods)
+			key := fmt.Sprint(s.Dual, s.Pods, s.Off)
 			stages[key] = append(stages[key], s)
 		}
 	}

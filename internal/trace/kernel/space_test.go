@@ -198,12 +198,14 @@ func (s *space) up(name string, plain bool) netlink.Link {
 	return link
 }
 
+// address gives a link an address. Without IFA_F_NODAD it is tentative until it is in use, so that
+// settle can wait for it; nothing looks for duplicates (settings).
 func (s *space) address(link netlink.Link, a netip.Addr, bits int) {
 	if a.Is6() {
 		s.six = append(s.six, link)
 	}
 	must(s.link.AddrAdd(link, &netlink.Addr{IPNet: ipNet(netip.PrefixFrom(a, bits)),
-		Flags: unix.IFA_F_NODAD | unix.IFA_F_NOPREFIXROUTE}))
+		Flags: unix.IFA_F_NOPREFIXROUTE}))
 }
 
 // route adds a route to a table. Without a link it throws: the next rule decides. By lo the

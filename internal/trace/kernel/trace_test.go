@@ -194,9 +194,9 @@ func (t *traffic) bypassed(say trace.Way, r *sent) bool {
 	case strings.HasPrefix(say.Bypasses, "the declared route "):
 		return declared && first != should
 	case strings.HasPrefix(say.Bypasses, "the declared NAT gateway "):
-		return exit != "" && exit != "NAT gateway "+must.NATGateway.Name()
+		return r.from.addr.Is4() && exit != "" && exit != "NAT gateway "+must.NATGateway.Name()
 	case say.Bypasses != "": // what the cluster's outboundType calls for
-		return exit != ""
+		return exit != "" && (exit != "IPv6" || strings.Contains(say.Bypasses, "firewall"))
 	case !declared:
 		return true
 	}
@@ -290,7 +290,7 @@ var reasons = map[string][]string{
 	"is unused":                     {nohost},
 	"next hop is where it comes":    {returned, loops},
 	"the packet loops":              {loops, returned},
-	"and the pod is not there":      {astray},
+	"and the pod is not there":      {astray, noexit},
 	", and not in ":                 {astray, nohost},
 	"the virtual network gateway d": {vgw},
 }

@@ -68,6 +68,7 @@ func newWorld(seed uint64) *world {
 	if w.chance(60) {
 		subnet := w.subnet(w.vnets[0], "AzureFirewallSubnet", 0, 200)
 		id := resource("azureFirewalls", "fw")
+		*subnet = *subnet.WithConfigurations([]arm.ID{id.Child("azureFirewallIpConfigurations", "c")})
 		w.s.Firewalls[id.Key()] = &inventory.Firewall{Document: arm.Document{ID: id},
 			Addresses: []netip.Addr{inventory.FirstUsable(subnet.Prefixes[0])}}
 		w.hops = append(w.hops, w.s.Firewalls[id.Key()].Addresses[0])
