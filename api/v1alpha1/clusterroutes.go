@@ -159,13 +159,26 @@ type Egress struct {
 	Routes     []EgressRoute `json:"routes"`
 }
 
-// EgressRoute is a route to the address of an appliance.
+// EgressRoute is a route that packets must take.
 type EgressRoute struct {
 	// Name is what a route is called that the table lacks. Empty: egress-PREFIX.
-	Name             string `json:"name,omitempty"`
-	AddressPrefix    string `json:"addressPrefix"`
-	NextHopIPAddress string `json:"nextHopIPAddress"`
+	Name          string  `json:"name,omitempty"`
+	AddressPrefix string  `json:"addressPrefix"`
+	NextHopType   HopType `json:"nextHopType,omitempty"`
+	// NextHopIPAddress is the address of the appliance, and empty for every other type.
+	NextHopIPAddress string `json:"nextHopIPAddress,omitempty"`
 }
+
+// HopType is a kind of next hop, as Azure spells it.
+type HopType string
+
+// The kinds of next hop that an egress route can have.
+const (
+	HopAppliance HopType = "VirtualAppliance"
+	HopGateway   HopType = "VirtualNetworkGateway"
+	HopInternet  HopType = "Internet"
+	HopNone      HopType = "None"
+)
 
 // Leads returns the route's destination and next hop; each is invalid if its text is.
 func (r EgressRoute) Leads() (to netip.Prefix, hop netip.Addr) {
@@ -194,6 +207,9 @@ func (c *ClusterRoutes) SetDefaults() {
 	fill(&s.Guard.SecurityGroups, GuardObserve)
 	if s.Egress.RouteTableID != "" {
 		fill(&s.Egress.Mode, GuardObserve)
+	}
+	for i := range s.Egress.Routes {
+		fill(&s.Egress.Routes[i].NextHopType, HopAppliance)
 	}
 	for i := range s.Targets {
 		fill(&s.Targets[i].Policy, PolicySync)

@@ -208,6 +208,10 @@ func constrain(spec object) {
 	for name, longest := range map[string]int{"addressPrefix": 43, "nextHopIPAddress": 39} {
 		routes["items"].(object)["properties"].(object)[name].(object)["maxLength"] = longest
 	}
+	routes["items"].(object)["x-kubernetes-validations"] = rules(object{
+		"rule": "has(self.nextHopIPAddress) == (self.nextHopType == 'VirtualAppliance')",
+		"message": "expected nextHopIPAddress with nextHopType VirtualAppliance, and only with " +
+			"it"})
 	field(spec, "guard", "subnets")["items"].(object)["x-kubernetes-validations"] = rules(object{
 		"rule": "has(self.routeTableID) || has(self.natGatewayID) || " +
 			"has(self.networkSecurityGroupID)",

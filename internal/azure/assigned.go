@@ -12,10 +12,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadPolicies adds the policies that are assigned in the surveyed subscriptions or above, and
-// whose definitions are custom ones. It takes two lists for each subscription, a read for each
-// custom initiative that is assigned, and a list of exemptions if a policy is about networks.
-// Definitions that Azure ships are not read: they are thousands.
+// ReadPolicies adds the policies that are assigned in the surveyed subscriptions or above. It takes
+// two lists for each subscription, a read for each assigned custom initiative and each assigned
+// definition that Azure ships, and a list of exemptions if a policy is about networks. Initiatives
+// that Azure ships are not read, nor are such definitions inside of custom ones: they are hundreds.
 func ReadPolicies(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
@@ -47,12 +47,14 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot,
 	}
 	for _, a := range assignments {
 		id := a.Properties.Definition
-		if key := strings.ToLower(id); definitions[key] == nil && isCustomSet(id) {
+		if key := strings.ToLower(id); definitions[key] == nil && (isCustomSet(id) ||
+			strings.HasPrefix(key, builtInDefinitions)) {
 			set := new(inventory.PolicyDefinition)
 			page, err := c.get(ctx, c.address(arm.ID(id), "", policyVersion))
 			if err == nil && json.Unmarshal(page.body, set) == nil {
 				definitions[key] = set
-			} else if err := noted(s, subscription+"/providers/"+typePolicySet, err); err != nil {
+			} else if err := noted(s, subscription+arm.ID("/providers/"+assignedType(id)),
+				err); err != nil {
 				return err
 			}
 		}
@@ -84,6 +86,17 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot,
 		s.Policies = append(s.Policies, p)
 	}
 	return nil
+}
+
+// builtInDefinitions begins the IDs of definitions that Azure ships, in lower case.
+const builtInDefinitions = "/providers/microsoft.authorization/policydefinitions/"
+
+// assignedType returns the type of what an assignment assigns.
+func assignedType(definition string) string {
+	if strings.HasPrefix(strings.ToLower(definition), builtInDefinitions) {
+		return typePolicyDefinition
+	}
+	return typePolicySet
 }
 
 // isCustomSet reports whether a definition is an initiative that Azure does not ship: those have no

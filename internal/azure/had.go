@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,9 +14,10 @@ import (
 )
 
 // ReadHad notes what subnets and route tables had before, as far as the activity log shows it: the
-// record of a write's begin has the body of its request (captured: a write of a route table). A
-// subnet has no PATCH, so every write of it names all that it keeps. It also reads the route tables
-// that it finds.
+// record of a write's begin has the body of its request (captured: a write of a route table), and
+// that of its end can have the body of the answer (captured: a write of a machine). A subnet has no
+// PATCH, so every write of it names all that it keeps. It also reads the route tables that it
+// finds.
 func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	var tables []arm.ID
 	for _, id := range inventory.SortIDs(ids) {
@@ -79,13 +81,14 @@ type bodyOf struct {
 	at time.Time
 }
 
-// bodiesIn reads a record: the end of a write into took, and from its begin what it gave a
-// resource, by property.
+// bodiesIn reads a record: the end of a write into took, and from the body of the request or the
+// answer what it gave a resource, by property.
 func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Property]bodyOf {
 	var r struct {
 		logRecord
 		Properties struct {
-			RequestBody string `json:"requestbody"`
+			RequestBody  string `json:"requestbody"`
+			ResponseBody string `json:"responseBody"`
 		} `json:"properties"`
 	}
 	if json.Unmarshal(raw, &r) != nil || !r.isWrite() {
@@ -96,11 +99,12 @@ func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Propert
 		took[write] = true
 	}
 	w, timed := r.write()
-	if !timed || !took[write] || r.Properties.RequestBody == "" {
+	body := cmp.Or(r.Properties.RequestBody, r.Properties.ResponseBody)
+	if !timed || !took[write] || body == "" {
 		return nil
 	}
 	all := map[inventory.Property]bodyOf{}
-	for _, h := range inventory.HadIn(r.Properties.RequestBody, r.ResourceID, id) {
+	for _, h := range inventory.HadIn(body, r.ResourceID, id) {
 		h.How = fmt.Sprintf("the write of %s by %s at %s, says the activity log",
 			r.ResourceID.Short(), w.who(), w.At.UTC().Format("2006-01-02 15:04:05 UTC"))
 		all[h.Property] = bodyOf{h, w.At}

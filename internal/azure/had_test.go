@@ -35,6 +35,16 @@ func TestBodies(t *testing.T) {
 		}
 		return out, arm.ID(r["resourceId"].(string))
 	}
+	answer, id := record("Succeeded")
+	var r map[string]any
+	if err := json.Unmarshal(answer, &r); err != nil {
+		t.Fatal(err)
+	}
+	r["properties"].(map[string]any)["responseBody"] = body
+	answer, err = json.Marshal(r)
+	if found := bodiesIn(answer, id, map[string]bool{}); err != nil || len(found) != 1 {
+		t.Errorf("the body of an answer: %v %v", found, err)
+	}
 	for end, want := range map[string]int{"Succeeded": 1, "Accepted": 1, "Failed": 0} {
 		took := map[string]bool{}
 		ended, id := record(end)

@@ -123,21 +123,25 @@ func (e *examination) verifying() map[string]finding.CommandLine {
 // diagnosis returns the findings, with the last writers according to the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
 	found := e.check()
-	changed, lost := diagnose.Changed(found), diagnose.Lost(e.Snapshot, found)
-	if e.client != nil && len(changed)+len(lost) > 0 {
+	changed, lost := diagnose.Changed(found), diagnose.Lost(e.Case, found)
+	bare := diagnose.Bare(e.Case)
+	if e.client != nil && len(changed)+len(lost)+len(bare) > 0 {
 		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
 			return nil, err
 		}
 		if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
 			return nil, err
 		}
-		unread, err := e.recall(lost)
+		unread, err := e.recall(inventory.SortIDs(append(bare, lost...)))
 		if err != nil {
 			return nil, err
 		}
+		if len(changed)+len(lost)+len(e.Snapshot.Had) == 0 {
+			return diagnose.Blame(found, e.Snapshot), nil // nothing more is known
+		}
 		found = e.check() // the writer distinguishes the causes: a policy or a person
 		for i := range found {
-			if unread != "" && len(diagnose.Lost(e.Snapshot, found[i:i+1])) > 0 {
+			if unread != "" && len(diagnose.Lost(e.Case, found[i:i+1])) > 0 {
 				found[i] = found[i].With(unread)
 			}
 		}

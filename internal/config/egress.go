@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -43,6 +44,12 @@ func (d *routes) checkEgress() error {
 			"have, such as 0.0.0.0/0 to a firewall")
 	}
 	seen := map[netip.Prefix]bool{}
+	if e.FirewallID != "" && !slices.ContainsFunc(e.Routes, func(r v1alpha1.EgressRoute) bool {
+		return r.NextHopType == v1alpha1.HopAppliance
+	}) {
+		return d.errorf("spec.egress.firewallID", "no route leads to the firewall, expected one "+
+			"with its address in nextHopIPAddress")
+	}
 	for i, r := range e.Routes {
 		prefix, err := d.checkEgressRoute(fmt.Sprintf("spec.egress.routes[%d]", i), r)
 		if err != nil {
@@ -69,7 +76,21 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 		return prefix, d.errorf(at+".addressPrefix", "%s has host bits set, expected %s", prefix,
 			prefix.Masked())
 	}
-	switch {
+	if err := oneOf(d.document, at+".nextHopType", r.NextHopType, v1alpha1.HopAppliance,
+		v1alpha1.HopGateway, v1alpha1.HopInternet, v1alpha1.HopNone); err != nil {
+		return prefix, err
+	}
+	switch addressed := r.NextHopType == v1alpha1.HopAppliance; {
+	case r.Name != "" && !routeName.MatchString(r.Name):
+		return prefix, d.errorf(at+".name", "%s is not a name of a route, expected 1 to 80 "+
+			"letters, digits, periods, underscores and hyphens", quoted(r.Name))
+	case !addressed && r.NextHopIPAddress != "":
+		return prefix, d.errorf(at+".nextHopIPAddress", "nextHopType %s has no address, expected "+
+			"it only with VirtualAppliance", r.NextHopType)
+	case !addressed:
+	case r.NextHopIPAddress == "":
+		return prefix, d.errorf(at+".nextHopIPAddress", "missing, expected the appliance's "+
+			"address, or another nextHopType")
 	case !hop.IsValid() || hop.Zone() != "":
 		return prefix, d.errorf(at+".nextHopIPAddress", "%s is not an address, expected one such "+
 			"as 10.0.1.4", quoted(r.NextHopIPAddress))
@@ -79,9 +100,6 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 	case hop.Is4() != prefix.Addr().Is4():
 		return prefix, d.errorf(at+".nextHopIPAddress", "%s and %s are of two address families, "+
 			"expected one", hop, prefix)
-	case r.Name != "" && !routeName.MatchString(r.Name):
-		return prefix, d.errorf(at+".name", "%s is not a name of a route, expected 1 to 80 "+
-			"letters, digits, periods, underscores and hyphens", quoted(r.Name))
 	}
 	for _, text := range d.spec.Spec.PodCIDRs {
 		pods, _ := PodCIDR(text) // checked before
@@ -126,10 +144,15 @@ func (d *routes) checkEgressTable(docs []*routes) error {
 		for i, r := range e.Routes {
 			for j, o := range other.spec.Spec.Egress.Routes {
 				to, hop := r.Leads()
-				if otherTo, otherHop := o.Leads(); to == otherTo && hop != otherHop {
-					return d.errorf(fmt.Sprintf("spec.egress.routes[%d].nextHopIPAddress", i),
+				if otherTo, otherHop := o.Leads(); to == otherTo && (hop != otherHop ||
+					r.NextHopType != o.NextHopType) {
+					field := ".nextHopIPAddress"
+					if r.NextHopType != o.NextHopType {
+						field = ".nextHopType"
+					}
+					return d.errorf(fmt.Sprintf("spec.egress.routes[%d]%s", i, field),
 						"%s names another next hop for %s in the same table, expected the same one",
-						other.where(fmt.Sprintf("spec.egress.routes[%d].nextHopIPAddress", j)),
+						other.where(fmt.Sprintf("spec.egress.routes[%d]%s", j, field)),
 						r.AddressPrefix)
 				}
 			}

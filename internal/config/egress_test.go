@@ -17,10 +17,14 @@ func egressDoc(name, table, mode, route string) string {
 
 const toFirewall = "{addressPrefix: 0.0.0.0/0, nextHopIPAddress: 10.0.1.4}"
 
+const toGateway = "{addressPrefix: 0.0.0.0/0, nextHopType: VirtualNetworkGateway}"
+
 func TestEgress(t *testing.T) {
 	configs, err := Read(File{Name: "c.yaml", Data: []byte(egressDoc("a", "hub-rt/", "",
 		toFirewall) + "---\n" + egressDoc("b", "HUB-rt", "Enforce", toFirewall+
-		", {name: on-prem, addressPrefix: 172.16.0.0/12, nextHopIPAddress: 100.64.1.4}"))})
+		", {name: on-prem, addressPrefix: 172.16.0.0/12, nextHopIPAddress: 100.64.1.4}, "+
+		"{addressPrefix: 20.1.2.3/32, "+
+		"nextHopType: Internet}"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +72,21 @@ func TestEgressMistakes(t *testing.T) {
 		{pods(route("0.0.0.0/0", "10.244.1.4")), "10.244.1.4 is an address of pods"},
 		{egressDoc("a", "x", "Enforce", "{name: a b, addressPrefix: 0.0.0.0/0, "+
 			"nextHopIPAddress: 10.0.1.4}"), `spec.egress.routes[0].name: "a b" is not a name`},
+		{egressDoc("a", "x", "Enforce", "{addressPrefix: 0.0.0.0/0, nextHopType: VnetLocal}"),
+			`spec.egress.routes[0].nextHopType: unknown value "VnetLocal", expected ` +
+				"VirtualAppliance, VirtualNetworkGateway, Internet or None"},
+		{egressDoc("a", "x", "Enforce", "{addressPrefix: 0.0.0.0/0, nextHopType: Internet, "+
+			"nextHopIPAddress: 10.0.1.4}"), "spec.egress.routes[0].nextHopIPAddress: nextHopType " +
+			"Internet has no address, expected it only with VirtualAppliance"},
+		{egressDoc("a", "x", "Enforce", "{addressPrefix: 0.0.0.0/0}"),
+			"spec.egress.routes[0].nextHopIPAddress: missing, expected the appliance's address, " +
+				"or another nextHopType"},
+		{strings.Replace(egressDoc("a", "x", "Enforce", toGateway), "    mode:",
+			"    firewallID: "+strings.Replace(tables, "routeTables", "azureFirewalls", 1)+
+				"x\n    mode:", 1),
+			"spec.egress.firewallID: no route leads to the firewall"},
+		{egressDoc("a", "x", "Enforce", toFirewall) + "---\n" + egressDoc("b", "X", "Observe",
+			toGateway), "spec.egress.routes[0].nextHopType: c.yaml:9 names another next hop"},
 		{egressDoc("a", "x", "Enforce", toFirewall+", "+toFirewall),
 			"spec.egress.routes[1].addressPrefix: listed twice, expected each prefix once"},
 		{own, `c.yaml:9:11: spec.egress.mode: the table is the route table of the cluster "a" ` +

@@ -141,6 +141,7 @@ func Check(c Case) []finding.Finding {
 				found = append(found, f.check(p)...)
 			}
 		}
+		found = append(found, checkHad(p, found)...)
 	}
 	found = append(found, unseen(c.Snapshot, found)...)
 	return Mute(finding.Sort(found))

@@ -81,7 +81,7 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 			lines = append(lines, "notes of the lock: "+lock.Notes)
 		}
 		f := p.found(finding.ResourceLocked, lock.Scope,
-			"the lock %s on %s forbids necessary writes for cluster %s", lock.ID.Name(),
+			"the lock %s on %s forbids necessary writes for %s", lock.ID.Name(),
 			called(lock.Scope), p.cluster.ID.Short())
 		f.Severity = severity
 		found = append(found,

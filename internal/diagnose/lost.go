@@ -39,18 +39,75 @@ func withCandidate(all []candidate, value, why string) []candidate {
 const mostCandidates = 3
 
 // Lost returns the subnets and route tables for which it matters what they had.
-func Lost(s *inventory.Snapshot, findings []finding.Finding) []arm.ID {
+func Lost(c Case, findings []finding.Finding) []arm.ID {
 	var ids []arm.ID
 	for _, f := range findings {
-		if subnet := s.Subnet(arm.ID(f.Resource)); subnet != nil && slices.Contains([]finding.Code{
-			finding.EgressRouteMissing, finding.EgressBypassed, finding.EgressDiffers,
-			finding.EgressDropped}, f.Code) {
+		if subnet := c.Snapshot.Subnet(arm.ID(f.Resource)); subnet != nil && (slices.Contains(
+			[]finding.Code{finding.EgressRouteMissing, finding.EgressBypassed,
+				finding.EgressDiffers, finding.EgressDropped}, f.Code) ||
+			// no config says what else the subnet had
+			f.Code == finding.AssociationLost && c.Proposed) {
 			if ids = append(ids, subnet.ID); subnet.RouteTable != "" {
 				ids = append(ids, subnet.RouteTable)
 			}
 		}
 	}
 	return inventory.SortIDs(ids)
+}
+
+// Bare returns the node subnets that lack a property and about which no config says what they must
+// have: a history may know.
+func Bare(c Case) (ids []arm.ID) {
+	if !c.Proposed {
+		return nil
+	}
+	for _, id := range c.Clusters {
+		cluster := c.Snapshot.Cluster(id)
+		if cluster == nil {
+			continue
+		}
+		for _, id := range c.Snapshot.NodeSubnetIDs(cluster) {
+			if subnet := c.Snapshot.Subnet(id); subnet != nil && slices.ContainsFunc(
+				inventory.Properties, func(p inventory.Property) bool {
+					return subnet.Has(p) == ""
+				}) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	return inventory.SortIDs(ids)
+}
+
+// checkHad finds what the subnets of nodes had, as evidence shows, have no more, and no other
+// finding names. Without a config nothing says that they must have it.
+func checkHad(p *clusterCase, found []finding.Finding) (more []finding.Finding) {
+	if !p.Proposed {
+		return nil
+	}
+	for _, subnet := range p.subnets {
+		had := p.s.Had[subnet.ID.Key()]
+		for _, property := range inventory.Properties {
+			if subnet.Has(property) != "" || !slices.ContainsFunc(had,
+				func(h inventory.Had) bool { return h.Property == property }) {
+				continue
+			}
+			all := lostProperty(p, subnet, property)
+			if len(all) == 0 || slices.ContainsFunc(found, func(f finding.Finding) bool {
+				return subnet.ID.Equal(arm.ID(f.Resource)) && strings.Contains(strings.ToLower(
+					f.Fix+strings.Join(f.Evidence, " ")), strings.ToLower(all[0].value))
+			}) {
+				continue
+			}
+			f := complete(p.found(finding.AssociationLost, subnet.ID, "node subnet %s had a %s, "+
+				"and has none", subnet.ID.Short(), property.Name()).About(string(property)),
+				property.Name(), subnet.ID, all, func(c candidate) finding.CommandLine {
+					return plan.Attach(subnet.ID, property, arm.ID(c.value))
+				})
+			f.Severity = finding.Warning
+			more = append(more, f)
+		}
+	}
+	return more
 }
 
 // lostProperty returns the candidates for a property of a node subnet that has none.

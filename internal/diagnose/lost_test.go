@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,40 @@ func TestEgressBypassed(t *testing.T) {
 		"bypasses NAT gateway nat by default outbound access", "--nat-gateway "+string(nat))
 	says(t, guarded(private(stripped(t))).finds(finding.EgressDropped, finding.AssociationLost),
 		"their packets are dropped", "--nat-gateway "+string(nat), "the config names it")
+}
+
+// TestHad: without a config, evidence of what a subnet had is all that shows its loss. With a
+// config, the config decides.
+func TestHad(t *testing.T) {
+	const group = netGroup + "/providers/Microsoft.Network/networkSecurityGroups/nsg"
+	lost := func(proposed bool) *world {
+		w := healthy(t).overlay().muted(finding.RoutesOrphaned).unset(nodes,
+			"networkSecurityGroup")
+		w.c.Proposed = proposed
+		return w.also(func(s *inventory.Snapshot) {
+			for property, id := range map[inventory.Property]arm.ID{
+				inventory.PropertyNAT: nat, inventory.PropertyGroup: group} {
+				s.NoteHad(nodes, inventory.Had{Property: property, Value: id, How: "the log"})
+			}
+		})
+	}
+	var said []string
+	for _, f := range lost(true).check() {
+		if f.Code == finding.AssociationLost {
+			said = append(said, f.Severity.String(), f.Subject, f.Fix)
+		}
+	}
+	update := "az network vnet subnet update --ids " + string(nodes)
+	if want := []string{"warning", "natGateway", update + " --nat-gateway " + string(nat),
+		"warning", "networkSecurityGroup", update + " --network-security-group " + string(group),
+	}; !slices.Equal(said, want) {
+		t.Errorf("got %q", said)
+	}
+	for _, f := range lost(false).check() {
+		if f.Code == finding.AssociationLost {
+			t.Errorf("with a config: %v", f)
+		}
+	}
 }
 
 // TestLost: the command gives back what evidence shows that a subnet or a table had; several

@@ -53,7 +53,7 @@ func Opposed(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, name string,
 			continue
 		}
 		f := finding.New(finding.PolicyOpposes, name, string(o.Resource), "policy %s, assigned to "+
-			"%s, %s the guard of cluster %s: %s %s", o.Policy.Name, o.Policy.Scope, may, name,
+			"%s, %s the guard of %s: %s %s", o.Policy.Name, o.Policy.Scope, may, name,
 			o.Effect, o.How).About(subjectOf(o.Policy)).With(line, "assignment "+
 			o.Policy.Assignment)
 		if o.Perhaps {

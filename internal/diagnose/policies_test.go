@@ -47,7 +47,7 @@ func TestPolicyOpposes(t *testing.T) {
 	other := `{"field":` + subnetTable + `,"notEquals":"/subscriptions/x/routeTables/hub"}`
 	f := guard(deny, other).finds(finding.PolicyOpposes)
 	says(t, f, "policy d, assigned to /providers/Microsoft.Management/managementGroups/corp, "+
-		"opposes the guard of cluster shop: deny refuses each write of it, with all that it must "+
+		"opposes the guard of shop: deny refuses each write of it, with all that it must "+
 		"have", "deny on shop-vnet/appgw: refuses", "deny on shop-vnet/nodes: refuses",
 		"az policy exemption create --name routekeeper --policy-assignment "+policyPath+
 			"policyAssignments/a --exemption-category Waiver --scope "+string(vnet))

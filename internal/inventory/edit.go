@@ -69,13 +69,15 @@ func (r Route) document() json.RawMessage {
 		Properties struct {
 			AddressPrefix    string `json:"addressPrefix"`
 			NextHopType      string `json:"nextHopType"`
-			NextHopIPAddress string `json:"nextHopIpAddress"`
+			NextHopIPAddress string `json:"nextHopIpAddress,omitempty"`
 		} `json:"properties"`
 	}
 	doc.Name = r.Name
 	doc.Properties.AddressPrefix = r.Prefix.String()
 	doc.Properties.NextHopType = r.HopType
-	doc.Properties.NextHopIPAddress = r.Hop.String()
+	if r.Hop.IsValid() {
+		doc.Properties.NextHopIPAddress = r.Hop.String()
+	}
 	raw, err := json.Marshal(doc)
 	if err != nil {
 		panic(err) // strings always marshal
@@ -86,6 +88,12 @@ func (r Route) document() json.RawMessage {
 // With returns a copy of the route with another prefix and next hop address. All other bytes are
 // unchanged.
 func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
+	return r.Leading(NewRoute(r.Name, prefix, hop))
+}
+
+// Leading returns a copy of the route with the prefix and the next hop of another one. All other
+// bytes are unchanged, but the address goes with the kind of next hop that has one.
+func (r Route) Leading(as Route) (Route, error) {
 	at := ""
 	raw := []byte(r.document())
 	if gjson.GetBytes(raw, "properties").IsObject() {
@@ -94,15 +102,20 @@ func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	for _, change := range []struct {
 		field, old, new string
 	}{
-		{"addressPrefix", r.Prefix.String(), prefix.String()},
-		{"nextHopType", r.HopType, HopAppliance},
-		{"nextHopIpAddress", r.Hop.String(), hop.String()},
+		{"addressPrefix", r.Prefix.String(), as.Prefix.String()},
+		{"nextHopType", r.HopType, as.HopType},
+		{"nextHopIpAddress", r.Hop.String(), as.Hop.String()},
 	} {
 		if change.old == change.new {
 			continue
 		}
 		var err error
-		if raw, err = sjson.SetBytes(raw, at+change.field, change.new); err != nil {
+		if change.field == "nextHopIpAddress" && !as.Hop.IsValid() {
+			raw, err = sjson.DeleteBytes(raw, at+change.field)
+		} else {
+			raw, err = sjson.SetBytes(raw, at+change.field, change.new)
+		}
+		if err != nil {
 			return Route{}, fmt.Errorf("route %s: setting %s: %w", r.Name, change.field, err)
 		}
 	}
@@ -110,8 +123,8 @@ func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 	if err != nil {
 		return Route{}, fmt.Errorf("route %s: %w", r.Name, err)
 	}
-	if want := (Route{Name: r.Name, Prefix: prefix, HopType: HopAppliance,
-		Hop: hop}); !changed.same(want) {
+	if want := (Route{Name: r.Name, Prefix: as.Prefix, HopType: as.HopType,
+		Hop: as.Hop}); !changed.same(want) {
 		return Route{}, fmt.Errorf("the route %s cannot be edited safely: it reads differently "+
 			"after the change", r.Name)
 	}

@@ -175,6 +175,37 @@ func TestEgress(t *testing.T) {
 	})
 }
 
+// TestEgressHopTypes: routes without an address come back like others, and as Azure takes them.
+func TestEgressHopTypes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table, _, config := egressWorld(t)
+		config.Spec.Egress.FirewallID = ""
+		config.Spec.Egress.Routes = []v1alpha1.EgressRoute{
+			{Name: "out", AddressPrefix: "0.0.0.0/0", NextHopType: v1alpha1.HopGateway},
+			{Name: "replies", AddressPrefix: "20.1.2.3/32", NextHopType: v1alpha1.HopInternet},
+			{Name: "never", AddressPrefix: "20.1.2.4/32", NextHopType: v1alpha1.HopNone}}
+		k := w.runWith(Options{}, 10*time.Second, config)
+		k.since(time.Minute)
+		before := w.routes(table)
+		w.edit(table, func(p object) {
+			for _, r := range p["routes"].([]any) {
+				if r := r.(object); r["name"] == "never" {
+					r["properties"] = object{"addressPrefix": "20.1.2.4/32",
+						"nextHopType": "VirtualAppliance", "nextHopIpAddress": firewallAt}
+				}
+			}
+		})
+		w.without(table, "replies", "out")
+		k.since(12*time.Second + 3*operation)
+		w.expectRoutes(table, before...)
+		rounds := k.since(time.Minute)
+		if last := rounds[len(rounds)-1]; len(last.Findings) > 0 ||
+			last.Verdicts[0].State != verdict.InSync || len(before) != 5 {
+			t.Errorf("%q %+v %v", before, last.Findings, last.Verdicts)
+		}
+	})
+}
+
 // TestEgressObserved: with Observe, nothing is written, and a finding, the state and the changes
 // that Enforce would make say so.
 func TestEgressObserved(t *testing.T) {

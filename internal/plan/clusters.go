@@ -310,7 +310,7 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 		add(do.on(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what)))
 	case p.unanswered():
 		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "",
-			"cluster %s was not checked: Azure does not answer", c.Metadata.Name).
+			"%s was not checked: Azure does not answer", c.Metadata.Name).
 			With(u.Reason()))
 	default:
 		f := finding.New(finding.ReadFailed, c.Metadata.Name, string(id),

@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: spec.egress declares routes to an appliance, such as 0.0.0.0/0 to a firewall. They
+// How it works: spec.egress declares routes, such as 0.0.0.0/0 to a firewall or to a gateway. They
 // are found in their table by their prefix, whatever their name. A table can also be a target:
 // target.go plans the pod routes first, and one write makes all changes.
 //
@@ -28,9 +28,10 @@ import (
 //	was declared, and is no longer      |                               | stays
 //
 // A route may be written if the mode is Enforce, no cloud provider writes the table (whyWatched),
-// no packets to pods would take the route, and the firewall that the config names is not known to
-// have another address. If the firewall could not be read, the route is written: the config names
-// the address, and without the route the packets are dropped, or bypass the firewall.
+// no packets to pods would take the route, it takes no nodes their egress (strands), and the
+// firewall that the config names is not known to have another address. If the firewall could not be
+// read, the route is written: the config names the address, and without the route the packets are
+// dropped, or bypass the firewall.
 
 // egressConfig is what one config says about the egress routes of one table.
 type egressConfig struct {
@@ -41,9 +42,12 @@ type egressConfig struct {
 // DeclaredEgress returns the routes that a config declares. The config is checked.
 func DeclaredEgress(c *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	for _, r := range c.Spec.Egress.Routes {
-		if prefix, hop := r.Leads(); prefix.IsValid() && hop.IsValid() {
+		kind := cmp.Or(string(r.NextHopType), inventory.HopAppliance)
+		prefix, hop := r.Leads()
+		if prefix.IsValid() && hop.IsValid() == (kind == inventory.HopAppliance) {
 			name := strings.NewReplacer("/", "-", ":", "-").Replace("egress-" + r.AddressPrefix)
-			routes = append(routes, inventory.NewRoute(cmp.Or(r.Name, name), prefix.Masked(), hop))
+			routes = append(routes, inventory.Route{Name: cmp.Or(r.Name, name),
+				Prefix: prefix.Masked(), HopType: kind, Hop: hop})
 		}
 	}
 	return routes
@@ -93,11 +97,14 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 		at := slices.IndexFunc(routes, func(r inventory.Route) bool {
 			return r.Prefix == want.Prefix
 		})
-		if at >= 0 && (routes[at].SameHop(want) || slices.Contains(firewall, routes[at].Hop)) ||
-			settled[want.Prefix] {
+		if at >= 0 && (routes[at].SameHop(want) || want.Hop.IsValid() &&
+			slices.Contains(firewall, routes[at].Hop)) || settled[want.Prefix] {
 			continue
 		}
-		why := cmp.Or(w.coversPods(want), wrong, watched)
+		why := cmp.Or(w.coversPods(want), w.strands(want, table), watched)
+		if want.Hop.IsValid() {
+			why = cmp.Or(w.coversPods(want), wrong, watched)
+		}
 		if at < 0 && why == "" && len(routes) >= inventory.DefaultRouteLimit {
 			why = fmt.Sprintf("the table is full (%d routes)", len(routes))
 		}
@@ -106,7 +113,7 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 			continue
 		}
 		change := Change{Resource: table.ID, Cluster: e.name, Egress: true,
-			Repair: inSync[want.Prefix] == want.Hop}
+			Repair: inSync[want.Prefix] == rememberedHop(want)}
 		changed := want
 		if at < 0 {
 			changed.Name = freeRouteName(routes, want.Name)
@@ -121,7 +128,7 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 				change.Why = "another writer changed it in this table"
 			}
 			var err error
-			if changed, err = routes[at].With(want.Prefix, want.Hop); err != nil {
+			if changed, err = routes[at].Leading(want); err != nil {
 				w.add(finding.New(finding.WriteFailed, e.name, string(table.ID), "%v", err))
 				continue
 			}
@@ -199,18 +206,51 @@ func (p *Planner) coversPods(want inventory.Route) string {
 	return ""
 }
 
+// strands says why a default route would take the nodes behind a table their egress: with
+// outboundType userDefinedRouting, "AKS requires a user-defined route with valid outbound
+// connectivity" (egress-udr), and a route that drops all packets wins over a load balancer and a
+// NAT gateway. It is asked about routes without an address.
+func (p *Planner) strands(want inventory.Route, table *inventory.RouteTable) string {
+	if want.Prefix.Bits() > 0 || !want.Prefix.Addr().Is4() || want.HopType == inventory.HopGateway {
+		return ""
+	}
+	for _, v := range p.clusters {
+		if v.cluster == nil {
+			continue
+		}
+		udr := strings.EqualFold(v.cluster.Outbound, "userDefinedRouting")
+		cut := want.HopType == inventory.HopNone && !strings.EqualFold(v.cluster.Outbound,
+			"none") && !strings.EqualFold(v.cluster.Outbound, "block")
+		for _, id := range p.s.NodeSubnetIDs(v.cluster) {
+			switch subnet := p.s.Subnet(id); {
+			case subnet == nil || !subnet.RouteTable.Equal(table.ID):
+			case udr:
+				return fmt.Sprintf("the nodes of %s in %s need it to lead to an appliance or a "+
+					"virtual network gateway (outboundType userDefinedRouting)", v.name, id.Short())
+			case cut:
+				return fmt.Sprintf("it would drop the egress of the nodes of %s in %s", v.name,
+					id.Short())
+			}
+		}
+	}
+	return ""
+}
+
 // wrongHop says why the next hops that a config declares are known to be wrong: the firewall that
 // it names is gone, or has other addresses, which it returns. It reports that, whether a route is
 // missing or not.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
 	id := arm.ID(e.config.Spec.Egress.FirewallID)
-	if id == "" {
+	to := slices.DeleteFunc(slices.Clone(e.routes), func(r inventory.Route) bool {
+		return !r.Hop.IsValid()
+	})
+	if id == "" || len(to) == 0 {
 		return "", nil
 	}
 	report := func(why, advice string) {
 		w.add(finding.New(finding.EgressHopGone, e.name, string(table.ID),
-			"the egress of %s must go by %s: %s", e.name, e.routes[0].Hop, why).
+			"the egress of %s must go by %s: %s", e.name, to[0].Hop, why).
 			WithAdvice("%s", advice))
 	}
 	firewall, read := w.s.Firewalls[id.Key()]
@@ -228,7 +268,7 @@ func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why st
 		return "", nil
 	}
 	id, now = firewall.ID, firewall.Addresses // in its original spelling
-	if !slices.ContainsFunc(e.routes, func(r inventory.Route) bool {
+	if !slices.ContainsFunc(to, func(r inventory.Route) bool {
 		return !slices.Contains(now, r.Hop)
 	}) {
 		return "", now
@@ -263,18 +303,22 @@ func Observes(f finding.Finding) bool { return f.Advice == promoteEgress }
 func (w *planning) reportEgress(e egressConfig, table *inventory.RouteTable,
 	routes []inventory.Route, at int, want inventory.Route, why string, byHand bool) {
 	text := fmt.Sprintf("%s has no route for %s, which must go to %s", table.ID.Short(),
-		want.Prefix, want.Hop)
+		want.Prefix, want.NextHop())
 	fix := finding.Command("az network route-table route create --subscription %s -g %s "+
-		"--route-table-name %s --name %s --address-prefix %s --next-hop-type VirtualAppliance "+
-		"--next-hop-ip-address %s", table.ID.Subscription(), table.ID.ResourceGroup(),
-		table.ID.Name(), want.Name, want.Prefix, want.Hop)
+		"--route-table-name %s --name %s --address-prefix %s --next-hop-type %s",
+		table.ID.Subscription(), table.ID.ResourceGroup(), table.ID.Name(), want.Name, want.Prefix,
+		want.HopType)
+	address := "null" // clears it
+	if want.Hop.IsValid() {
+		address = want.Hop.String()
+		fix = finding.Command("%s --next-hop-ip-address %s", fix, address)
+	}
 	if at >= 0 {
 		there := routes[at]
 		text = fmt.Sprintf("the route %s in %s sends %s to %s instead of %s", there.Name,
-			table.ID.Short(), want.Prefix, there.NextHop(), want.Hop)
-		fix = finding.Command("az network route-table route update --ids %s --next-hop-type "+
-			"VirtualAppliance --next-hop-ip-address %s", table.ID.Child("routes", there.Name),
-			want.Hop)
+			table.ID.Short(), want.Prefix, there.NextHop(), want.NextHop())
+		fix = finding.Command("az network route-table route update --ids %s --next-hop-type %s "+
+			"--next-hop-ip-address %s", table.ID.Child("routes", there.Name), want.HopType, address)
 	}
 	f := finding.New(finding.EgressRouteLost, e.name, string(table.ID), "%s", text).
 		About(want.Prefix.String())

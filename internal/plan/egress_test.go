@@ -95,6 +95,76 @@ func unreadFirewall(t testing.TB, absent bool) *world {
 	return w
 }
 
+// TestEgressHopTypes: a route to a gateway, to the internet or to nowhere is put back like one to
+// an address, and a route that would take the nodes their egress is not written.
+func TestEgressHopTypes(t *testing.T) {
+	to := func(kind v1alpha1.HopType, prefix, outbound string, routes ...string) *world {
+		w := egress(t, routes...)
+		w.configs[0].Spec.Egress.Routes = []v1alpha1.EgressRoute{{Name: "out",
+			AddressPrefix: prefix, NextHopType: kind}}
+		cluster := w.s.Clusters[clusterA.Key()]
+		cluster.Outbound = outbound
+		w.subnet(nodesA, "10.240.0.0/24", hub)
+		return w
+	}
+	const all, one, udr = "0.0.0.0/0", "20.1.2.3/32", "userDefinedRouting"
+	for name, tt := range map[string]struct {
+		world              *world
+		changes, codes, is string
+	}{
+		"gateway missing": {to(v1alpha1.HopGateway, all, udr), "create hub-rt out - " +
+			"0.0.0.0/0>", "", "VirtualNetworkGateway"},
+		"gateway there": {to(v1alpha1.HopGateway, all, udr,
+			"out 0.0.0.0/0 VirtualNetworkGateway"), "", "", ""},
+		"gateway bent": {to(v1alpha1.HopGateway, all, udr, "out 0.0.0.0/0 10.9.9.9"),
+			"update hub-rt out 0.0.0.0/0>10.9.9.9 0.0.0.0/0>", "", "VirtualNetworkGateway"},
+		"an address to the internet": {to(v1alpha1.HopInternet, one, udr),
+			"create hub-rt out - 20.1.2.3/32>", "", "Internet"},
+		"dropped addresses": {to(v1alpha1.HopNone, one, udr, "x 20.1.2.3/32 Internet"),
+			"update hub-rt x 20.1.2.3/32> 20.1.2.3/32>", "", "None"},
+		"all to the internet": {to(v1alpha1.HopInternet, all, udr), "", "egress-route-lost",
+			"need it to lead to an appliance or a virtual network gateway"},
+		"all dropped": {to(v1alpha1.HopNone, all, "loadBalancer"), "", "egress-route-lost",
+			"it would drop the egress of the nodes of shop"},
+		"all dropped, as it must be": {to(v1alpha1.HopNone, all, "none"),
+			"create hub-rt out - 0.0.0.0/0>", "", "None"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tt.world.t = t
+			p := tt.world.expect(tt.changes, tt.codes)
+			for _, f := range p.Findings {
+				if !strings.Contains(f.Message, tt.is) {
+					t.Error(f.Message)
+				}
+			}
+			for _, c := range p.Changes {
+				body, err := inventory.SetRoutes(tt.world.s.Table(hub).Raw,
+					p.Desired.Table(hub).Routes)
+				if err != nil || c.New.NextHopType != tt.is || c.New.NextHopIPAddress != "" ||
+					strings.Contains(string(body), "10.9.9.9") ||
+					strings.Contains(string(body), "invalid") {
+					t.Errorf("%v %+v\n%s", err, c.New, body)
+				}
+			}
+		})
+	}
+
+	// It was there, so another writer removed it.
+	w := to(v1alpha1.HopGateway, all, udr, "out 0.0.0.0/0 VirtualNetworkGateway")
+	_, next := Decide(Observation{Snapshot: w.s.Snapshot, Configs: w.configs,
+		Taken: TakenBy(w.configs)}, w.s.Memory)
+	w.table(hub)
+	w.s.Memory = next
+	if p := w.expect("create hub-rt out - 0.0.0.0/0>", ""); !p.Changes[0].Repair {
+		t.Errorf("%+v", p.Changes)
+	}
+	w.configs[0].Spec.Egress.Routes[0].NextHopType = v1alpha1.HopAppliance
+	w.configs[0].Spec.Egress.Routes[0].NextHopIPAddress = "10.1.0.4"
+	if p := w.expect(egressMade, ""); p.Changes[0].Repair {
+		t.Errorf("another type is no repair: %+v", p.Changes)
+	}
+}
+
 // TestEgressNeeds: a firewall that was not read yet is read before the write.
 func TestEgressNeeds(t *testing.T) {
 	w := egress(t).firewall()
@@ -134,6 +204,11 @@ func TestEgressWatched(t *testing.T) {
 	made.configs[0].Spec.Egress.RouteTableID = string(table)
 	made.table(table)
 
+	away := egress(t)
+	away.configs[0].Spec.RouteTableID = string(hub)
+	away.configs[0].Spec.Egress.Routes[0] = v1alpha1.EgressRoute{Name: "gw",
+		AddressPrefix: "0.0.0.0/0", NextHopType: v1alpha1.HopGateway}
+
 	pods := egress(t)
 	pods.configs[0].Spec.Egress.Routes[0].AddressPrefix = "10.244.128.0/17"
 
@@ -148,6 +223,8 @@ func TestEgressWatched(t *testing.T) {
 		"of another kubenet cluster": {shared, "", "egress-route-lost",
 			"it is or may be the route table of cluster play"},
 		"named as the cluster's own": {bent, "", "egress-route-lost",
+			"it is or may be the route table of cluster shop"},
+		"named, to a gateway": {away, "", "egress-route-lost",
 			"it is or may be the route table of cluster shop"},
 		"cluster unread": {unread, "", "egress-route-lost\nread-failed",
 			"it is unknown whether its cloud provider writes the table"},

@@ -149,9 +149,13 @@ func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Clust
 		table := s.Table(subnet.RouteTable)
 		var routes []v1alpha1.EgressRoute
 		for _, r := range table.Default() {
-			if r.Hop.IsValid() {
+			switch {
+			case r.Hop.IsValid():
 				routes = append(routes, v1alpha1.EgressRoute{Name: r.Name,
 					AddressPrefix: r.Destination(), NextHopIPAddress: r.NextHop()})
+			case strings.EqualFold(r.HopType, inventory.HopGateway):
+				routes = append(routes, v1alpha1.EgressRoute{Name: r.Name,
+					AddressPrefix: r.Destination(), NextHopType: v1alpha1.HopGateway})
 			}
 		}
 		switch {

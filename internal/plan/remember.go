@@ -158,15 +158,24 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 					func(r inventory.Route) bool {
 						return r.Prefix == want.Prefix && r.SameHop(want)
 					})
-				if in || before[key][want.Prefix] == want.Hop &&
+				if hop := rememberedHop(want); in || before[key][want.Prefix] == hop &&
 					(table == nil || back[place{key, want.Prefix.String()}]) {
-					routes[want.Prefix] = want.Hop
+					routes[want.Prefix] = hop
 				}
 			}
 			now[key] = routes
 		}
 	}
 	return now
+}
+
+// rememberedHop returns a next hop as Remembered.InSync holds it: its address, or for a kind that
+// has none :: with the kind as its zone, which no address of a route has.
+func rememberedHop(r inventory.Route) netip.Addr {
+	if r.Hop.IsValid() {
+		return r.Hop
+	}
+	return netip.IPv6Unspecified().WithZone(r.HopType)
 }
 
 // had returns Remembered.Had of a cluster for the next check: the pod routes of its table, and the

@@ -53,7 +53,7 @@ func Gather(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Wanted {
 func (w *Wanted) cluster(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes) {
 	name, cluster := c.Metadata.Name, s.Cluster(arm.ID(c.Spec.ClusterID))
 	if c.Spec.Guard.Mode == v1alpha1.GuardOff {
-		w.leave("cluster %s: its guard.mode is Off", name)
+		w.leave("%s: its guard.mode is Off", name)
 		return
 	}
 	if cluster == nil {

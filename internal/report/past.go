@@ -73,7 +73,7 @@ type History struct {
 
 // Write writes the list in the given format.
 func (h History) Write(w io.Writer, format Format, style Style) error {
-	table := Table{Header: []string{"id", "when", "started by", "clusters", "what"}, Value: h.Value}
+	table := Table{Header: []string{"id", "when", "started by", "names", "what"}, Value: h.Value}
 	for _, p := range h.Checks {
 		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started),
 			p.wokenBy(), strings.Join(p.clusters(), ", "), p.Summary()})
@@ -277,7 +277,7 @@ func (p Past) markdown() string {
 	section("Read before", p.readingRows(), "resource", "read")
 	section("Changes", p.changeRows(),
 		"resource", "change", "route", "before", "after", "outcome", "why", "changed before by")
-	section("Findings", p.findingRows(false), "news", "code", "cluster", "message")
+	section("Findings", p.findingRows(false), "news", "code", "name", "message")
 	return b.String()
 }
 

@@ -99,7 +99,7 @@ func TestHistory(t *testing.T) {
 	text := written(t, func(b *bytes.Buffer) error {
 		return History{Checks: []Past{past(), whole}, Limit: 2}.Write(b, Text, Style{})
 	})
-	want := `id  when                 started by            clusters    what
+	want := `id  when                 started by            names       what
 4   2026-01-31 15:04:05  event from a webhook  play, shop  1 route deleted, 1 route to create failed, 1 change under way, or interrupted: outcome unknown, 1 change interrupted and not made, target-drift new, target-drift resolved
 3   2026-01-31 15:04:05  event                 play, shop  1 route deleted, 2 × target-drift new, target-drift resolved
 

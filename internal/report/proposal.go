@@ -116,8 +116,13 @@ func writeEgress(b *strings.Builder, p plan.Proposal) {
 	}
 	b.WriteString("    routes:\n")
 	for _, r := range e.Routes {
-		fmt.Fprintf(b, "      - name: %s\n        addressPrefix: %s\n        nextHopIPAddress: "+
-			"%s\n", scalar(r.Name), scalar(r.AddressPrefix), scalar(r.NextHopIPAddress))
+		fmt.Fprintf(b, "      - name: %s\n        addressPrefix: %s\n", scalar(r.Name),
+			scalar(r.AddressPrefix))
+		if r.NextHopIPAddress == "" {
+			fmt.Fprintf(b, "        nextHopType: %s\n", r.NextHopType)
+			continue
+		}
+		fmt.Fprintf(b, "        nextHopIPAddress: %s\n", scalar(r.NextHopIPAddress))
 	}
 }
 

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"net/netip"
 	"slices"
@@ -242,26 +241,6 @@ func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.C
 	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
-// Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
-// a route in the table that must be on the subnet or in spec.egress, or its NAT gateway.
-type Egress struct {
-	Subnet arm.ID `json:"subnet"`
-	// To is the route's destination. Declared is its next hop, or NAT gateway NAME. Takes is what
-	// the packets take.
-	To       netip.Prefix `json:"to"`
-	Declared string       `json:"declared"`
-	Takes    string       `json:"takes"`
-	Dropped  bool         `json:"dropped"`
-	// Unreachable is the next hop that drops them, because nothing has its address.
-	Unreachable netip.Addr `json:"unreachable,omitzero"`
-}
-
-// outside stands for the internet, by the prefix of a default route.
-var outside = map[netip.Prefix]netip.Addr{
-	netip.MustParsePrefix("0.0.0.0/0"): netip.MustParseAddr("203.0.113.1"),
-	netip.MustParsePrefix("::/0"):      netip.MustParseAddr("2001:db8:ffff:ffff::1"),
-}
-
 // egress compares the ways of packets to other networks, in subnets that do not have what they must
 // have, or whose table must have the routes of spec.egress: one way for each subnet and next hop.
 func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out []Egress) {
@@ -281,23 +260,27 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 		}
 		for _, r := range declared {
 			to, all := outside[r.Prefix]
-			if !r.Prefix.IsValid() || !r.Hop.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
+			if !r.Prefix.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
 				slices.ContainsFunc(out, func(e Egress) bool {
-					return e.Subnet.Equal(s.ID) && (e.Declared == r.Hop.String() ||
-						e.To == r.Prefix)
+					return e.Subnet.Equal(s.ID) && (e.Declared == r.NextHop() || e.To == r.Prefix)
 				}) {
 				continue
 			}
 			if !all {
 				to = inventory.FirstUsable(r.Prefix)
 			}
+			if !r.Prefix.Contains(to) { // of a single address, say
+				to = r.Prefix.Addr()
+			}
 			takes, found := routes.Lookup(to)
 			lost := found && t.hopLost(s.ID, takes.Hop)
-			if found && !lost && (takes.Hop == r.Hop ||
-				slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)) {
+			drops := !found || lost || takes.HopType == trace.HopNone
+			same := takes.Hop == r.Hop && strings.EqualFold(takes.HopType, r.HopType) ||
+				r.Hop.IsValid() && slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)
+			if found && !lost && same || r.HopType == inventory.HopNone && drops {
 				continue
 			}
-			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.Hop.String(), Takes: "none",
+			e := Egress{Subnet: s.ID, To: r.Prefix, Declared: r.NextHop(), Takes: "none",
 				Dropped: true}
 			switch {
 			case !found:
@@ -404,11 +387,18 @@ func (t *tracing) egressFrom(s picture.Subnet, cluster *inventory.Cluster,
 func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	config *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	if t.egressFrom(s, cluster, config.Spec.Egress) {
-		routes = plan.DeclaredEgress(config)
+		// past a route to the internet there is nothing to bypass: a finding says that it is lost
+		routes = slices.DeleteFunc(plan.DeclaredEgress(config), func(r inventory.Route) bool {
+			return r.HopType == inventory.HopInternet
+		})
 	}
 	if wanted := t.s.Table(s.Wanted); wanted != nil && (s.State == picture.Lost ||
 		s.State == picture.Other) {
-		routes = append(routes, wanted.Routes()...)
+		for _, r := range wanted.Routes() {
+			if r.Hop.IsValid() {
+				routes = append(routes, r)
+			}
+		}
 	}
 	return routes
 }
@@ -466,32 +456,4 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 
 func overlaps(all []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(all, p.Overlaps)
-}
-
-// OfGateway reports whether a NAT gateway is declared, and not a next hop.
-func (e Egress) OfGateway() bool { return strings.HasPrefix(e.Declared, gatewayWord) }
-
-const gatewayWord = "NAT gateway "
-
-// nextHopLost reports whether the route is as declared, and nothing has its next hop.
-func (e Egress) nextHopLost() bool {
-	return e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared
-}
-
-// String says which way the packets take.
-func (e Egress) String() string {
-	what := fmt.Sprintf("packets from subnet %s to %s", e.Subnet.Name(), e.To)
-	if _, all := outside[e.To]; all {
-		what = "egress of subnet " + e.Subnet.Name()
-	}
-	switch {
-	case e.nextHopLost():
-		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
-	case e.Unreachable.IsValid():
-		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",
-			what, e.Declared, e.Unreachable)
-	case e.Dropped:
-		return fmt.Sprintf("%s: dropped, it must go by %s", what, e.Declared)
-	}
-	return fmt.Sprintf("%s: bypasses %s by %s", what, e.Declared, e.Takes)
 }
