@@ -17,9 +17,10 @@ import (
 //
 // A next hop is lost only by what was read after its route: a machine that was made a minute ago
 // may be missing from what was read before. So what looks lost for the first time is suspected, and
-// read again; where the answers take longer than a check waits, a later check uses them. What
-// cannot be read, or not completely, is believed. But a lost one that can only not be read for a
-// moment stays lost, also over a restart.
+// read again; where the answers take longer than a check waits, a later check uses them. Then its
+// route is read again, which may have been changed together with the machines. What cannot be read,
+// or not completely, is believed. But a lost one that can only not be read for a moment stays lost,
+// also over a restart.
 
 const (
 	// aroundBelieved is how long what is around the clusters is not read again, and aroundLost how
@@ -45,29 +46,81 @@ func (c *check) readAround(ctx context.Context) error {
 	case len(c.mem.lost) > 0:
 		notBefore = now.Truncate(aroundLost)
 	}
-	near, lost, unknown, err := c.around(ctx, hops, notBefore)
+	near, lost, unclear, err := c.around(ctx, hops, notBefore)
 	if since := c.suspect(hops, lost, now); err == nil && near.Taken.Before(since) {
-		near, lost, unknown, err = c.around(ctx, hops, since)
+		near, lost, unclear, err = c.around(ctx, hops, since)
 		c.suspect(hops, lost, now)
 	}
 	if err != nil {
 		return ctx.Err() // without a login, say, what was known stays
 	}
 	suspects := map[plan.Hop]time.Time{}
+	var fresh []plan.Hop // newly lost
 	for _, hop := range hops {
 		was, since := c.mem.lost.Has(hop), c.mem.suspects[hop]
-		switch unclear := unknown.Has(hop) && interrupted(near); {
-		case was && unclear:
+		switch {
+		case was && unclear.Has(hop):
 			lost.Add(hop)
 		case !was && lost.Has(hop) && near.Taken.Before(since):
 			lost.Remove(hop)
 			suspects[hop] = since
-		case !was && unclear && !since.IsZero():
+		case !was && lost.Has(hop):
+			fresh = append(fresh, hop)
+		case !was && unclear.Has(hop) && !since.IsZero():
 			suspects[hop] = since
+		}
+	}
+	used, failed, err := c.stillUsed(ctx, fresh)
+	if err != nil {
+		return ctx.Err()
+	}
+	for _, hop := range fresh {
+		if !used.Has(hop) {
+			lost.Remove(hop)
+		}
+		if failed.Has(hop) {
+			suspects[hop] = c.mem.suspects[hop]
 		}
 	}
 	c.mem.lost, c.mem.suspects = lost, suspects
 	return nil
+}
+
+// stillUsed returns which of the newly lost next hops the routes still lead to, after what is
+// around was read, and for which that could not be read.
+func (c *check) stillUsed(ctx context.Context, hops []plan.Hop) (used, failed plan.Hops,
+	err error) {
+	used, failed = plan.Hops{}, plan.Hops{}
+	var want inventory.Wanted
+	for _, hop := range hops {
+		want.Subnets = append(want.Subnets, hop.Subnet)
+		want.Tables = append(want.Tables, c.s.Subnet(hop.Subnet).RouteTable)
+	}
+	if want.Empty() {
+		return used, failed, nil
+	}
+	want.Subnets, want.Tables = inventory.SortIDs(want.Subnets), inventory.SortIDs(want.Tables)
+	options := azure.ReadOptions{NotBefore: time.Now(), Poll: true, Calls: c.calls, Life: c.life}
+	if !c.patient { // as long as the check waits for them at its beginning
+		options.Wait = max(time.Until(c.until), aroundWithin).Round(100 * time.Millisecond)
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, options.Wait+aroundWithin)
+		defer cancel()
+	}
+	again := inventory.NewSnapshot()
+	if err := c.k.azure.Read(ctx, again, want, options); err != nil {
+		return nil, nil, err
+	}
+	for _, hop := range verdict.Hops(again, c.configs) {
+		used.Add(hop)
+	}
+	for _, hop := range hops {
+		subnet := again.Subnet(hop.Subnet)
+		if subnet == nil || subnet.RouteTable != "" && again.Table(subnet.RouteTable) == nil {
+			failed.Add(hop)
+		}
+	}
+	return used, failed, nil
 }
 
 // suspect notes since when next hops look lost that were not, and returns the latest such time.
@@ -88,14 +141,14 @@ func (c *check) suspect(hops []plan.Hop, lost plan.Hops, now time.Time) (latest 
 
 // around reads what decides which next hops are lost.
 func (c *check) around(ctx context.Context, hops []plan.Hop, notBefore time.Time) (
-	near *inventory.Snapshot, lost, unknown plan.Hops, err error) {
+	near *inventory.Snapshot, lost, unclear plan.Hops, err error) {
 	near = inventory.NewSnapshot()
 	options := azure.ReadOptions{NotBefore: notBefore, Poll: true, Calls: c.calls, Life: c.life,
 		Wait: aroundWithin}
 	if c.patient {
 		options.Wait = aroundPatient
 	}
-	lost, unknown, want := verdict.Lost(near, hops)
+	lost, unclear, want := verdict.Lost(near, hops)
 	for range 3 { // the subnets' networks, hubs, and what is in the next hops' subnets
 		if want.Empty() {
 			break
@@ -103,17 +156,7 @@ func (c *check) around(ctx context.Context, hops []plan.Hop, notBefore time.Time
 		if err := c.k.azure.Read(ctx, near, want, options); err != nil {
 			return nil, nil, nil, err
 		}
-		lost, unknown, want = verdict.Lost(near, hops)
+		lost, unclear, want = verdict.Lost(near, hops)
 	}
-	return near, lost, unknown, nil
-}
-
-// interrupted reports whether a read failed that may succeed soon.
-func interrupted(s *inventory.Snapshot) bool {
-	for _, u := range s.Unread {
-		if u.Transient() {
-			return true
-		}
-	}
-	return false
+	return near, lost, unclear, nil
 }

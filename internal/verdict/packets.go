@@ -327,51 +327,6 @@ func (t *tracing) lostHops(s picture.Subnet,
 	return routes
 }
 
-// Hops returns the next hops of the default and declared routes on subnets that were read.
-func Hops(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (hops []plan.Hop) {
-	declared := map[netip.Prefix]bool{}
-	for i := range configs {
-		for _, r := range plan.DeclaredEgress(&configs[i]) {
-			declared[r.Prefix] = true
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
-		subnet := s.Subnets[key]
-		table := s.Table(subnet.RouteTable)
-		if table == nil {
-			continue
-		}
-		for _, r := range table.Routes() {
-			if r.Hop.IsValid() && (r.Prefix.Bits() == 0 || declared[r.Prefix]) {
-				hops = append(hops, plan.Hop{Subnet: subnet.ID, Addr: r.Hop})
-			}
-		}
-	}
-	return hops
-}
-
-// Lost sorts next hops by what was read of the networks around them: lost ones certainly drop
-// packets, unknown ones may. Want is what must be read to know more.
-func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unknown plan.Hops,
-	want inventory.Wanted) {
-	t := trace.New(around, trace.Options{})
-	lost, unknown = plan.Hops{}, plan.Hops{}
-	for _, h := range hops {
-		v, more := t.NextHop(h.Subnet, h.Addr)
-		switch v {
-		case trace.Dropped:
-			lost.Add(h)
-		case trace.Unknown:
-			unknown.Add(h)
-		case trace.Delivered, trace.Leaves:
-		}
-		want.Add(more)
-	}
-	return lost, unknown, inventory.Wanted{Networks: inventory.SortIDs(want.Networks),
-		Interfaces: inventory.SortIDs(want.Interfaces),
-		Firewalls:  inventory.SortIDs(want.Firewalls)}
-}
-
 // egressFrom reports whether spec.egress is about packets from a subnet: it has or must have the
 // table, or is a node subnet without any table although the nodes need one.
 func (t *tracing) egressFrom(s picture.Subnet, cluster *inventory.Cluster,
