@@ -70,7 +70,7 @@ func (c *check) readAround(ctx context.Context) error {
 			suspects[hop] = since
 		}
 	}
-	used, failed, err := c.stillUsed(ctx, fresh)
+	used, failed, err := stillUsed(ctx, c, fresh)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -88,7 +88,7 @@ func (c *check) readAround(ctx context.Context) error {
 
 // stillUsed returns which of the newly lost next hops the routes still lead to, after what is
 // around was read, and for which that could not be read.
-func (c *check) stillUsed(ctx context.Context, hops []plan.Hop) (used, failed plan.Hops,
+func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed plan.Hops,
 	err error) {
 	used, failed = plan.Hops{}, plan.Hops{}
 	var want inventory.Wanted

@@ -101,10 +101,11 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 			slices.Contains(firewall, routes[at].Hop)) || settled[want.Prefix] {
 			continue
 		}
-		why := cmp.Or(w.coversPods(want), w.strands(want, table), watched)
-		if want.Hop.IsValid() {
-			why = cmp.Or(w.coversPods(want), wrong, watched)
+		harms := wrong
+		if !want.Hop.IsValid() {
+			harms = strands(w.Planner, want, table)
 		}
+		why := cmp.Or(w.coversPods(want), harms, watched)
 		if at < 0 && why == "" && len(routes) >= inventory.DefaultRouteLimit {
 			why = fmt.Sprintf("the table is full (%d routes)", len(routes))
 		}
@@ -210,7 +211,7 @@ func (p *Planner) coversPods(want inventory.Route) string {
 // outboundType userDefinedRouting, "AKS requires a user-defined route with valid outbound
 // connectivity" (egress-udr), and a route that drops all packets wins over a load balancer and a
 // NAT gateway. It is asked about routes without an address.
-func (p *Planner) strands(want inventory.Route, table *inventory.RouteTable) string {
+func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) string {
 	if want.Prefix.Bits() > 0 || !want.Prefix.Addr().Is4() || want.HopType == inventory.HopGateway {
 		return ""
 	}
