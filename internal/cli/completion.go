@@ -102,7 +102,7 @@ func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []str
 			names = append(names, arm.ID(c.Spec.ClusterID).Name())
 		}
 	}
-	if e := bundleOf(a, cmd); e != nil {
+	if e := bundleOf(cmd); e != nil {
 		for _, id := range e.Clusters {
 			names = append(names, id.Name())
 		}
@@ -129,12 +129,12 @@ func emulated(ctx context.Context, a *app) *inventory.Snapshot {
 }
 
 // bundleOf returns the bundle of the command line, nil without one.
-func bundleOf(a *app, cmd *cobra.Command) *examination {
+func bundleOf(cmd *cobra.Command) *examination {
 	path, err := cmd.Flags().GetString("from-bundle")
 	if err != nil || path == "" {
 		return nil
 	}
-	e, err := openBundle(cmd.Context(), a, examineOptions{bundle: path})
+	e, err := openBundle(cmd.Context(), examineOptions{bundle: path})
 	if err != nil {
 		return nil
 	}
@@ -181,7 +181,7 @@ func targets(a *app, cmd *cobra.Command) (ids []arm.ID) {
 
 // endNames returns the ends that trace can name: nodes, subnets, gateways, machines and pods.
 func (a *app) endNames(ctx context.Context, cmd *cobra.Command) []string {
-	e := bundleOf(a, cmd)
+	e := bundleOf(cmd)
 	if e == nil && len(emulated(ctx, a).Clusters) > 0 {
 		o := examineOptions{rightless: true}
 		o.cluster, _ = cmd.Flags().GetString("cluster")

@@ -236,7 +236,7 @@ func (a *app) examine(ctx context.Context, o examineOptions, progress *progress)
 func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progress) (*examination,
 	error) {
 	if o.bundle != "" {
-		return openBundle(ctx, a, o)
+		return openBundle(ctx, o)
 	}
 	if o.cluster != "" {
 		o.names, o.cluster = []string{o.cluster}, ""
@@ -345,7 +345,7 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 }
 
 // openBundle reads a bundle.
-func openBundle(ctx context.Context, a *app, o examineOptions) (*examination, error) {
+func openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+
 			"doctor collect", o.bundle)

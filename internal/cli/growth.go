@@ -46,7 +46,7 @@ func runGrowth(ctx context.Context, a *app, o capacityOptions) error {
 func clusterToGrow(ctx context.Context, a *app, o capacityOptions) (*inventory.Snapshot,
 	*inventory.Cluster, error) {
 	if o.bundle != "" {
-		e, err := openBundle(ctx, a, examineOptions{initOptions: initOptions{cluster: o.cluster},
+		e, err := openBundle(ctx, examineOptions{initOptions: initOptions{cluster: o.cluster},
 			bundle: o.bundle})
 		if err != nil {
 			return nil, nil, err
