@@ -25,7 +25,7 @@ const (
 )
 
 // anchor returns the tags of the identity.
-func (c Cluster) anchor() object {
+func anchor(c Cluster) object {
 	tags := c.tags()
 	e := c.Existing
 	if e == nil {

@@ -94,21 +94,21 @@ func (c Cluster) Complete() (Cluster, error) {
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
 	}
-	for _, check := range []func() error{c.checkNames, c.checkPlace, c.checkPools, c.checkOptions} {
-		if err := check(); err != nil {
+	for _, check := range []func(*Cluster) error{checkNames, checkPlace, checkPools, checkOptions} {
+		if err := check(&c); err != nil {
 			return c, err
 		}
 	}
 	if c.Existing != nil {
-		return c, c.checkExisting()
+		return c, checkExisting(&c)
 	}
-	if err := c.lay(nil, nil); err != nil {
+	if err := lay(&c, nil, nil); err != nil {
 		return c, err
 	}
-	return c, c.fits()
+	return c, fits(&c)
 }
 
-func (c *Cluster) checkNames() error {
+func checkNames(c *Cluster) error {
 	switch {
 	case !nameShape.MatchString(c.Name):
 		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
@@ -125,7 +125,7 @@ func (c *Cluster) checkNames() error {
 	return nil
 }
 
-func (c *Cluster) checkPlace() error {
+func checkPlace(c *Cluster) error {
 	switch {
 	case !locationShape.MatchString(c.Location):
 		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope",
@@ -140,7 +140,7 @@ func (c *Cluster) checkPlace() error {
 	return nil
 }
 
-func (c *Cluster) checkPools() error {
+func checkPools(c *Cluster) error {
 	if len(c.Pools) == 0 {
 		return wrong("pools", "no pool, expected at least one")
 	}
@@ -185,7 +185,7 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	return "", ""
 }
 
-func (c *Cluster) checkOptions() error {
+func checkOptions(c *Cluster) error {
 	const policy Field = "networkPolicy"
 	cilium, g := c.NetworkPolicy == "cilium", c.ApplicationGateway
 	switch {

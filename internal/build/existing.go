@@ -38,7 +38,7 @@ type Existing struct {
 }
 
 // checkExisting checks the IDs, before anything is read.
-func (c *Cluster) checkExisting() error {
+func checkExisting(c *Cluster) error {
 	e := c.Existing
 	given := []struct {
 		field Field
@@ -188,16 +188,16 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 			c.Space = append(c.Space, p)
 		}
 	}
-	if err := c.useSubnets(n); err != nil {
+	if err := useSubnets(&c, n); err != nil {
 		return c, err
 	}
-	if err := c.useTables(n); err != nil {
+	if err := useTables(&c, n); err != nil {
 		return c, err
 	}
-	if err := c.lay(c.othersIn(*n.VNet), peersOf(*n.VNet)); err != nil {
+	if err := lay(&c, othersIn(&c, *n.VNet), peersOf(*n.VNet)); err != nil {
 		return c, err
 	}
-	return c, c.fits()
+	return c, fits(&c)
 }
 
 // place is a subnet that a cluster uses.
@@ -211,7 +211,7 @@ type place struct {
 }
 
 // places returns the subnets in an existing network.
-func (c *Cluster) places() []place {
+func places(c *Cluster) []place {
 	e := c.Existing
 	all := []place{{fieldVNetSubnet, e.Nodes, true, &c.Nodes, &e.nodesUsed, ""}}
 	if c.HasPodSubnet() {
@@ -225,8 +225,8 @@ func (c *Cluster) places() []place {
 	return all
 }
 
-func (c *Cluster) useSubnets(n Network) error {
-	for _, p := range c.places() {
+func useSubnets(c *Cluster, n Network) error {
+	for _, p := range places(c) {
 		subnet := subnetIn(*n.VNet, p.id)
 		prefixes := prefixesOf(subnet)
 		switch {
@@ -256,7 +256,7 @@ func (c *Cluster) useSubnets(n Network) error {
 					p.id.Short(), to)
 			}
 		}
-		if err := c.countUsed(p, subnet); err != nil {
+		if err := countUsed(c, p, subnet); err != nil {
 			return err
 		}
 	}
@@ -265,7 +265,7 @@ func (c *Cluster) useSubnets(n Network) error {
 
 // countUsed counts the addresses in a subnet that others use. The cluster's own machines and
 // gateway do not count: a second run finds them.
-func (c *Cluster) countUsed(p place, subnet gjson.Result) error {
+func countUsed(c *Cluster, p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
 		return wrong(p.field, "the subnet %s holds an Application Gateway, which needs it for "+
@@ -296,11 +296,11 @@ func (c Cluster) nodeGroup() string {
 }
 
 // othersIn returns the subnets of a network that do not belong to the cluster.
-func (c *Cluster) othersIn(vnet arm.Document) (others []netip.Prefix) {
+func othersIn(c *Cluster, vnet arm.Document) (others []netip.Prefix) {
 	gjson.GetBytes(vnet.Raw, "properties.subnets").ForEach(func(_, s gjson.Result) bool {
 		name := s.Get("name").String()
 		its := func(p place) bool { return strings.EqualFold(p.id.Name(), name) }
-		if !slices.ContainsFunc(c.places(), its) {
+		if !slices.ContainsFunc(places(c), its) {
 			others = append(others, prefixesOf(s)...)
 		}
 		return true
@@ -324,28 +324,28 @@ func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
 }
 
 // useTables uses the route tables of the subnets, and refuses tables that cannot work.
-func (c *Cluster) useTables(n Network) error {
+func useTables(c *Cluster, n Network) error {
 	e := c.Existing
 	on := func(id arm.ID) arm.ID { return tableOf(subnetIn(*n.VNet, id)) }
-	if err := c.checkBuiltTable(n, on(e.Nodes)); err != nil {
+	if err := checkBuiltTable(c, n, on(e.Nodes)); err != nil {
 		return err
 	}
 	if table := on(e.Nodes); table != "" && !table.Equal(c.ownNodeTable()) {
-		if err := c.checkEgress(n, fieldVNetSubnet, table); err != nil {
+		if err := checkEgress(c, n, fieldVNetSubnet, table); err != nil {
 			return err
 		}
 		if c.HasTable() {
 			e.NodeTable = table
 		}
 		if c.Blueprint == capacity.Kubenet {
-			if err := c.checkRoutes(n, table); err != nil {
+			if err := checkRoutes(c, n, table); err != nil {
 				return err
 			}
 		}
 	}
 	table := on(e.Pods)
 	if e.Pods != "" && table != "" && c.Egress.IsValid() && !table.Equal(c.ownNodeTable()) {
-		if err := c.checkEgress(n, fieldPodSubnetID, table); err != nil {
+		if err := checkEgress(c, n, fieldPodSubnetID, table); err != nil {
 			return err
 		}
 		e.PodTable = table
@@ -371,7 +371,7 @@ func (c *Cluster) useTables(n Network) error {
 // checkBuiltTable refuses any table other than the one that the cluster was built with: its routes
 // are in that one. If the subnet has lost the cluster's own table, the subnet's step associates it
 // again.
-func (c *Cluster) checkBuiltTable(n Network, on arm.ID) error {
+func checkBuiltTable(c *Cluster, n Network, on arm.ID) error {
 	before := c.Placed(n.Identity).Existing
 	if !n.Built || before == nil || !c.HasTable() {
 		return nil
@@ -406,7 +406,7 @@ func routeFor(table arm.Document, prefix netip.Prefix) (found gjson.Result) {
 
 // checkEgress refuses a table whose egress differs from the cluster's: outboundType follows from
 // egress, and an existing table is not changed.
-func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
+func checkEgress(c *Cluster, n Network, field Field, table arm.ID) error {
 	doc, read := n.Tables[table.Key()]
 	route := routeFor(doc, everywhere)
 	hop := route.Get("properties.nextHopIpAddress").String()
@@ -431,7 +431,7 @@ func (c *Cluster) checkEgress(n Network, field Field, table arm.ID) error {
 
 // checkRoutes counts the routes of an existing table that are not the cluster's. A new cluster's
 // pod CIDR must have none: two clusters cannot share a table.
-func (c *Cluster) checkRoutes(n Network, table arm.ID) error {
+func checkRoutes(c *Cluster, n Network, table arm.ID) error {
 	pods := c.PodCIDR
 	if !pods.IsValid() {
 		pods = usualPodCIDR

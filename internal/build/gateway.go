@@ -53,7 +53,7 @@ func builtIn(guid string, scope arm.ID) arm.ID {
 // addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the
 // gateway, reads its resource group, and joins its subnet
 // (application-gateway-kubernetes-ingress#1463).
-func (c Cluster) addonSteps() []Step {
+func addonSteps(c Cluster) []Step {
 	if c.ApplicationGateway == nil {
 		return nil
 	}
@@ -67,27 +67,27 @@ func (c Cluster) addonSteps() []Step {
 		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
 		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
-		steps = append(steps, c.assignment(c.addonAssignments()[i], a.role, a.why, c.ClusterID(),
+		steps = append(steps, assignment(c, addonAssignments(c)[i], a.role, a.why, c.ClusterID(),
 			principal))
 	}
 	return steps
 }
 
 // addonAssignments returns the role assignments of the add-on.
-func (c Cluster) addonAssignments() []arm.ID {
+func addonAssignments(c Cluster) []arm.ID {
 	return []arm.ID{
-		c.addonAssignment(c.GatewayID()), c.addonAssignment(c.GroupID()), c.addonAssignment(
+		addonAssignment(c, c.GatewayID()), addonAssignment(c, c.GroupID()), addonAssignment(c,
 			c.GatewaySubnetID()),
 	}
 }
 
-func (c Cluster) addonAssignment(scope arm.ID) arm.ID {
+func addonAssignment(c Cluster, scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.GUID("add-on", scope))
 }
 
 // gatewaySteps returns an Application Gateway v2 with one listener without a backend: the add-on
 // writes the rest of it.
-func (c Cluster) gatewaySteps() []Step {
+func gatewaySteps(c Cluster) []Step {
 	if c.ApplicationGateway == nil {
 		return nil
 	}

@@ -25,7 +25,7 @@ const (
 
 // lay chooses missing prefixes, and refuses overlaps. taken are subnets of others in the network,
 // and peers the address spaces of its peered networks.
-func (c *Cluster) lay(taken, peers []netip.Prefix) error {
+func lay(c *Cluster, taken, peers []netip.Prefix) error {
 	if len(c.Space) == 0 {
 		c.Space = []netip.Prefix{usualSpace}
 	}
@@ -36,7 +36,7 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 			}
 		}
 	}
-	need := c.sizes()
+	need := sizes(c)
 	free := c.Space
 	for _, other := range taken {
 		free = without(free, other)
@@ -75,14 +75,14 @@ func (c *Cluster) lay(taken, peers []netip.Prefix) error {
 				c.VNetID().Name())
 		}
 	}
-	if err := c.layOutside(need, peers); err != nil {
+	if err := layOutside(c, need, peers); err != nil {
 		return err
 	}
-	return c.overlaps(peers)
+	return overlaps(c, peers)
 }
 
 // layOutside fills in the ranges outside of the network.
-func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
+func layOutside(c *Cluster, need needs, peers []netip.Prefix) error {
 	switch {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
 		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(),
@@ -104,13 +104,13 @@ func (c *Cluster) layOutside(need needs, peers []netip.Prefix) error {
 		list(usualServices))
 }
 
-func (c *Cluster) overlaps(peers []netip.Prefix) error {
+func overlaps(c *Cluster, peers []netip.Prefix) error {
 	type named struct {
 		field  Field
 		prefix netip.Prefix
 	}
-	all := []named{{c.fieldOf(fieldNodes), c.Nodes}, {c.fieldOf(fieldPods), c.Pods},
-		{c.fieldOf(fieldGateway), c.Gateway},
+	all := []named{{fieldOf(c, fieldNodes), c.Nodes}, {fieldOf(c, fieldPods), c.Pods},
+		{fieldOf(c, fieldGateway), c.Gateway},
 		{fieldPodCIDR, c.PodCIDR}, {fieldServices, c.Services}}
 	for i, a := range all {
 		if !a.prefix.IsValid() {
@@ -160,7 +160,7 @@ type needs struct {
 }
 
 // sizes adds up what the pools need at their largest, while each upgrades.
-func (c *Cluster) sizes() needs {
+func sizes(c *Cluster) needs {
 	var n needs
 	if e := c.Existing; e != nil {
 		n.nodesUsed, n.podsUsed, n.gatewayUsed = e.nodesUsed, e.podsUsed, e.gatewayUsed
@@ -188,23 +188,23 @@ func (c *Cluster) sizes() needs {
 }
 
 // fits refuses sizes that cannot hold the pools at their largest.
-func (c *Cluster) fits() error {
-	n := c.sizes()
+func fits(c *Cluster) error {
+	n := sizes(c)
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(c.mostNodes(),
+		return wrong(mostNodes(c),
 			"%d nodes and %d more during an upgrade are too many for the %s",
 			n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes)-n.nodesUsed < n.nodeAddresses:
-		return wrong(c.fieldOf(fieldNodes),
+		return wrong(fieldOf(c, fieldNodes),
 			"%s has %d addresses%s; %d nodes and %d more during an upgrade take %d, expected /%d "+
 				"or wider",
 			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge,
 			n.nodeAddresses,
 			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
 	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
-		return wrong(c.fieldOf(fieldPods),
+		return wrong(fieldOf(c, fieldPods),
 			"%s has %d addresses%s; full nodes take %d, expected /%d or wider", c.Pods,
 			capacity.Usable(c.Pods), ofOthers(n.podsUsed), n.podAddresses,
 			capacity.SubnetFor(n.podAddresses+n.podsUsed))
@@ -213,13 +213,13 @@ func (c *Cluster) fits() error {
 			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade "+
 				"need /%d or wider",
 			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
-	case c.Blueprint == capacity.Kubenet && total+c.otherRoutes() > routeLimit:
-		return wrong(c.mostNodes(), "%d nodes and %d more during an upgrade need a route each; a "+
+	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > routeLimit:
+		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
 			"route table holds %d",
 			n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
-		return wrong(c.fieldOf(fieldGateway),
+		return wrong(fieldOf(c, fieldGateway),
 			"%s has %d addresses%s; %d instances and a private frontend take %d, expected /%d or "+
 				"wider", c.Gateway,
 			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
@@ -230,7 +230,7 @@ func (c *Cluster) fits() error {
 }
 
 // fieldOf returns the field that a subnet's prefix comes from.
-func (c *Cluster) fieldOf(prefix Field) Field {
+func fieldOf(c *Cluster, prefix Field) Field {
 	e := c.Existing
 	switch {
 	case e == nil:
@@ -253,7 +253,7 @@ func ofOthers(used int) string {
 }
 
 // mostNodes returns the field that says how many nodes there can be.
-func (c *Cluster) mostNodes() Field {
+func mostNodes(c *Cluster) Field {
 	switch {
 	case len(c.Pools) > 1:
 		return "pools"
@@ -267,7 +267,7 @@ func (c *Cluster) mostNodes() Field {
 const routeLimit = 400
 
 // otherRoutes returns the number of routes in the node table that do not lead to nodes.
-func (c *Cluster) otherRoutes() int {
+func otherRoutes(c *Cluster) int {
 	if c.Existing != nil && c.Existing.NodeTable != "" {
 		return c.Existing.routes
 	}

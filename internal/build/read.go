@@ -70,17 +70,17 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 func Named(d v1alpha1.Cluster) (Cluster, error) {
 	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
 		Group: d.Spec.ResourceGroup}
-	if err := c.readExisting(d.Spec); err != nil {
+	if err := readExisting(&c, d.Spec); err != nil {
 		return c, err
 	}
 	if c.Group == "" {
 		c.Group = c.Name + "-rg"
 	}
-	return c, c.checkNames()
+	return c, checkNames(&c)
 }
 
 // readExisting reads the IDs of existing subnets.
-func (c *Cluster) readExisting(s v1alpha1.ClusterSpec) error {
+func readExisting(c *Cluster, s v1alpha1.ClusterSpec) error {
 	var e Existing
 	for _, one := range []struct {
 		field Field

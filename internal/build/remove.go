@@ -53,7 +53,7 @@ func (c Cluster) Leftovers() []arm.ID {
 	if c.Existing == nil {
 		ids = append(ids, c.VNetID())
 	} else {
-		ids = append(ids, c.guests()...)
+		ids = append(ids, guests(c)...)
 	}
 	for _, scope := range []arm.ID{c.NodeSubnetID(), c.PodSubnetID(), c.ownNodeTable()} {
 		ids = append(ids, c.AssignmentID(scope))
@@ -61,7 +61,7 @@ func (c Cluster) Leftovers() []arm.ID {
 	if table := c.NodeTableID(); !table.Equal(c.ownNodeTable()) {
 		ids = append(ids, c.AssignmentID(table))
 	}
-	ids = append(ids, c.addonAssignments()...)
+	ids = append(ids, addonAssignments(c)...)
 	slices.SortStableFunc(ids, RemovalOrder)
 	return ids
 }
@@ -73,7 +73,7 @@ func RemovalOrder(a, b arm.ID) int {
 }
 
 // guests returns the subnets that create made in an existing network.
-func (c Cluster) guests() []arm.ID {
+func guests(c Cluster) []arm.ID {
 	return []arm.ID{c.madeSubnet("pods"), c.madeSubnet("gateway")}
 }
 
@@ -84,7 +84,7 @@ func (c Cluster) Removal(have arm.Document) (Verb, string) {
 		return Delete, ""
 	}
 	if id := have.ID; c.Existing != nil && id.Is(arm.TypeSubnet) {
-		if slices.ContainsFunc(c.guests(), id.Equal) {
+		if slices.ContainsFunc(guests(c), id.Equal) {
 			return Delete, ""
 		}
 		return Keep, "it existed before the cluster"

@@ -33,7 +33,7 @@ var linkActions = map[string]string{
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
 	add := func(id arm.ID, action string) {
-		n := Need{c.above(id, have), action}
+		n := Need{above(c, id, have), action}
 		if !slices.Contains(needs, n) {
 			needs = append(needs, n)
 		}
@@ -42,12 +42,12 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 	case s.ID.Is(arm.TypeResourceGroup):
 		add(s.ID, "Microsoft.Resources/subscriptions/resourceGroups/write")
 	case s.ID.Is(arm.TypeRoleDefinition):
-		for _, g := range c.groups() { // it needs the right in every group where it can be assigned
+		for _, g := range groups(c) { // it needs the right in every group where it can be assigned
 			add(arm.ID(g.(string)), s.ID.Type()+"/write")
 		}
 	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) &&
 		!s.ID.Is(arm.TypeRoleAssignment):
-		needs = append(needs, Need{c.above(s.ID.Group(), have), s.ID.Type() + "/write"})
+		needs = append(needs, Need{above(c, s.ID.Group(), have), s.ID.Type() + "/write"})
 	default:
 		add(s.ID, s.ID.Type()+"/write")
 	}
@@ -103,7 +103,7 @@ func linksIn(v any) (ids []arm.ID) {
 
 // above returns the scope of the rights on a resource: the resource if it exists or belongs to
 // others, otherwise its future parent.
-func (c Cluster) above(id arm.ID, have Made) arm.ID {
+func above(c Cluster, id arm.ID, have Made) arm.ID {
 	if id.Is(arm.TypeRoleAssignment) { // its right is needed at the scope that it is for
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
 		id = arm.ID(at)
@@ -121,7 +121,7 @@ func (c Cluster) above(id arm.ID, have Made) arm.ID {
 	case id.Is(arm.TypeSubnet) && !made(id) && have[id.Key()].Raw == nil:
 		return id.Parent() // made in a network of others
 	case made(id):
-		return c.above(c.GroupID(), have)
+		return above(c, c.GroupID(), have)
 	}
 	return id
 }

@@ -79,16 +79,16 @@ func (c Cluster) at(body object) object {
 
 // Steps returns the steps of a complete cluster, in order.
 func (c Cluster) Steps() []Step {
-	tags := object{"tags": c.anchor()}
+	tags := object{"tags": anchor(c)}
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
 	steps := []Step{
 		c.step(c.GroupID(), "resource group", "for everything that is built", nil, "location"),
 		identity, // first of all: its tags say which network is used
 	}
-	steps = append(steps, c.networkSteps()...)
-	steps = append(steps, c.roleSteps()...)
-	steps = append(steps, c.gatewaySteps()...)
-	return append(append(steps, c.clusterStep()), c.addonSteps()...)
+	steps = append(steps, networkSteps(c)...)
+	steps = append(steps, roleSteps(c)...)
+	steps = append(steps, gatewaySteps(c)...)
+	return append(append(steps, clusterStep(c)), addonSteps(c)...)
 }
 
 // step returns a tagged resource with a fixed body.
@@ -98,14 +98,14 @@ func (c Cluster) step(id arm.ID, what, why string, body object, fixed ...string)
 	}}
 }
 
-func (c Cluster) networkSteps() []Step {
+func networkSteps(c Cluster) []Step {
 	var steps []Step
 	if c.HasTable() {
 		why := "for pod routes"
 		if c.Blueprint != capacity.Kubenet {
 			why = "for egress through the firewall"
 		}
-		steps = append(steps, c.tableStep(c.NodeTableID(), c.ownNodeTable(), why))
+		steps = append(steps, tableStep(c, c.NodeTableID(), c.ownNodeTable(), why))
 	}
 	// A separate resource: a write of the table would replace it, and lose the pod routes.
 	if c.Egress.IsValid() && c.NodeTableID().Equal(c.ownNodeTable()) {
@@ -122,14 +122,14 @@ func (c Cluster) networkSteps() []Step {
 	if c.GatewayTable() {
 		why := "for the gateway's copies of the pod routes"
 		if !c.GatewayTableID().Equal(c.NodeTableID()) {
-			steps = append(steps, c.tableStep(c.GatewayTableID(), c.ownGatewayTable(), why))
+			steps = append(steps, tableStep(c, c.GatewayTableID(), c.ownGatewayTable(), why))
 		}
 	}
-	return append(append(steps, c.vnetStep()), c.subnetSteps()...)
+	return append(append(steps, vnetStep(c)), subnetSteps(c)...)
 }
 
 // tableStep returns a route table: a new one or an existing one.
-func (c Cluster) tableStep(id, own arm.ID, why string) Step {
+func tableStep(c Cluster, id, own arm.ID, why string) Step {
 	if !id.Equal(own) {
 		return found(id, "route table", "existing, "+why, nil)
 	}
@@ -141,7 +141,7 @@ func found(id arm.ID, what, why string, body object) Step {
 	return Step{ID: id, What: what, Why: why, Found: true, body: func(Made) object { return body }}
 }
 
-func (c Cluster) vnetStep() Step {
+func vnetStep(c Cluster) Step {
 	if c.Existing != nil {
 		return found(c.VNetID(), "virtual network", "existing, "+list(c.Space), nil)
 	}
@@ -154,7 +154,7 @@ func (c Cluster) vnetStep() Step {
 }
 
 // subnetSteps returns the subnets with their tables. For an existing subnet only the table counts.
-func (c Cluster) subnetSteps() (steps []Step) {
+func subnetSteps(c Cluster) (steps []Step) {
 	e := Existing{}
 	if c.Existing != nil {
 		e = *c.Existing
@@ -255,7 +255,7 @@ func (c Cluster) roleID(scope arm.ID) arm.ID {
 }
 
 // scopes returns where the cluster's identity needs its role.
-func (c Cluster) scopes() []arm.ID {
+func scopes(c Cluster) []arm.ID {
 	scopes := []arm.ID{c.NodeSubnetID()}
 	if c.HasPodSubnet() {
 		scopes = append(scopes, c.PodSubnetID())
@@ -267,9 +267,9 @@ func (c Cluster) scopes() []arm.ID {
 }
 
 // groups returns the resource groups in which the cluster's role is assigned.
-func (c Cluster) groups() []any {
+func groups(c Cluster) []any {
 	groups := []any{string(c.GroupID())}
-	scopes := c.scopes()
+	scopes := scopes(c)
 	if c.ApplicationGateway != nil {
 		scopes = append(scopes, c.GatewaySubnetID())
 	}
@@ -282,7 +282,7 @@ func (c Cluster) groups() []any {
 	return groups
 }
 
-func (c Cluster) roleSteps() []Step {
+func roleSteps(c Cluster) []Step {
 	actions := make([]any, 0, 8)
 	for _, a := range c.ClusterActions() {
 		actions = append(actions, a)
@@ -299,21 +299,21 @@ func (c Cluster) roleSteps() []Step {
 					"description": "What the AKS cluster " + c.Owner() +
 						" needs on its network. Made by routekeeper.",
 					"permissions":      []any{object{"actions": actions}},
-					"assignableScopes": c.groups(),
+					"assignableScopes": groups(c),
 				}}
 			},
 		})
 	}
-	for _, scope := range c.scopes() {
+	for _, scope := range scopes(c) {
 		id, why := c.AssignmentID(scope), "on "+scope.Name()
 		steps = append(steps,
-			c.assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
+			assignment(c, id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }
 
 // assignment gives a role to an identity. Its object ID is a field of an earlier step.
-func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
+func assignment(c Cluster, id, role arm.ID, why string, of arm.ID, field string) Step {
 	return Step{
 		ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"},
 		body: func(made Made) object {
@@ -327,7 +327,7 @@ func (c Cluster) assignment(id, role arm.ID, why string, of arm.ID, field string
 	}
 }
 
-func (c Cluster) clusterStep() Step {
+func clusterStep(c Cluster) Step {
 	return Step{
 		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true,
 		RolesCount: true,
@@ -341,16 +341,16 @@ func (c Cluster) clusterStep() Step {
 			"properties.agentPoolProfiles.availabilityZones",
 			"properties.agentPoolProfiles.mode",
 		},
-		Later: func() object { return c.clusterBody(false) },
-		tune:  c.tunePools,
-		body:  func(Made) object { return c.clusterBody(true) },
+		Later: func() object { return clusterBody(c, false) },
+		tune:  func(have gjson.Result, want object) { tunePools(c, have, want) },
+		body:  func(Made) object { return clusterBody(c, true) },
 	}
 }
 
 // clusterBody returns the cluster's body; with first, it contains the number of nodes of all pools.
-func (c Cluster) clusterBody(first bool) object {
+func clusterBody(c Cluster, first bool) object {
 	properties := object{
-		"dnsPrefix": c.Name, "networkProfile": c.networkProfile(), "agentPoolProfiles": c.pools(
+		"dnsPrefix": c.Name, "networkProfile": networkProfile(c), "agentPoolProfiles": pools(c,
 			first),
 		"oidcIssuerProfile": object{"enabled": true}, // for workload identity
 		"securityProfile":   object{"workloadIdentity": object{"enabled": true}},
@@ -377,7 +377,7 @@ func (c Cluster) clusterBody(first bool) object {
 
 // tunePools sets the number of nodes for pools that Azure would refuse without it: a new autoscaled
 // pool, and a pool whose nodes are outside of its limits.
-func (c Cluster) tunePools(have gjson.Result, want object) {
+func tunePools(c Cluster, have gjson.Result, want object) {
 	pools := want["properties"].(object)["agentPoolProfiles"].([]any)
 	for i, p := range c.Pools {
 		if p.Most == 0 {
@@ -393,7 +393,7 @@ func (c Cluster) tunePools(have gjson.Result, want object) {
 	}
 }
 
-func (c Cluster) networkProfile() object {
+func networkProfile(c Cluster) object {
 	profile := object{
 		"networkPlugin": "azure", "outboundType": "loadBalancer",
 		"serviceCidr": c.Services.String(), "dnsServiceIP": dnsOf(c.Services),
@@ -420,7 +420,7 @@ func (c Cluster) networkProfile() object {
 	return profile
 }
 
-func (c Cluster) pools(first bool) []any {
+func pools(c Cluster, first bool) []any {
 	var pools []any
 	for i, p := range c.Pools {
 		body := object{
