@@ -62,6 +62,8 @@ const (
 	afterList = time.Second
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
+	// keptFor is how long an answer is kept: no caller believes an older one.
+	keptFor = 5 * time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
 	mostOpen = 12
 	// retryFirst and retryMost are the shortest and longest wait before a poll repeats a failed
@@ -395,6 +397,6 @@ func (r *reader) sweep(now time.Time) {
 	r.swept = now
 	maps.DeleteFunc(r.docs, func(_ docKey, d *doc) bool {
 		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor && (d.answered == nil ||
-			now.Sub(d.answered.asked) > expectedFor)
+			now.Sub(d.answered.asked) > keptFor)
 	})
 }
