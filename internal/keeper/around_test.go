@@ -338,3 +338,74 @@ func TestInterfacesHang(t *testing.T) {
 		}
 	})
 }
+
+// TestFewTokensAround: what is around takes more calls than there are tokens, and they queue behind
+// all others. No check waits for its turn longer than for its answers, so a subnet that loses its
+// table without an event gets it back at the next check.
+func TestFewTokensAround(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		w.bend(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable,
+			"egress"), "out", "10.71.1.250")
+		vnet := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "over-vnet")
+		hub := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		for i := range 200 {
+			w.put(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeInterface,
+				fmt.Sprintf("nic-%d", i)), object{"properties": object{"ipConfigurations": []any{
+				object{"name": "ip", "properties": object{"subnet": object{
+					"id": string(hub.Child("subnets", "appliances"))}}}}}})
+		}
+		w.inject(emulator.Fault{Method: "GET", Path: "networkInterfaces$", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"}) // so each has its own call
+		next := emulatortest.Transport(t, w.e)
+		client := emulatortest.ClientOver(t, roundTrip(func(r *http.Request) (*http.Response,
+			error) {
+			response, err := next.RoundTrip(r)
+			if err == nil {
+				response.Header.Set("x-ms-ratelimit-remaining-subscription-reads", "30")
+			}
+			return response, err
+		}), w.e, emulatortest.Keeper)
+		k := w.runOver(client, Options{}, 10*time.Second, config)
+		for range 3 {
+			for _, r := range k.since(time.Minute) {
+				if r.Elapsed > 5*aroundWithin {
+					t.Errorf("a check took %s", r.Elapsed)
+				}
+			}
+			w.strip(vnet.Child("subnets", "nodes"))
+			k.since(20 * time.Second) // an interval, and an operation of Azure
+			if w.tableOf(vnet.Child("subnets", "nodes")) == "" {
+				t.Error("a repair waits for what is around")
+			}
+		}
+		rounds := k.since(2 * aroundBelieved) // the answers arrive meanwhile
+		if v := rounds[len(rounds)-1].Verdicts[0]; v.State != verdict.Broken {
+			t.Errorf("%s %s", v.State, v.Sentence)
+		}
+	})
+}
+
+// TestAroundSeldom: an interval of two minutes reads what is around as seldom as a short one.
+func TestAroundSeldom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		table := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable,
+			"egress")
+		w.bend(table, "out", hubAt)
+		k := w.run(2*time.Minute, config)
+		k.since(10 * time.Minute)
+		since := w.mark()
+		k.since(6 * aroundBelieved)
+		reads := 0
+		for _, r := range since() {
+			if r.Method == "GET" && strings.Contains(strings.ToLower(r.Path),
+				"networkinterfaces") {
+				reads++
+			}
+		}
+		if reads < 5 || reads > 7 {
+			t.Errorf("%d reads of interfaces in %s", reads, 6*aroundBelieved)
+		}
+	})
+}
