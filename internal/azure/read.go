@@ -29,6 +29,9 @@ type ReadOptions struct {
 	// Wait is how long to wait for answers. What has not arrived by then is Unread, and Late. Zero:
 	// as long as it takes, with all retries, and not shared.
 	Wait time.Duration
+	// Queue is how long to wait, together, for calls that are queued because few tokens remain.
+	// What did not go out by then is Unread, and Late; later polls use its answer. Zero: long.
+	Queue time.Duration
 	// NotBefore is the earliest time of a call whose answer may be used. Zero: now.
 	NotBefore time.Time
 	// Poll makes reads wait for all others when few tokens remain. A poll uses what other polls

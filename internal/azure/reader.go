@@ -53,7 +53,8 @@ const (
 	// answerWithin is how long a call may take, and turnWithin how long it may wait while Azure
 	// throttles.
 	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
-	// queuedFor is how long a caller waits for a call that is queued because few tokens remain.
+	// queuedFor is how long a caller waits for a call that is queued because few tokens remain,
+	// unless it says how long.
 	queuedFor = 30 * time.Second
 	// knownLate is how long a poll waits for a call that has already exceeded another caller's
 	// deadline.
@@ -62,7 +63,8 @@ const (
 	afterList = time.Second
 	// expectedFor is how long what a poll wanted is expected to be wanted again.
 	expectedFor = time.Minute
-	// keptFor is how long an answer is kept: no caller believes an older one.
+	// keptFor is how long an answer is kept: the greatest age that a poll accepts, however seldom
+	// it asks.
 	keptFor = 5 * time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
 	mostOpen = 12
@@ -147,7 +149,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	late := make([]bool, len(calls))
 	for i, c := range calls {
 		var err error
-		if late[i], err = r.await(ctx, c, began, o.Wait); err != nil {
+		if late[i], err = r.await(ctx, c, began, o); err != nil {
 			wait.Wait()
 			return err
 		}
@@ -180,9 +182,18 @@ func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.
 // await waits for a call until some time after a caller began to read, or briefly if the call went
 // out later than that. late is set if it was not answered in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time,
-	wait time.Duration) (late bool, err error) {
-	queued := time.NewTimer(queuedFor)
+	o ReadOptions) (late bool, err error) {
+	patience := queuedFor
+	if o.Queue > 0 {
+		patience = time.Until(began.Add(o.Queue))
+	}
+	queued := time.NewTimer(patience)
 	defer queued.Stop()
+	select {
+	case <-c.done: // first: an answer that has arrived is used
+		return false, c.err
+	default:
+	}
 	select {
 	case <-c.done:
 		return false, c.err
@@ -193,9 +204,9 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 		return false, ctx.Err()
 	}
 	r.mu.Lock()
-	deadline := began.Add(max(wait, c.slow))
+	deadline := began.Add(max(o.Wait, c.slow))
 	if c.late {
-		deadline = began.Add(min(wait, knownLate))
+		deadline = began.Add(min(o.Wait, knownLate))
 	}
 	if end := c.left.Add(knownLate); deadline.Before(end) {
 		deadline = end
@@ -204,7 +215,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	timer := time.NewTimer(time.Until(deadline))
 	defer timer.Stop()
 	select {
-	case <-c.done: // first: an answer that has arrived is used
+	case <-c.done:
 		return false, c.err
 	default:
 	}

@@ -147,6 +147,8 @@ func (c *check) around(ctx context.Context, hops []plan.Hop, notBefore time.Time
 		Wait: aroundWithin}
 	if c.patient {
 		options.Wait = aroundPatient
+	} else {
+		options.Queue = aroundWithin
 	}
 	lost, unclear, want := verdict.Lost(near, hops)
 	for range 3 { // the subnets' networks, hubs, and what is in the next hops' subnets

@@ -93,7 +93,9 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	c.k.mu.Lock()
 	all := c.k.configs
 	c.k.mu.Unlock()
-	s.Lost = c.mem.lost
+	if s.Lost = c.mem.lost; s.Lost == nil {
+		s.Lost = plan.Hops{} // none is known yet
+	}
 	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), s.Lost, &c.configs[0], nil}
 	if len(all) > 0 {
 		now.all = &all[0]

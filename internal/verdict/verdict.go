@@ -164,9 +164,13 @@ func (e *Evidence) breaks() []trace.Break {
 // managed clusters. The evidence is in the order of configs.
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
 	var whole *tracing
-	if len(s.Interfaces) > 0 { // a diagnosis
+	if diagnoses(s.Snapshot) {
 		t := trace.New(s.Snapshot, trace.Options{})
 		whole = &tracing{s: s.Snapshot, t: t, lost: lostBy(t)}
+	}
+	lost := s.Lost.Has
+	if s.Lost == nil && whole == nil { // a diagnosis that could not read machines
+		lost = lostBy(trace.New(s.Snapshot, trace.Options{}))
 	}
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
@@ -180,7 +184,7 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 		t, cluster := whole, s.Cluster(e.Picture.ID)
 		if t == nil {
 			t = assume(s, &configs[i], plan.Discover(s, &configs[i], taken))
-			t.lost = s.Lost.Has
+			t.lost = lost
 		}
 		// Without pod routes, what decides about packets to pods is not read by a keeper.
 		if t == whole || cluster == nil || plan.Routed(&configs[i], cluster) {
@@ -190,6 +194,22 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 		e.observe, e.routes = observes(&configs[i]), len(configs[i].Spec.Egress.Routes)
 	}
 	return seen
+}
+
+// diagnoses reports whether a snapshot was read for a diagnosis: with the machines of a cluster, or
+// with any machine where there is none. An appliance's interface is read for a next hop alone.
+func diagnoses(s *inventory.Snapshot) bool {
+	if len(s.InterfacesOf) > 0 || len(s.Clusters) == 0 && len(s.Interfaces) > 0 {
+		return true
+	}
+	for _, nic := range s.Interfaces {
+		for _, c := range s.Clusters {
+			if c.NodeResourceGroup != "" && nic.ID.Group().Equal(c.NodeGroup()) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Of returns the verdicts on clusters, as See and Judge do. Their age is not known here.

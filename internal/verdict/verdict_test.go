@@ -200,7 +200,17 @@ func TestLadder(t *testing.T) {
 			"10.1.9.4"},
 		"nothing has the next hop of its default route": {change: lost, state: Broken,
 			sentence: "egress of subnet nodes: dropped, its next hop 10.1.9.4 cannot be reached"},
-		"the same, and a person silenced something else": {change: lost,
+		"an appliance's interface says nothing about nodes": {change: func(w *world) {
+			w.s.Interfaces["fw"] = &inventory.Interface{Document: arm.Document{ID: group +
+				"Microsoft.Network/networkInterfaces/fw"}, Configs: []inventory.IPConfig{{
+				Subnet: vnet + "fw", Address: netip.MustParseAddr("10.1.9.4")}}}
+		}, state: InSync, sentence: "all 4 pod routes are correct"},
+		"doctor reads no machines, and no subnet has the next hop": {change: func(w *world) {
+			w.add(`{"id":"` + string(nodes.Parent()) + `","properties":{"addressSpace":` +
+				`{"addressPrefixes":["10.1.0.0/16"]}}}`)
+		}, state: Broken, cut: 2, // and no peering leads to the hub
+			sentence: "egress of subnet nodes: dropped, its next hop 10.1.9.4 cannot be reached"},
+		"nothing has the next hop, and a person silenced something else": {change: lost,
 			findings: []finding.Finding{drift}, state: Broken},
 		"a target lacks a route": {change: func(w *world) {
 			w.table(target, []arm.ID{hub}, first)
