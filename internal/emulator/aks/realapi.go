@@ -61,7 +61,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 	var out []KubernetesCluster
 	for _, key := range slices.Sorted(maps.Keys(s.aks.Clusters)) {
 		cl := s.aks.Clusters[key]
-		r := s.aks.kernel.Store.Get(cl.id)
+		r := s.aks.kernel.Store.Get(cl.ID)
 		if r == nil {
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 		seen := map[KubernetesWorkload]bool{}
 		for _, p := range pools {
 			for _, n := range p.Nodes {
-				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
+				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.Name)))
 				for _, w := range cl.podsOn(p, n, policyEngine(r)) {
 					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
 					if !seen[workload] {
@@ -94,11 +94,11 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	k := KubernetesNode{Name: n.Name, Document: cl.nodeDocument(p, n, profile),
 		Addrs: n.addresses()}
 	switch {
-	case cl.mode.hasPodCIDR():
+	case cl.Mode.hasPodCIDR():
 		k.PodCIDRs = slices.Clone(n.PodCIDRs)
-	case cl.mode == modeVNet && p.podSubnet != "":
+	case cl.Mode == modeVNet && p.PodSubnet != "":
 		k.PodAddrs = slices.Clone(n.Pods)
-	case cl.mode == modeVNet:
+	case cl.Mode == modeVNet:
 		k.PodAddrs = slices.Clone(n.Addrs[min(1, len(n.Addrs)):])
 	}
 	return k

@@ -29,7 +29,7 @@ func (cl *cluster) nodesVersion() string {
 }
 
 func (n *Node) version() string {
-	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.created.UnixNano(), n.routes)
+	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.Created.UnixNano(), n.routesSeen)
 }
 
 // watches serves a watch of nodes, and reports whether the call is one.
@@ -134,9 +134,9 @@ func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map
 			now[n.Name] = n.version()
 			switch {
 			case !known:
-				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
 			case was != now[n.Name]:
-				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
 			}
 		}
 	}
