@@ -314,11 +314,11 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 				order = append(order, name)
 				rules[name] = kernel.Object{"protocol": spelledProtocol(protocol),
 					"sourcePortRange": "*", "access": "Allow", "direction": "Inbound",
-					"destinationPortRanges": listed(ports)}
+					"destinationPortRanges": kernel.Items(ports)}
 				if len(sources) == 1 {
 					rules[name]["sourceAddressPrefix"] = sources[0]
 				} else {
-					rules[name]["sourceAddressPrefixes"] = listed(sources)
+					rules[name]["sourceAddressPrefixes"] = kernel.Items(sources)
 				}
 			}
 			to, _ := rules[name]["destinationAddressPrefixes"].([]any)
@@ -341,13 +341,6 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	body := kernel.Clone(r.Body)
 	kernel.ObjectAt(body, "properties")["securityRules"] = out
 	return s.aks.aksPut(cl, r.ID, body)
-}
-
-func listed(texts []string) (out []any) {
-	for _, text := range texts {
-		out = append(out, text)
-	}
-	return out
 }
 
 // addressOf returns the address of a service, "" while it has none.

@@ -121,14 +121,20 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	}
 	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {
-		answer := s.Refusal(f)
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, f)
 	}
 	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
 		"by the cluster's API server")
 	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	return true
+}
+
+// refuse answers a call that it takes over.
+func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Time,
+	f *kernel.Failure) bool {
+	answer := s.Refusal(f)
+	s.aks.kernel.Requests.Add(c, start, answer, "")
+	kernel.Write(w, c, answer)
 	return true
 }
 
@@ -141,10 +147,7 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 	}
 	fault := s.aks.kernel.Faults.Take(c, false)
 	if fault != nil && fault.Before() && fault.Status != 0 {
-		answer := s.Refusal(fault.Failure())
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, fault.Failure())
 	}
 	return false
 }

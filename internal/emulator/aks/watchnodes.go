@@ -54,10 +54,7 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 		f = c.Unknown
 	}
 	if f != nil {
-		answer := s.Refusal(f)
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, f)
 	}
 	if version == "" || version == "0" { // it begins with all nodes
 		sent = nil

@@ -102,15 +102,11 @@ func matchStars(pattern, s string) bool {
 }
 
 func (p permission) document() kernel.Object {
-	items := func(list []string) []any {
-		out := []any{}
-		for _, s := range list {
-			out = append(out, s)
-		}
-		return out
+	return kernel.Object{
+		"actions": kernel.Items(p.Actions), "notActions": kernel.Items(p.NotActions),
+		"dataActions":    kernel.Items(p.DataActions),
+		"notDataActions": kernel.Items(p.NotDataActions),
 	}
-	return kernel.Object{"actions": items(p.Actions), "notActions": items(p.NotActions),
-		"dataActions": items(p.DataActions), "notDataActions": items(p.NotDataActions)}
 }
 
 // document returns a built-in role as shown in a subscription, or above all ("").
