@@ -75,7 +75,6 @@ type Scene struct {
 	// Reads, Writes and Polls are the keeper's ARM calls, as the emulator counted them.
 	Reads, Writes, Polls int
 	Changes              []plan.Outcome
-	Findings             []finding.Finding
 }
 
 // Config returns the config for the cluster with pod routes.
@@ -229,7 +228,7 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	if err != nil {
 		result.Detail = err.Error()
 	}
-	result.Changes, result.Findings = s.changes, s.findings
+	result.Changes = s.changes
 	for _, r := range s.e.Requests(before) {
 		switch {
 		case r.Principal != KeeperPrincipal.Name:

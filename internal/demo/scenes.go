@@ -294,17 +294,8 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 	if err := pause(true); err != nil {
 		return "", err
 	}
-	properties := source.doc["properties"].(map[string]any)
 	pods := source.pods()
-	properties["routes"] = slices.DeleteFunc(properties["routes"].([]any), func(r any) bool {
-		for _, p := range pods {
-			if p.name == r.(map[string]any)["name"] {
-				return true
-			}
-		}
-		return false
-	})
-	if err := s.azure.put(ctx, s.names.ClusterTable, source.doc); err != nil {
+	if err := s.remove(ctx, s.names.ClusterTable, source, source.isPod); err != nil {
 		return "", err
 	}
 	why := ""
@@ -383,7 +374,7 @@ func (s *stage) prepare(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	err = s.remove(ctx, t, func(name string) bool {
+	err = s.remove(ctx, s.names.GatewayTable, t, func(name string) bool {
 		return slices.ContainsFunc(theirs, func(r [3]string) bool { return r[0] == name })
 	})
 	if err != nil {
@@ -407,19 +398,12 @@ func (s *stage) prepare(ctx context.Context, i int) error {
 	if t, err = s.azure.table(ctx, s.names.GatewayTable); err != nil {
 		return err
 	}
-	pods := t.pods()
-	return s.remove(ctx, t, func(name string) bool {
-		for _, r := range pods {
-			if r.name == name {
-				return true
-			}
-		}
-		return false
-	})
+	return s.remove(ctx, s.names.GatewayTable, t, t.isPod)
 }
 
 // remove takes routes out of a table.
-func (s *stage) remove(ctx context.Context, t table, leaves func(name string) bool) error {
+func (s *stage) remove(ctx context.Context, id arm.ID, t table,
+	leaves func(name string) bool) error {
 	properties := t.doc["properties"].(map[string]any)
 	before := properties["routes"].([]any)
 	after := slices.DeleteFunc(slices.Clone(before), func(r any) bool {
@@ -430,5 +414,5 @@ func (s *stage) remove(ctx context.Context, t table, leaves func(name string) bo
 		return nil
 	}
 	properties["routes"] = after
-	return s.azure.put(ctx, s.names.GatewayTable, t.doc)
+	return s.azure.put(ctx, id, t.doc)
 }

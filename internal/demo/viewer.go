@@ -109,10 +109,8 @@ func (v *viewer) put(ctx context.Context, id arm.ID, doc map[string]any) error {
 		if status != http.StatusConflict && status != http.StatusTooManyRequests {
 			return err
 		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := sleep(ctx, 50*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -172,21 +170,25 @@ func (v *viewer) table(ctx context.Context, id arm.ID) (table, error) {
 // pods returns the table's routes to nodes, recognised by the demo's addresses, by prefix.
 func (t table) pods() map[string]route {
 	pods := map[string]route{}
-	for _, r := range t.routes {
-		if strings.HasPrefix(r.prefix, "10.244.") && strings.HasSuffix(r.prefix, ".0/24") &&
-			strings.HasPrefix(r.hop, "10.42.1.") {
+	for name, r := range t.routes {
+		if t.isPod(name) {
 			pods[r.prefix] = r
 		}
 	}
 	return pods
 }
 
+func (t table) isPod(name string) bool {
+	r := t.routes[name]
+	return strings.HasPrefix(r.prefix, "10.244.") && strings.HasSuffix(r.prefix, ".0/24") &&
+		strings.HasPrefix(r.hop, "10.42.1.")
+}
+
 // rest returns the text of all other routes by name.
 func (t table) rest() map[string]string {
-	pods := t.pods()
 	rest := map[string]string{}
 	for _, r := range t.routes {
-		if pods[r.prefix].name != r.name {
+		if !t.isPod(r.name) {
 			rest[r.name] = r.text
 		}
 	}

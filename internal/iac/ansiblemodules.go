@@ -134,17 +134,15 @@ func (t *ansibleTask) cluster() {
 	}
 	profile := t.arg("network_profile")
 	plugin, outbound := profile.Get("network_plugin"), profile.Get("outbound_type")
-	nodes := "nodes of the cluster " + name
-	network := aksNetwork{why: nodes + " are in it (network plugin unknown)"}
+	kind := shown(plugin)
 	switch {
-	case strings.EqualFold(shown(plugin), "kubenet"),
-		profile.Is(yamltree.Map) && plugin == nil: // the module's default
-		network.why = "nodes of the kubenet cluster " + name + " are in it"
-	case strings.EqualFold(shown(outbound), "userDefinedRouting"):
-		network.why = nodes + " use its table for egress (userDefinedRouting)"
-	case strings.EqualFold(shown(plugin), "azure") && !isExpression(outbound):
-		network.why = ""
+	case profile.Is(yamltree.Map) && plugin == nil: // the module's default
+		kind = "kubenet"
+	case strings.EqualFold(kind, "kubenet"):
+	case !strings.EqualFold(kind, "azure") || isExpression(outbound):
+		kind = "{}"
 	}
+	network := aksNetwork{why: nodesNeed(name, kind, shown(outbound))}
 	t.clusters[strings.ToLower(name)] = network
 	if network.why != "" {
 		t.each("agent_pool_profiles", func(pool *yamltree.Value) {

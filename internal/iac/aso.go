@@ -176,17 +176,8 @@ func (m *manifests) asoSubnetID(o *kubeObject) (id arm.ID, known bool) {
 // asoNeeds says why the subnets of a cluster need their table, "" if they do not.
 func asoNeeds(o *kubeObject) string {
 	profile := o.spec.Get("networkProfile")
-	plugin := manifestText(profile.Get("networkPlugin"))
-	nodes := "nodes of the cluster " + azureName(o)
-	switch {
-	case strings.EqualFold(plugin, "kubenet"):
-		return "nodes of the kubenet cluster " + azureName(o) + " are in it"
-	case strings.EqualFold(manifestText(profile.Get("outboundType")), "userDefinedRouting"):
-		return nodes + " use its table for egress (userDefinedRouting)"
-	case strings.HasPrefix(plugin, "{"):
-		return nodes + " are in it (network plugin unknown)"
-	}
-	return ""
+	return nodesNeed(azureName(o), manifestText(profile.Get("networkPlugin")),
+		manifestText(profile.Get("outboundType")))
 }
 
 func (m *manifests) asoPool(o *kubeObject) {

@@ -48,16 +48,9 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 			manifestText(spec.Get("resourceGroupName"))),
 		cmp.Or(manifestText(network.Get("name")), name),
 		cmp.Or(manifestText(network.At("subnet", "name")), o.name))
-	plugin := manifestText(spec.Get("networkPlugin"))
-	switch {
-	case strings.EqualFold(plugin, "kubenet"):
-		m.carrier(id, o.by, "nodes of the kubenet cluster "+cluster+" are in it")
-	case strings.EqualFold(manifestText(spec.Get("outboundType")), "userDefinedRouting"):
-		m.carrier(id, o.by, "nodes of the cluster "+cluster+
-			" use its table for egress (userDefinedRouting)")
-	case strings.HasPrefix(plugin, "{"):
-		m.carrier(id, o.by, "nodes of the cluster "+cluster+
-			" are in it (network plugin unknown)")
+	if why := nodesNeed(cluster, manifestText(spec.Get("networkPlugin")),
+		manifestText(spec.Get("outboundType"))); why != "" {
+		m.carrier(id, o.by, why)
 	}
 	m.write(id, inventory.PropertyTable, codeWrite{by: o.by, outcome: strips, never: true,
 		how: "CAPZ writes the subnet without a route table, and this kind has no field for one " +

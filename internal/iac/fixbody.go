@@ -70,15 +70,7 @@ func propertiesOf(expr hclsyntax.Expression) *hclsyntax.ObjectConsExpr {
 
 // listed returns the properties object of a subnet in the list of a network.
 func listed(properties *hclsyntax.ObjectConsExpr, name string) *hclsyntax.ObjectConsExpr {
-	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
-	if diagnostics.HasErrors() {
-		return nil
-	}
-	for _, item := range list {
-		object, ok := item.(*hclsyntax.ObjectConsExpr)
-		if !ok {
-			continue
-		}
+	for _, object := range listedSubnets(properties) {
 		if n := member(object, "name"); n != nil && strings.EqualFold(text(n), name) {
 			inner, _ := member(object, "properties").(*hclsyntax.ObjectConsExpr)
 			return inner

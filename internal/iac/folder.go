@@ -201,13 +201,17 @@ func (c *folderCode) readYAML(name string) error {
 	if err != nil || bytes.HasPrefix(data, []byte("$ANSIBLE_VAULT")) { // values, encrypted
 		return err
 	}
+	c.addYAML(name, data)
+	return nil
+}
+
+func (c *folderCode) addYAML(name string, data []byte) {
 	docs, err := c.yaml.texts.Parse(data)
 	if err != nil {
 		c.notRead(name, matter.Match(data), "it was not read: %v", err)
-		return nil
+		return
 	}
 	c.yaml.add(name, docs)
-	return nil
 }
 
 // readJSON collects templates, their parameters and manifests. Other JSON is not code, or shows one
@@ -245,12 +249,7 @@ func (c *folderCode) readJSON(name string) error {
 	}
 	switch {
 	case manifest:
-		docs, err := c.yaml.texts.Parse(data)
-		if err != nil {
-			c.notRead(name, matter.Match(data), "it was not read: %v", err)
-			return nil
-		}
-		c.yaml.add(name, docs)
+		c.addYAML(name, data)
 	case parameters && IsParameters(data):
 		c.parameters = append(c.parameters, File{name, data})
 	case isTemplate(data):

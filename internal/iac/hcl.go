@@ -25,12 +25,12 @@ func readConfigFile(name string, s *stream) (*Reading, error) {
 	if err := m.parse(name, append(s.buf[s.pos:s.end:s.end], rest...)); err != nil {
 		return nil, err
 	}
-	return m.whole.reading(), nil
+	return m.whole.Reading(), nil
 }
 
-// reading returns what a configuration could do to tables and routes, whatever the present network
+// Reading returns what a configuration could do to tables and routes, whatever the present network
 // is.
-func (s *Source) reading() *Reading {
+func (s *Source) Reading() *Reading {
 	r := &Reading{Format: TerraformConfig}
 	old := s.oldProvider()
 	for _, m := range s.modules {

@@ -204,7 +204,7 @@ module "up" {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, n := range s.reading().Notes {
+	for _, n := range s.Reading().Notes {
 		got = append(got, fmt.Sprintf("%s %s:%d %v %s", n.Address, n.File, n.Line, n.Unknown,
 			n.Text))
 	}

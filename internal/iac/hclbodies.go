@@ -81,15 +81,7 @@ func azapiBlock(res *sourceResource) []Effect {
 		judge(properties)
 		return out
 	}
-	list, diagnostics := hcl.ExprList(orNothing(member(properties, "subnets")))
-	if diagnostics.HasErrors() {
-		return nil
-	}
-	for _, item := range list {
-		object, ok := item.(*hclsyntax.ObjectConsExpr)
-		if !ok {
-			continue
-		}
+	for _, object := range listedSubnets(properties) {
 		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
 		if ok {
 			what.VNet, what.Name = literal(res.Body, "name"), ""
@@ -118,9 +110,17 @@ func azapiListsNone(res *sourceResource) []Note {
 	return []Note{listsNone(res.place, version)}
 }
 
-func orNothing(expr hclsyntax.Expression) hclsyntax.Expression {
-	if expr == nil {
-		return &hclsyntax.TupleConsExpr{}
+// listedSubnets returns the subnets that the properties of a network list as objects.
+func listedSubnets(properties *hclsyntax.ObjectConsExpr) (out []*hclsyntax.ObjectConsExpr) {
+	list := member(properties, "subnets")
+	if list == nil {
+		return nil
 	}
-	return expr
+	items, _ := hcl.ExprList(list) // an expression that is no list has none
+	for _, item := range items {
+		if object, is := item.(*hclsyntax.ObjectConsExpr); is {
+			out = append(out, object)
+		}
+	}
+	return out
 }

@@ -2,6 +2,7 @@ package iac
 
 import (
 	"bytes"
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -26,12 +27,8 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	}
 	why := ""
 	for _, profile := range blocks(cluster.Body, "network_profile") {
-		if literal(profile.Body, "network_plugin") == "kubenet" {
-			why = "nodes of the kubenet cluster " + cluster.place.Address + " are in it"
-		} else if literal(profile.Body, "outbound_type") == "userDefinedRouting" {
-			why = "nodes of the cluster " + cluster.place.Address +
-				" use its table for egress (userDefinedRouting)"
-		}
+		why = cmp.Or(nodesNeed(cluster.place.Address, literal(profile.Body, "network_plugin"),
+			literal(profile.Body, "outbound_type")), why)
 	}
 	if why == "" {
 		return nil

@@ -44,6 +44,6 @@ func TestDeepCode(t *testing.T) {
 		if err := m.parse(name+".tf", []byte(text)); err != nil {
 			t.Errorf("%s: %.200v", name, err)
 		}
-		m.whole.reading()
+		m.whole.Reading()
 	}
 }

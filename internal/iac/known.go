@@ -23,6 +23,22 @@ func Named(name, why string) Carrier {
 	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why, Named: true}
 }
 
+// nodesNeed says why the subnets of a cluster's nodes need their table, "" if they do not: pods of
+// kubenet need it, and with userDefinedRouting it is the egress of the nodes. With Azure CNI,
+// overlay or not, pods need no table. A plugin in braces is not known.
+func nodesNeed(cluster, plugin, outbound string) string {
+	nodes := "nodes of the cluster " + cluster
+	switch {
+	case strings.EqualFold(plugin, "kubenet"):
+		return "nodes of the kubenet cluster " + cluster + " are in it"
+	case strings.EqualFold(outbound, "userDefinedRouting"):
+		return nodes + " use its table for egress (userDefinedRouting)"
+	case strings.HasPrefix(plugin, "{"):
+		return nodes + " are in it (network plugin unknown)"
+	}
+	return ""
+}
+
 // Observe adds what the real network shows: node subnets of kubenet clusters and of clusters that
 // use the table for egress, and tables that hold routes to pods.
 func (k *Known) Observe(s *inventory.Snapshot) {
@@ -32,14 +48,8 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		c := s.Clusters[key]
-		why := ""
-		switch {
-		case c.Kubenet():
-			why = "nodes of the kubenet cluster " + c.ID.Name() + " are in it"
-		case strings.EqualFold(c.Outbound, "userDefinedRouting"):
-			why = "nodes of the cluster " + c.ID.Name() +
-				" use its table for egress (userDefinedRouting)"
-		default:
+		why := nodesNeed(c.ID.Name(), c.Plugin, c.Outbound)
+		if why == "" {
 			continue
 		}
 		for _, id := range s.NodeSubnetIDs(c) {

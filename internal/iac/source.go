@@ -272,7 +272,7 @@ func (r *Reading) places(visit func(*Place)) {
 
 // Warn adds protections without effect to the reading of a plan: only the configuration shows them.
 func (r *Reading) Warn(s *Source) {
-	for _, e := range s.reading().Effects {
+	for _, e := range s.Reading().Effects {
 		if e.Verb == Useless {
 			r.Effects = append(r.Effects, e)
 		}
@@ -281,9 +281,6 @@ func (r *Reading) Warn(s *Source) {
 
 // Empty reports whether there is no configuration at all.
 func (s *Source) Empty() bool { return s.files == 0 }
-
-// Reading returns what a configuration could do, without a plan.
-func (s *Source) Reading() *Reading { return s.reading() }
 
 // refers returns the first resource of a kind that an expression refers to, also through locals,
 // variables and outputs of modules.

@@ -282,20 +282,13 @@ func (t *armReading) carriers() {
 // needs says why the subnets of a cluster need their table, "" if they do not.
 func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	profile := cluster.Body.Object("properties").Object("networkProfile")
-	plugin, outbound := profile.Get("networkPlugin"), profile.Text("outboundType")
+	plugin := profile.Get("networkPlugin")
 	t.doubt(plugin)
 	text, known := plugin.(string)
-	switch {
-	case strings.EqualFold(text, "kubenet"):
-		return "nodes of the kubenet cluster " + lastName(cluster.Name) + " are in it"
-	case strings.EqualFold(outbound, "userDefinedRouting"):
-		return "nodes of the cluster " + lastName(cluster.Name) +
-			" use its table for egress (userDefinedRouting)"
-	case !known && plugin != nil:
-		return "nodes of the cluster " + lastName(cluster.Name) +
-			" are in it (network plugin unknown)"
+	if !known && plugin != nil {
+		text = "{}"
 	}
-	return ""
+	return nodesNeed(lastName(cluster.Name), text, profile.Text("outboundType"))
 }
 
 // carries says why a subnet is known to need its table, "" if it is not.

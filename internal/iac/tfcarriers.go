@@ -2,7 +2,6 @@ package iac
 
 import (
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -96,20 +95,14 @@ func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
 	return nil
 }
 
-// needs says why the subnets of a cluster need their table, "" if they do not: kubenet's pods need
-// it, and with userDefinedRouting it is the egress of the nodes. With Azure CNI, overlay or not,
-// pods need no table.
+// needs says why the subnets of a cluster need their table, "" if they do not.
 func needs(cluster *tfResource) string {
 	if cluster == nil {
 		return ""
 	}
 	for _, profile := range cluster.Values.Profile {
-		switch {
-		case strings.EqualFold(profile.Plugin, "kubenet"):
-			return "nodes of the kubenet cluster " + cluster.Address + " are in it"
-		case strings.EqualFold(profile.Outbound, "userDefinedRouting"):
-			return "nodes of the cluster " + cluster.Address +
-				" use its table for egress (userDefinedRouting)"
+		if why := nodesNeed(cluster.Address, profile.Plugin, profile.Outbound); why != "" {
+			return why
 		}
 	}
 	return ""

@@ -210,14 +210,7 @@ func (w *whatIf) collect() {
 	for _, c := range w.changes { // in their order
 		if cluster := s.Cluster(c.id); cluster != nil {
 			w.cidrs = append(w.cidrs, cluster.PodCIDRs...)
-			why := ""
-			switch {
-			case cluster.Kubenet():
-				why = "nodes of the kubenet cluster " + c.id.Name() + " are in it"
-			case strings.EqualFold(cluster.Outbound, "userDefinedRouting"):
-				why = "nodes of the cluster " + c.id.Name() +
-					" use its table for egress (userDefinedRouting)"
-			}
+			why := nodesNeed(c.id.Name(), cluster.Plugin, cluster.Outbound)
 			for _, id := range cluster.ExistingSubnets() {
 				if why != "" {
 					w.reading.Carriers = append(w.reading.Carriers,

@@ -165,8 +165,8 @@ func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 	if cl := s.Clusters[r.ID.Key()]; cl != nil && s.isBusy(r) {
 		run := cl.Pool(kernel.Text(p, "name"))
 		switch {
-		case run != nil && run.doing != "" && (run.busy() || run.until.IsZero()):
-			p["provisioningState"] = run.doing
+		case run != nil && run.Doing != "" && (run.busy() || run.Until.IsZero()):
+			p["provisioningState"] = run.Doing
 		case cl.onlyPools(r):
 			p["provisioningState"] = "Succeeded"
 		}
@@ -339,16 +339,16 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	at int) (kernel.Reply, *kernel.Failure) {
 	cl := s.Clusters[r.ID.Key()]
 	run := cl.Pool(kernel.Text(pools[at], "name"))
-	if run.busy() && run.doing == "Deleting" {
-		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: run.until}), nil
+	if run.busy() && run.Doing == "Deleting" {
+		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: run.Until}), nil
 	}
-	if f := s.poolChangeable(r, run.name); f != nil {
+	if f := s.poolChangeable(r, run.Name); f != nil {
 		return kernel.Reply{}, f
 	}
 	id := r.ID.Child("agentPools", c.Path[9])
 	if !slices.ContainsFunc(pools, func(p kernel.Object) bool {
 		other := cl.Pool(kernel.Text(p, "name"))
-		return other != run && !(other.busy() && other.doing == "Deleting") &&
+		return other != run && !(other.busy() && other.Doing == "Deleting") &&
 			strings.EqualFold(kernel.Text(p, "mode"), "System")
 	}) {
 		// wording [U]
@@ -361,12 +361,12 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	s.kernel.Remember(r.ID)
 	occupyPool(s.kernel, c, r, run, "Deleting")
 	s.kernel.Record(c, id, "delete", nil)
-	op := &kernel.Operation{Ends: run.until, Failure: c.Failing()}
+	op := &kernel.Operation{Ends: run.Until, Failure: c.Failing()}
 	switch {
 	case op.Failure != nil:
 	case run.busy():
 		s.kernel.At(op.Ends, func() {
-			if s.Clusters[cl.id.Key()] == cl && run.doing == "Deleting" {
+			if s.Clusters[cl.ID.Key()] == cl && run.Doing == "Deleting" {
 				s.dropPool(cl, run)
 			}
 		})
@@ -380,10 +380,10 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 // dropPool removes a pool with its nodes.
 func (s *AKS) dropPool(cl *cluster, p *pool) {
 	s.nodes.removePool(cl, p)
-	if r := s.kernel.Store.Get(cl.id); r != nil {
+	if r := s.kernel.Store.Get(cl.ID); r != nil {
 		pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
 		storePools(s.kernel, r, slices.DeleteFunc(pools, func(had kernel.Object) bool {
-			return strings.EqualFold(kernel.Text(had, "name"), p.name)
+			return strings.EqualFold(kernel.Text(had, "name"), p.Name)
 		}))
 		s.kernel.Store.Changed(r)
 	}

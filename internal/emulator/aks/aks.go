@@ -95,7 +95,7 @@ func (s *AKS) stop() {
 // WriteRoutes ends the batches of all cloud providers now, unless they are paused.
 func WriteRoutes(s *AKS) {
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
-		if p := s.Clusters[key].provider; !p.paused && p.timer != nil && p.timer.Stop() {
+		if p := s.Clusters[key].provider; !p.cluster.Paused && p.timer != nil && p.timer.Stop() {
 			p.timer = nil
 			p.reconcile()
 		}

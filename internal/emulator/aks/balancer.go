@@ -48,11 +48,11 @@ func (v Service) base() string {
 
 // securityGroup returns the security group that AKS makes for the nodes.
 func (cl *cluster) securityGroup() arm.ID {
-	return cl.inNodeGroup(network.TypeNSG, "aks-agentpool-"+cl.digits+"-nsg")
+	return cl.inNodeGroup(network.TypeNSG, "aks-agentpool-"+cl.Digits+"-nsg")
 }
 
 func (cl *cluster) inNodeGroup(resourceType, name string) arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), resourceType, name)
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), resourceType, name)
 }
 
 // outbound returns the public IP addresses of the nodes' egress through the load balancer, and how
@@ -75,7 +75,7 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	managed = max(1, kernel.NumberOf(kernel.ObjectAt(asked, "managedOutboundIPs"), "count"))
 	for i := range managed {
 		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
-			fmt.Sprint("outbound", i), cl.id)))
+			fmt.Sprint("outbound", i), cl.ID)))
 	}
 	return ids, managed
 }
@@ -103,8 +103,8 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 		return f
 	}
 	ips, managed := cl.outbound(profile)
-	tags := kernel.Object{"aks-managed-cluster-name": cl.id.Name(),
-		"aks-managed-cluster-rg": cl.id.ResourceGroup()}
+	tags := kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
+		"aks-managed-cluster-rg": cl.ID.ResourceGroup()}
 	for _, id := range ips[:managed] {
 		owned := kernel.Clone(tags)
 		owned["aks-managed-type"] = "aks-slb-managed-outbound-ip"
@@ -114,7 +114,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 	}
 	outbound := len(ips)
 	var public, internal []Service
-	for _, v := range cl.services {
+	for _, v := range cl.Services {
 		if v.Internal {
 			internal = append(internal, v)
 			continue
@@ -127,8 +127,8 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 			return f
 		}
 	}
-	was := cl.addresses
-	cl.addresses = ips
+	was := cl.Addresses
+	cl.Addresses = ips
 	body := cl.balancer(publicBalancer, public)
 	body["tags"] = tags
 	addOutbound(body, cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer), ips[:outbound],
@@ -141,7 +141,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 		return f
 	}
 	for _, id := range was {
-		if r := s.aks.kernel.Store.Get(id); r != nil && id.Group().Equal(cl.nodeGroup) &&
+		if r := s.aks.kernel.Store.Get(id); r != nil && id.Group().Equal(cl.NodeGroup) &&
 			!slices.ContainsFunc(ips, id.Equal) {
 			if f := s.aks.kernel.RemoveResource(r); f != nil {
 				return f
@@ -166,7 +166,7 @@ func (cl *cluster) balancer(name string, services []Service) kernel.Object {
 	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
 	var frontends, rules, probes []any
 	for _, v := range services {
-		frontend := kernel.Object{"subnet": kernel.Object{"id": string(cl.Pools[0].subnet)}}
+		frontend := kernel.Object{"subnet": kernel.Object{"id": string(cl.Pools[0].Subnet)}}
 		if !v.Internal {
 			frontend = kernel.Object{"publicIPAddress": kernel.Object{"id": string(
 				cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base()))}}
@@ -288,7 +288,7 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	}
 	rules := map[string]kernel.Object{}
 	var order []string
-	for _, v := range cl.services {
+	for _, v := range cl.Services {
 		sources := v.Sources
 		if len(sources) == 0 {
 			if v.Internal { // the default rules let the network in
@@ -314,11 +314,11 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 				order = append(order, name)
 				rules[name] = kernel.Object{"protocol": spelledProtocol(protocol),
 					"sourcePortRange": "*", "access": "Allow", "direction": "Inbound",
-					"destinationPortRanges": listed(ports)}
+					"destinationPortRanges": kernel.Items(ports)}
 				if len(sources) == 1 {
 					rules[name]["sourceAddressPrefix"] = sources[0]
 				} else {
-					rules[name]["sourceAddressPrefixes"] = listed(sources)
+					rules[name]["sourceAddressPrefixes"] = kernel.Items(sources)
 				}
 			}
 			to, _ := rules[name]["destinationAddressPrefixes"].([]any)
@@ -341,13 +341,6 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	body := kernel.Clone(r.Body)
 	kernel.ObjectAt(body, "properties")["securityRules"] = out
 	return s.aks.aksPut(cl, r.ID, body)
-}
-
-func listed(texts []string) (out []any) {
-	for _, text := range texts {
-		out = append(out, text)
-	}
-	return out
 }
 
 // addressOf returns the address of a service, "" while it has none.
@@ -380,13 +373,13 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 	if cl == nil || r == nil {
 		return nil, fmt.Errorf("no cluster %s", id)
 	}
-	if !slices.EqualFunc(cl.services, services, Service.equal) {
-		was := cl.services
-		cl.services = services
+	if !slices.EqualFunc(cl.Services, services, Service.equal) {
+		was := cl.Services
+		cl.Services = services
 		s.aks.kernel.Store.Changed(r)
 		if f := (balancers{s.aks}).balance(cl, kernel.ObjectAt(r.Body, "properties",
 			"networkProfile")); f != nil {
-			cl.services = was // it is tried again
+			cl.Services = was // it is tried again
 			return nil, fmt.Errorf("%s: %s", f.Code, f.Message)
 		}
 	}

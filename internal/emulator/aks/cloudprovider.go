@@ -27,10 +27,8 @@ import (
 type cloudProvider struct {
 	aks     *AKS
 	cluster *cluster
-	bugs    RouteBugs
 
-	timer  *time.Timer
-	paused bool
+	timer *time.Timer
 	// copy is the table as it was last read, and the time of the read.
 	copy   kernel.Object
 	copied time.Time
@@ -62,7 +60,7 @@ const retryDelay = time.Second
 
 // wake makes the provider check its nodes after the batch time, or at once if there is none.
 func (p *cloudProvider) wake() {
-	if p.aks.kernel.Closed || p.paused {
+	if p.aks.kernel.Closed || p.cluster.Paused {
 		return
 	}
 	if p.aks.opts.RouteBatch == 0 {
@@ -79,8 +77,9 @@ func (p *cloudProvider) wakeIn(d time.Duration) {
 	p.timer = time.AfterFunc(d, func() {
 		defer p.aks.kernel.Lock()()
 		p.timer = nil
-		if !p.aks.kernel.Closed && !p.paused && p.aks.Clusters[p.cluster.id.Key()] == p.cluster {
-			p.aks.kernel.Guarded("the cloud provider of "+p.cluster.id.Name(), p.reconcile)
+		cl := p.cluster
+		if !p.aks.kernel.Closed && !cl.Paused && p.aks.Clusters[cl.ID.Key()] == cl {
+			p.aks.kernel.Guarded("the cloud provider of "+p.cluster.ID.Name(), p.reconcile)
 		}
 	})
 }
@@ -90,7 +89,7 @@ func (p *cloudProvider) stop() {
 		p.timer.Stop()
 		p.timer = nil
 	}
-	p.paused = true
+	p.cluster.Paused = true
 }
 
 // recreated records a node that was deleted and created again.
@@ -157,10 +156,10 @@ func (p *cloudProvider) reconcile() {
 	answer, f := p.put(c)
 	p.aks.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
-		if p.bugs.DropStaleCopy && f.Status == http.StatusPreconditionFailed {
+		if p.cluster.Bugs.DropStaleCopy && f.Status == http.StatusPreconditionFailed {
 			p.copy = nil
 		}
-		if p.bugs.Polite {
+		if p.cluster.Bugs.Polite {
 			p.noteRoutes(kept)
 		} else {
 			p.noteRoutes(believed) // the error is lost: updateRoutes shadows it
@@ -172,7 +171,7 @@ func (p *cloudProvider) reconcile() {
 		}
 		p.aks.kernel.Log.Log(context.Background(), level,
 			"the cloud provider could not write its routes",
-			"cluster", p.cluster.id.Name(), "code", f.Code, "message", f.Message)
+			"cluster", p.cluster.ID.Name(), "code", f.Code, "message", f.Message)
 		if p.aks.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
@@ -185,8 +184,8 @@ func (p *cloudProvider) reconcile() {
 // routesSeen is what the cloud provider reported about a node's routes: condition
 // NetworkUnavailable.
 type routesSeen struct {
-	since time.Time // zero: nothing yet
-	there bool
+	Since time.Time `json:"routesSeen,omitzero"` // zero: nothing yet
+	There bool      `json:"routesThere,omitempty"`
 }
 
 // noteRoutes sets the nodes' condition from the routes that the provider believes to be written.
@@ -203,12 +202,12 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 			route := p.route(n, prefix)
 			there = there && route != nil && have[p.routeKey(route)]
 		}
-		if n.routes.since.IsZero() || n.routes.there != there {
-			n.routes = routesSeen{time.Now(), there}
+		if n.routesSeen.Since.IsZero() || n.routesSeen.There != there {
+			n.routesSeen = routesSeen{time.Now(), there}
 			changed = true
 		}
 	}
-	if r := p.aks.kernel.Store.Get(p.cluster.id); changed && r != nil {
+	if r := p.aks.kernel.Store.Get(p.cluster.ID); changed && r != nil {
 		p.aks.kernel.Store.Changed(r)
 	}
 }
@@ -286,12 +285,12 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 		n := byName[name]
 		switch {
 		case beginsAs(before, name):
-		case n == nil && p.bugs.KeepUnmatched,
+		case n == nil && p.cluster.Bugs.KeepUnmatched,
 			n != nil && !p.again[n] && slices.Contains(n.PodCIDRs, prefix):
 			kept = append(kept, r)
 			continue
 		// without batches, the second one does not exist
-		case !p.bugs.Polite && p.aks.opts.RouteBatch > 0:
+		case !p.cluster.Bugs.Polite && p.aks.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
 		changed = true
@@ -308,7 +307,7 @@ func beginsAs(names []string, name string) bool {
 // Kubernetes' controllers/route/route_controller.go).
 func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
 	first, last := ends(prefix)
-	return slices.ContainsFunc(p.cluster.podCIDRs, func(cidr netip.Prefix) bool {
+	return slices.ContainsFunc(p.cluster.PodCIDRs, func(cidr netip.Prefix) bool {
 		return cidr.Contains(first) || cidr.Contains(last)
 	})
 }
@@ -348,7 +347,7 @@ func (p *cloudProvider) routeKey(r kernel.Object) string {
 
 // spelled returns a node's name as it is compared.
 func (p *cloudProvider) spelled(name string) string {
-	if p.bugs.CaseSensitive {
+	if p.cluster.Bugs.CaseSensitive {
 		return name
 	}
 	return strings.ToLower(name)
@@ -356,7 +355,7 @@ func (p *cloudProvider) spelled(name string) string {
 
 // resume lets a paused provider continue, with a new copy.
 func (p *cloudProvider) resume() {
-	p.paused, p.copy = false, nil
+	p.cluster.Paused, p.copy = false, nil
 	if p.cluster.Table != "" {
 		p.wake()
 	}
@@ -369,7 +368,7 @@ func (s *AKS) PauseRoutes(clusterID arm.ID, paused bool) bool {
 	if cl == nil {
 		return false
 	}
-	cl.provider.paused = paused
+	cl.Paused = paused
 	if !paused {
 		cl.provider.resume()
 	}
@@ -384,6 +383,6 @@ func (s *AKS) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
 	if cl == nil {
 		return false
 	}
-	cl.provider.bugs = bugs
+	cl.Bugs = bugs
 	return true
 }

@@ -88,7 +88,7 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		return f
 	}
 	if cl := s.Clusters[r.ID.Key()]; cl != nil &&
-		modeOf(kernel.ObjectAt(properties, "networkProfile")) != cl.mode {
+		modeOf(kernel.ObjectAt(properties, "networkProfile")) != cl.Mode {
 		if f := s.leavable(cl); f != nil {
 			return f
 		}
@@ -139,14 +139,14 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	if cl == nil {
 		cl = s.newCluster(r)
 		s.Clusters[r.ID.Key()] = cl
-		s.nodeGroups[cl.nodeGroup.Key()] = cl
+		s.nodeGroups[cl.NodeGroup.Key()] = cl
 	}
 	cl.Who = s.clusterPrincipal(r)
-	if to := modeOf(kernel.ObjectAt(r.Body, "properties", "networkProfile")); to != cl.mode {
+	if to := modeOf(kernel.ObjectAt(r.Body, "properties", "networkProfile")); to != cl.Mode {
 		s.migrate(cl, r, to)
 	}
 	moving := time.Duration(0)
-	if cl.leaving {
+	if cl.Leaving {
 		moving = time.Until(r.BusyUntil)
 	}
 	if f := s.makeNetwork(cl, r); f != nil {
@@ -178,7 +178,7 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		}
 	}
 	for _, p := range append([]*pool(nil), cl.Pools...) {
-		if !wanted[p.name] {
+		if !wanted[p.Name] {
 			s.nodes.removePool(cl, p)
 		}
 	}
@@ -192,9 +192,9 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 // undo deletes a new cluster whose creation failed.
 func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel.Failure {
 	if old == nil {
-		if r := s.kernel.Store.Get(cl.id); r != nil {
+		if r := s.kernel.Store.Get(cl.ID); r != nil {
 			s.clusterRemoved(r)
-			s.kernel.Store.Remove(cl.id)
+			s.kernel.Store.Remove(cl.ID)
 		}
 	}
 	return f
@@ -211,26 +211,26 @@ func DigitsOf(cluster arm.ID) string {
 func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	cl := &cluster{
-		id:        r.ID,
-		digits:    DigitsOf(r.ID),
-		location:  kernel.Text(r.Body, "location"),
-		nodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
-		mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),
-		podCIDRs: network.ValidPrefixes(kernel.List(kernel.ObjectAt(properties, "networkProfile"),
+		ID:        r.ID,
+		Digits:    DigitsOf(r.ID),
+		Location:  kernel.Text(r.Body, "location"),
+		NodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
+		Mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),
+		PodCIDRs: network.ValidPrefixes(kernel.List(kernel.ObjectAt(properties, "networkProfile"),
 			"podCidrs")),
 	}
 	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
 		s.entra.Identity.Add(cl.Who)
 	}
-	cl.provider = &cloudProvider{aks: s, cluster: cl, bugs: s.opts.RouteBugs}
+	cl.provider, cl.Bugs = &cloudProvider{aks: s, cluster: cl}, s.opts.RouteBugs
 	return cl
 }
 
 // makeNetwork makes the node resource group and those parts of the network that the cluster does
 // not reuse: virtual network, route table, and the association of node subnets that have none.
 func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
-	if s.kernel.Store.Get(cl.nodeGroup) == nil {
-		if f := s.aksPut(cl, cl.nodeGroup, kernel.Object{"managedBy": string(cl.id)}); f != nil {
+	if s.kernel.Store.Get(cl.NodeGroup) == nil {
+		if f := s.aksPut(cl, cl.NodeGroup, kernel.Object{"managedBy": string(cl.ID)}); f != nil {
 			return f
 		}
 	}
@@ -247,7 +247,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 			}
 		}
 	}
-	s.authorization.Assign(cl.nodeGroup, cl.Who, "Contributor")
+	s.authorization.Assign(cl.NodeGroup, cl.Who, "Contributor")
 	if s.kernel.Store.Get(cl.securityGroup()) == nil {
 		if f := s.aksPut(cl, cl.securityGroup(), kernel.Object{}); f != nil {
 			return f
@@ -265,7 +265,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if own {
 		if s.kernel.Store.Get(cl.OwnSubnet()) == nil {
 			space, nodes := []any{"10.224.0.0/12"}, kernel.Object{"addressPrefix": "10.224.0.0/16"}
-			if _, v6 := familiesOf(cl.podCIDRs); v6 { // its own prefixes are not documented [U]
+			if _, v6 := familiesOf(cl.PodCIDRs); v6 { // its own prefixes are not documented [U]
 				space = append(space, "fd3d:1c6e:d4a8::/56")
 				nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16",
 					"fd3d:1c6e:d4a8::/64"}}
@@ -282,7 +282,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 		}
 		subnets = append(subnets, cl.OwnSubnet())
 	}
-	if cl.mode != modeKubenet || cl.leaving {
+	if cl.Mode != modeKubenet || cl.Leaving {
 		return nil
 	}
 	if cl.Table == "" { // an existing subnet with its table is used as it is
@@ -294,9 +294,9 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 		}
 	}
 	if cl.Table == "" || s.kernel.Store.Get(cl.Table) == nil &&
-		strings.EqualFold(string(cl.Table.Group()), string(cl.nodeGroup)) {
-		cl.Table = arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeRouteTable,
-			"aks-agentpool-"+cl.digits+"-routetable")
+		strings.EqualFold(string(cl.Table.Group()), string(cl.NodeGroup)) {
+		cl.Table = arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeRouteTable,
+			"aks-agentpool-"+cl.Digits+"-routetable")
 		if f := s.aksPut(cl, cl.Table,
 			kernel.Object{"properties": kernel.Object{"routes": []any{}}}); f != nil {
 			return f
@@ -320,7 +320,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 // end before it continues; here its writes ignore them.
 func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	if body["location"] == nil && !id.Is(arm.TypeSubnet) {
-		body["location"] = cl.location
+		body["location"] = cl.Location
 	}
 	c := cl.call(http.MethodPut, id, body)
 	if f := s.authorization.Govern(c); f != nil {
@@ -418,8 +418,8 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 
 // kubeletIdentity returns the identity that AKS creates for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
-		cl.id.Name()+
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), entra.TypeUserIdentity,
+		cl.ID.Name()+
 			"-agentpool")
 }
 
@@ -430,8 +430,8 @@ var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSec
 // AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.
 func (cl *cluster) AddonIdentity(addon string) arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), entra.TypeUserIdentity,
-		strings.ToLower(addon)+"-"+cl.id.Name())
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), entra.TypeUserIdentity,
+		strings.ToLower(addon)+"-"+cl.ID.Name())
 }
 
 func hasAddon(body kernel.Object, addon string) bool {
@@ -455,20 +455,20 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	}
 	delete(s.Clusters, r.ID.Key())
 	cl.tellWatchers()
-	delete(s.nodeGroups, cl.nodeGroup.Key())
+	delete(s.nodeGroups, cl.NodeGroup.Key())
 	cl.provider.stop()
 	leaveZone(s, cl, r)
-	if arm.ID(cl.Who.Resource).Equal(cl.id) {
+	if arm.ID(cl.Who.Resource).Equal(cl.ID) {
 		s.entra.Identity.Remove(cl.Who)
 	}
 	for _, p := range append([]*pool(nil), cl.Pools...) {
 		s.nodes.removePool(cl, p)
 	}
 	// the managed table may be associated with existing subnets, which lose it
-	if cl.Table.Group().Equal(cl.nodeGroup) {
+	if cl.Table.Group().Equal(cl.NodeGroup) {
 		s.disassociate(cl, cl.Table)
 	}
-	if group := s.kernel.Store.Get(cl.nodeGroup); group != nil {
+	if group := s.kernel.Store.Get(cl.NodeGroup); group != nil {
 		_ = s.kernel.RemoveResource(group) // nothing in it can refuse the delete
 	}
 }

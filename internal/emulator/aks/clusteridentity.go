@@ -92,7 +92,7 @@ func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failu
 
 // lockedDown reports whether a deny assignment protects a cluster's node resource group.
 func (s *AKS) lockedDown(cl *cluster) bool {
-	r := s.kernel.Store.Get(cl.id)
+	r := s.kernel.Store.Get(cl.ID)
 	return r != nil &&
 		strings.EqualFold(kernel.Text(kernel.ObjectAt(r.Body, "properties",
 			"nodeResourceGroupProfile"),
@@ -101,15 +101,15 @@ func (s *AKS) lockedDown(cl *cluster) bool {
 
 // denyAssignmentOf returns the deny assignment that protects a node resource group.
 func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
-	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.id.Key())).String()
-	return "[AKS] Node resource group lockdown of " + cl.id.Name(), cl.nodeGroup +
+	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.ID.Key())).String()
+	return "[AKS] Node resource group lockdown of " + cl.ID.Name(), cl.NodeGroup +
 		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
 }
 
 // NodeGroupOf returns the node resource group of a cluster, "" if the cluster does not exist.
 func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	if cl := s.Clusters[cluster.Key()]; cl != nil {
-		return cl.nodeGroup
+		return cl.NodeGroup
 	}
 	return ""
 }
@@ -118,12 +118,12 @@ func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
 	known bool) {
 	cl := s.nodeGroups[scope.Group().Key()]
-	if cl == nil || !authorization.Covers(cl.nodeGroup, scope) || who.ObjectID == cl.Who.ObjectID ||
+	if cl == nil || !authorization.Covers(cl.NodeGroup, scope) || who.ObjectID == cl.Who.ObjectID ||
 		!s.lockedDown(cl) {
 		return "", "", "", false
 	}
 	name, id = denyAssignmentOf(cl)
-	return name, id, cl.nodeGroup, true
+	return name, id, cl.NodeGroup, true
 }
 
 // DenyAssignments returns the deny assignments that apply at a scope or are below it.
@@ -131,15 +131,15 @@ func (s *AKS) DenyAssignments(scope arm.ID) []kernel.Object {
 	out := []kernel.Object{}
 	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
 		cl := s.Clusters[r.ID.Key()]
-		if cl == nil || !s.lockedDown(cl) || !authorization.Covers(cl.nodeGroup, scope) &&
-			!authorization.Below(cl.nodeGroup, scope) {
+		if cl == nil || !s.lockedDown(cl) || !authorization.Covers(cl.NodeGroup, scope) &&
+			!authorization.Below(cl.NodeGroup, scope) {
 			continue
 		}
 		name, id := denyAssignmentOf(cl)
 		out = append(out, kernel.Object{
 			"id": string(id), "name": id.Name(), "type": "Microsoft.Authorization/denyAssignments",
 			"properties": kernel.Object{
-				"denyAssignmentName": name, "scope": string(cl.nodeGroup),
+				"denyAssignmentName": name, "scope": string(cl.NodeGroup),
 				"isSystemProtected": true, "doNotApplyToChildScopes": false,
 				"permissions": []kernel.Object{
 					{"actions": []string{"*"}, "notActions": []string{"*/read"},

@@ -29,13 +29,13 @@ func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
 	if cl := s.Clusters[r.ID.Key()]; cl != nil {
 		var working []*pool
 		for _, p := range cl.Pools {
-			if p.doing != "" {
+			if p.Doing != "" {
 				working = append(working, p)
 			}
 		}
 		if len(working) == 1 && len(cl.Pools) > 1 ||
-			len(working) == 1 && working[0].doing != r.Doing {
-			what, of = "agentpool operation", working[0].name+" - "+working[0].doing
+			len(working) == 1 && working[0].Doing != r.Doing {
+			what, of = "agentpool operation", working[0].Name+" - "+working[0].Doing
 		}
 	}
 	return kernel.Fail(http.StatusConflict, "OperationNotAllowed",
@@ -71,12 +71,12 @@ func (s *AKS) poolChangeable(r *kernel.Resource, name string) *kernel.Failure {
 }
 
 // busy reports whether an operation runs on the pool alone.
-func (p *pool) busy() bool { return p.until.After(time.Now()) }
+func (p *pool) busy() bool { return p.Until.After(time.Now()) }
 
 // onlyPools reports whether all operations that run are on single pools.
 func (cl *cluster) onlyPools(r *kernel.Resource) bool {
 	return slices.ContainsFunc(cl.Pools, func(p *pool) bool {
-		return p.busy() && !p.until.Before(r.BusyUntil)
+		return p.busy() && !p.Until.Before(r.BusyUntil)
 	})
 }
 
@@ -84,18 +84,18 @@ func (cl *cluster) onlyPools(r *kernel.Resource) bool {
 func occupyPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool, doing string) {
 	others := r.BusyUntil
 	k.Occupy(c, r, "Updating")
-	p.doing, p.until = doing, r.BusyUntil
+	p.Doing, p.Until = doing, r.BusyUntil
 	if others.After(r.BusyUntil) {
 		r.BusyUntil = others
 	}
-	k.At(p.until, func() { k.Store.Changed(r) }) // which shows the pool's state
+	k.At(p.Until, func() { k.Store.Changed(r) }) // which shows the pool's state
 }
 
 // startedPool returns the answer of a PUT that started an operation on one pool.
 func startedPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool,
 	answer kernel.Reply) kernel.Reply {
 	alone := *r
-	alone.BusyUntil = p.until
+	alone.BusyUntil = p.Until
 	return k.Started(c, &alone, answer)
 }
 
@@ -103,7 +103,7 @@ func startedPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool,
 func (cl *cluster) idle() {
 	for _, p := range cl.Pools {
 		if !p.busy() {
-			p.doing, p.until = "", time.Time{}
+			p.Doing, p.Until = "", time.Time{}
 		}
 	}
 }
@@ -139,24 +139,24 @@ func (s *AKS) deleteCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *
 
 // resumeCluster ends the operation that was running on a cluster when the state was saved.
 func (s *AKS) resumeCluster(cl *cluster) {
-	r := s.kernel.Store.Get(cl.id)
+	r := s.kernel.Store.Get(cl.ID)
 	if r == nil {
 		return
 	}
 	s.kernel.At(r.BusyUntil, func() {
-		if s.Clusters[cl.id.Key()] != cl {
+		if s.Clusters[cl.ID.Key()] != cl {
 			return
 		}
-		if cl.leaving {
+		if cl.Leaving {
 			s.leaveTable(cl)
 		}
 		for _, p := range slices.Clone(cl.Pools) {
-			if p.doing == "Deleting" {
+			if p.Doing == "Deleting" {
 				s.dropPool(cl, p)
 			}
 		}
 		for _, p := range cl.Pools { // the surge nodes of an upgrade
-			if count := kernel.NumberOf(profileOf(r, p.name), "count"); len(p.Nodes) > count {
+			if count := kernel.NumberOf(profileOf(r, p.Name), "count"); len(p.Nodes) > count {
 				s.nodes.dropSurge(cl, p, count)
 			}
 		}
@@ -233,7 +233,7 @@ func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.F
 	r.BusyUntil, r.Doing = time.Time{}, ""
 	if cl := s.Clusters[r.ID.Key()]; cl != nil {
 		for _, p := range cl.Pools {
-			p.until = time.Time{}
+			p.Until = time.Time{}
 		}
 		cl.idle()
 	}
@@ -432,13 +432,13 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	if what == "POST upgradenodeimageversion" {
 		p["nodeImageVersion"] = nodeImages[0]
 		if upgrades(p, had) {
-			run.doing = "UpgradingNodeImageVersion"
+			run.Doing = "UpgradingNodeImageVersion"
 			if f := s.nodes.upgrade(cl, run, p, s.kernel.OperationTime(c)); f != nil {
 				return kernel.Reply{}, f
 			}
 		}
 	} else {
-		verb, run.doing = "deleteMachines/action", "DeletingMachines"
+		verb, run.Doing = "deleteMachines/action", "DeletingMachines"
 		sent, f := kernel.DecodeObject(c.Body)
 		if f != nil {
 			return kernel.Reply{}, f
@@ -453,7 +453,7 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	}
 	pools[at] = p
 	storePools(s.kernel, r, pools)
-	occupyPool(s.kernel, c, r, run, run.doing)
+	occupyPool(s.kernel, c, r, run, run.Doing)
 	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, verb, nil)
 	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil

@@ -20,7 +20,7 @@ const (
 // playIngress keeps the gateway of a cluster's ingress add-on up to date, as long as the cluster
 // has the add-on. It is called when nodes have changed.
 func (s *AKS) playIngress(cl *cluster) {
-	r := s.kernel.Store.Get(cl.id)
+	r := s.kernel.Store.Get(cl.ID)
 	if cl.ingress || r == nil || !hasAddon(r.Body, IngressAddon) {
 		return
 	}
@@ -31,8 +31,8 @@ func (s *AKS) playIngress(cl *cluster) {
 }
 
 func (s *AKS) followPods(cl *cluster) {
-	r := s.kernel.Store.Get(cl.id)
-	if s.kernel.Closed || s.Clusters[cl.id.Key()] != cl || r == nil ||
+	r := s.kernel.Store.Get(cl.ID)
+	if s.kernel.Closed || s.Clusters[cl.ID.Key()] != cl || r == nil ||
 		!hasAddon(r.Body, IngressAddon) {
 		cl.ingress = false
 		return

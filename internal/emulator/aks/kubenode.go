@@ -16,7 +16,7 @@ import (
 func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	for _, p := range cl.Pools {
-		profile := profileOf(r, p.name)
+		profile := profileOf(r, p.Name)
 		for _, n := range p.Nodes {
 			out = append(out, kubeObject{name: n.Name, document: func() kernel.Object {
 				return cl.nodeDocument(p, n, profile)
@@ -69,25 +69,25 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 		system = "windows"
 	}
 	labels := kernel.Object{
-		"agentpool": p.name, "kubernetes.azure.com/agentpool": p.name,
-		"kubernetes.azure.com/cluster": cl.nodeGroup.Name(),
+		"agentpool": p.Name, "kubernetes.azure.com/agentpool": p.Name,
+		"kubernetes.azure.com/cluster": cl.NodeGroup.Name(),
 		"kubernetes.azure.com/mode":    strings.ToLower(kernel.Text(profile, "mode")),
 		"kubernetes.azure.com/node-image-version": kernel.Text(profile,
 			"nodeImageVersion"), "kubernetes.azure.com/role": "agent",
 		"kubernetes.io/arch": "amd64", "kubernetes.io/hostname": n.Name, "kubernetes.io/os": system,
-		"node.kubernetes.io/instance-type": p.vmSize,
-		"topology.kubernetes.io/region":    cl.location, "topology.kubernetes.io/zone": "0",
+		"node.kubernetes.io/instance-type": p.VMSize,
+		"topology.kubernetes.io/region":    cl.Location, "topology.kubernetes.io/zone": "0",
 	}
 	for name, value := range kernel.ObjectAt(profile, "nodeLabels") {
 		labels[name] = value
 	}
-	if n.overlay {
+	if n.Overlay {
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}
 	spec := kernel.Object{"providerID": "azure://" +
 		strings.Replace(string(p.machine(n)),
-			cl.nodeGroup.Name(), strings.ToLower(cl.nodeGroup.Name()), 1)}
-	if cl.mode.hasPodCIDR() && len(n.PodCIDRs) > 0 {
+			cl.NodeGroup.Name(), strings.ToLower(cl.NodeGroup.Name()), 1)}
+	if cl.Mode.hasPodCIDR() && len(n.PodCIDRs) > 0 {
 		cidrs := []string{}
 		for _, prefix := range n.PodCIDRs {
 			cidrs = append(cidrs, prefix.String())
@@ -99,10 +99,10 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 		addresses = append(addresses, kernel.Object{"type": "InternalIP", "address": a.String()})
 	}
 	addresses = append(addresses, kernel.Object{"type": "Hostname", "address": n.Name})
-	size := kernel.Object{"pods": strconv.Itoa(p.maxPods)}
+	size := kernel.Object{"pods": strconv.Itoa(p.MaxPods)}
 	return kernel.Object{
-		"metadata": kernel.Object{"name": n.Name, "uid": kubeUID(n.Name, n.created),
-			"creationTimestamp": kubeTime(n.created), "labels": labels},
+		"metadata": kernel.Object{"name": n.Name, "uid": kubeUID(n.Name, n.Created),
+			"creationTimestamp": kubeTime(n.Created), "labels": labels},
 		"spec": spec,
 		"status": kernel.Object{
 			"addresses": addresses, "conditions": cl.nodeConditions(n), "capacity": size,
@@ -125,12 +125,12 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 			"lastTransitionTime": kubeTime(since), "lastHeartbeatTime": kubeTime(since)}
 	}
 	out := []kernel.Object{}
-	if seen := n.routes; cl.mode == modeKubenet && !seen.since.IsZero() {
-		if seen.there {
-			out = append(out, condition("NetworkUnavailable", false, seen.since, "RouteCreated",
+	if seen := n.routesSeen; cl.Mode == modeKubenet && !seen.Since.IsZero() {
+		if seen.There {
+			out = append(out, condition("NetworkUnavailable", false, seen.Since, "RouteCreated",
 				"RouteController created a route"))
 		} else {
-			out = append(out, condition("NetworkUnavailable", true, seen.since, "NoRouteCreated",
+			out = append(out, condition("NetworkUnavailable", true, seen.Since, "NoRouteCreated",
 				"RouteController failed to create a route"))
 		}
 	}
@@ -139,17 +139,17 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 		{"DiskPressure", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"},
 		{"PIDPressure", "KubeletHasSufficientPID", "kubelet has sufficient PID available"},
 	} {
-		out = append(out, condition(c[0], false, n.created, c[1], c[2]))
+		out = append(out, condition(c[0], false, n.Created, c[1], c[2]))
 	}
 	if !cl.podsHaveNetwork() {
-		return append(out, condition("Ready", false, n.created, "KubeletNotReady",
+		return append(out, condition("Ready", false, n.Created, "KubeletNotReady",
 			"container runtime network not ready: NetworkReady=false "+
 				"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin "+
 				"not initialized"))
 	}
-	return append(out, condition("Ready", true, n.created, "KubeletReady",
+	return append(out, condition("Ready", true, n.Created, "KubeletReady",
 		"kubelet is posting ready status"))
 }
 
 // podsHaveNetwork reports whether there is a network plugin.
-func (cl *cluster) podsHaveNetwork() bool { return cl.mode != modeNone }
+func (cl *cluster) podsHaveNetwork() bool { return cl.Mode != modeNone }

@@ -53,14 +53,14 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 		modeKubenet: {"kube-proxy", "azure-ip-masq-agent"}, modeOverlay: {"kube-proxy", "azure-cns",
 			"azure-ip-masq-agent"},
 		modeVNet: {"kube-proxy", "azure-ip-masq-agent"}, modeNone: {"kube-proxy"},
-	}[cl.mode]
+	}[cl.Mode]
 	switch policy {
 	case "azure":
 		agents = append(agents, "azure-npm")
 	case "cilium": // it replaces kube-proxy
 		agents = append(slices.Clone(agents[1:]), "cilium")
 	}
-	if p.podSubnet != "" {
+	if p.PodSubnet != "" {
 		agents = append(agents, "azure-cns")
 	}
 	var out []pod
@@ -88,13 +88,13 @@ func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 		}
 	}
 	switch {
-	case cl.mode.hasPodCIDR():
+	case cl.Mode.hasPodCIDR():
 		for _, prefix := range n.PodCIDRs {
 			out = append(out, network.NthPrefix(prefix, prefix.Addr().BitLen(), i+2).Addr())
 		}
-	case cl.mode == modeVNet && p.podSubnet != "":
+	case cl.Mode == modeVNet && p.PodSubnet != "":
 		at(n.Pods, i)
-	case cl.mode == modeVNet:
+	case cl.Mode == modeVNet:
 		at(n.Addrs, i+1)
 	}
 	return out
@@ -118,7 +118,7 @@ func podDocument(w pod, name string, n *Node) kernel.Object {
 	status := kernel.Object{"phase": "Pending",
 		"conditions": []kernel.Object{{"type": "PodScheduled", "status": "True"}},
 		"startTime": kubeTime(
-			n.created)}
+			n.Created)}
 	if host := n.addresses(); len(host) > 0 {
 		status["hostIP"] = host[0].String()
 	}
@@ -137,8 +137,8 @@ func podDocument(w pod, name string, n *Node) kernel.Object {
 	}
 	return kernel.Object{
 		"metadata": kernel.Object{"name": name, "namespace": w.namespace,
-			"uid": kubeUID(w.namespace+"/"+name, n.created), "creationTimestamp": kubeTime(
-				n.created), "labels": kernel.Object{"app": w.workload}},
+			"uid": kubeUID(w.namespace+"/"+name, n.Created), "creationTimestamp": kubeTime(
+				n.Created), "labels": kernel.Object{"app": w.workload}},
 		"spec": spec, "status": status,
 	}
 }

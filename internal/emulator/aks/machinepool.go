@@ -21,7 +21,7 @@ const (
 )
 
 // single reports whether each of a pool's nodes is a virtual machine, outside of any scale set.
-func (p *pool) single() bool { return p.kind == PoolMachines || p.kind == PoolAvailabilitySet }
+func (p *pool) single() bool { return p.Kind == PoolMachines || p.Kind == PoolAvailabilitySet }
 
 // base returns the beginning of the names of everything that AKS makes for a pool.
 func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
@@ -30,7 +30,7 @@ func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vm
 // aks-nodepool1-12345678-vms0 (kubernetes/autoscaler, azure_vms_pool.go) or, in an availability
 // set, aks-nodepool1-12345678-0.
 func (p *pool) nodeName(number int) string {
-	switch p.kind {
+	switch p.Kind {
 	case PoolMachines:
 		return p.base() + "-vms" + strconv.Itoa(number)
 	case PoolAvailabilitySet:
@@ -43,7 +43,7 @@ func (p *pool) nodeName(number int) string {
 // machine returns the ID of a node's machine.
 func (p *pool) machine(n *Node) arm.ID {
 	if !p.single() {
-		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.instance))
+		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.Instance))
 	}
 	return p.nodeGroupID(network.TypeVM, n.Name)
 }
@@ -56,19 +56,19 @@ func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 // nic returns the ID of a node's network interface. In an availability set its name is known
 // (cloud-provider-azure takes the node's from it); that of a virtual machine pool's is a guess [U].
 func (p *pool) nic(n *Node) arm.ID {
-	switch p.kind {
+	switch p.Kind {
 	case PoolMachines:
 		return p.nodeGroupID(network.TypeNIC, n.Name+"-nic")
 	case PoolAvailabilitySet:
-		return p.nodeGroupID(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.instance))
+		return p.nodeGroupID(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.Instance))
 	}
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
 
 // set returns the availability set of a pool.
 func (p *pool) set() arm.ID {
-	name := strings.TrimPrefix(p.base(), "aks-"+p.name+"-")
-	return p.nodeGroupID(compute.TypeAvailabilitySet, p.name+"-availabilitySet-"+name)
+	name := strings.TrimPrefix(p.base(), "aks-"+p.Name+"-")
+	return p.nodeGroupID(compute.TypeAvailabilitySet, p.Name+"-availabilitySet-"+name)
 }
 
 // storeMachines makes the machines and interfaces of a pool's nodes, and removes those of nodes
@@ -80,11 +80,11 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 			return nil
 		}
 		_, f := s.aks.kernel.PutResource(c, id,
-			kernel.Object{"location": cl.location, "properties": properties,
-				"tags": kernel.Object{"aks-managed-poolName": p.name}})
+			kernel.Object{"location": cl.Location, "properties": properties,
+				"tags": kernel.Object{"aks-managed-poolName": p.Name}})
 		return f
 	}
-	if p.kind == PoolAvailabilitySet {
+	if p.Kind == PoolAvailabilitySet {
 		if f := put(p.set(), kernel.Object{"platformFaultDomainCount": 2}); f != nil {
 			return f
 		}
@@ -97,12 +97,12 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 			return f
 		}
 		body := kernel.Object{
-			"hardwareProfile": kernel.Object{"vmSize": p.vmSize},
+			"hardwareProfile": kernel.Object{"vmSize": p.VMSize},
 			"networkProfile": kernel.Object{
 				"networkInterfaces": []any{kernel.Object{"id": string(nic),
 					"properties": kernel.Object{"primary": true}}}},
 		}
-		if p.kind == PoolAvailabilitySet {
+		if p.Kind == PoolAvailabilitySet {
 			body["availabilitySet"] = kernel.Object{"id": string(p.set())}
 		}
 		if f := put(machine, body); f != nil {
@@ -137,7 +137,7 @@ func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 	for _, vm := range s.aks.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
 		if wanted[vm.ID.Key()] ||
-			kernel.Text(kernel.ObjectAt(vm.Body, "tags"), "aks-managed-poolName") != p.name {
+			kernel.Text(kernel.ObjectAt(vm.Body, "tags"), "aks-managed-poolName") != p.Name {
 			continue
 		}
 		nics := kernel.ListAt(kernel.ObjectAt(vm.Body, "properties", "networkProfile"),
@@ -161,7 +161,7 @@ func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 		}
 		configurations = append(configurations, kernel.Object{
 			"name": p.configuration(n, i).Name(), "properties": kernel.Object{
-				"primary": i == 0, "subnet": kernel.Object{"id": string(p.subnet)},
+				"primary": i == 0, "subnet": kernel.Object{"id": string(p.Subnet)},
 				"privateIPAddressVersion": family, "privateIPAllocationMethod": "Dynamic",
 				"privateIPAddress": a.String(),
 			},

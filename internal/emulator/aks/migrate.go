@@ -13,18 +13,18 @@ import (
 // leavable refuses the migration of a kubenet cluster to overlay while a subnet other than its node
 // subnets is associated with its table (azure-aks-docs#334; the code is not known [U]).
 func (s *AKS) leavable(cl *cluster) *kernel.Failure {
-	if cl.mode != modeKubenet {
+	if cl.Mode != modeKubenet {
 		return nil
 	}
 	own := map[string]bool{}
 	for _, p := range cl.Pools {
-		own[p.subnet.Key()] = true
+		own[p.Subnet.Key()] = true
 	}
 	for key, id := range s.network.Linked[cl.Table.Key()] {
 		if !own[key] {
 			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
 				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
-					"node subnet of it, is associated with its route table %s.", cl.id.Name(), id,
+					"node subnet of it, is associated with its route table %s.", cl.ID.Name(), id,
 				cl.Table)
 		}
 	}
@@ -36,25 +36,25 @@ func (s *AKS) leavable(cl *cluster) *kernel.Failure {
 // as its maxSurge (update-azure-cni). The routes stay until its end: then the managed table is
 // deleted with them, and an existing table loses only the pod routes.
 func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
-	from := cl.mode
-	cl.mode, cl.leaving = to, from == modeKubenet
+	from := cl.Mode
+	cl.Mode, cl.Leaving = to, from == modeKubenet
 	if from == modeVNet {
-		cl.podCIDRs = network.ValidPrefixes(kernel.List(kernel.ObjectAt(r.Body, "properties",
+		cl.PodCIDRs = network.ValidPrefixes(kernel.List(kernel.ObjectAt(r.Body, "properties",
 			"networkProfile"),
 			"podCidrs"))
 		for _, p := range cl.Pools {
 			for _, n := range p.Nodes {
 				if len(n.Addrs) > 1 { // pods no longer have theirs in the node's subnet
-					s.network.Release(p.subnet, n.Addrs[1:]...)
+					s.network.Release(p.Subnet, n.Addrs[1:]...)
 					n.Addrs = n.Addrs[:1]
 				}
-				n.PodCIDRs, n.overlay = cl.givePodCIDRs(), true
+				n.PodCIDRs, n.Overlay = cl.givePodCIDRs(), true
 			}
 		}
 		return
 	}
 	s.kernel.At(laterOf(r.BusyUntil, time.Now()), func() {
-		if s.Clusters[cl.id.Key()] == cl {
+		if s.Clusters[cl.ID.Key()] == cl {
 			s.leaveTable(cl)
 		}
 	})
@@ -71,15 +71,15 @@ func laterOf(a, b time.Time) time.Time {
 func (s *AKS) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
-	cl.Table, cl.leaving = "", false
+	cl.Table, cl.Leaving = "", false
 	for _, n := range cl.nodes() {
-		n.overlay = true
+		n.Overlay = true
 	}
 	s.nodes.nodesChanged(cl) // to be stored
 	table := s.kernel.Store.Get(id)
 	switch {
 	case table == nil:
-	case id.Group().Equal(cl.nodeGroup):
+	case id.Group().Equal(cl.NodeGroup):
 		s.disassociate(cl, id)
 		f := s.kernel.RemoveResource(table)
 		s.kernel.Record(cl.call(http.MethodDelete, id, nil), id, "delete", f)

@@ -24,7 +24,7 @@ func (cl *cluster) natAddresses(profile kernel.Object) (ids []arm.ID) {
 	asked := kernel.ObjectAt(profile, "natGatewayProfile", "managedOutboundIPProfile")
 	for i := range max(1, kernel.NumberOf(asked, "count")) {
 		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
-			fmt.Sprint("nat", i), cl.id)))
+			fmt.Sprint("nat", i), cl.ID)))
 	}
 	return ids
 }
@@ -39,8 +39,8 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 	}
 	var links []any
 	for _, ip := range ips {
-		if f := s.publicIP(cl, ip, kernel.Object{"aks-managed-cluster-name": cl.id.Name(),
-			"aks-managed-cluster-rg": cl.id.ResourceGroup()}, 4); f != nil {
+		if f := s.publicIP(cl, ip, kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
+			"aks-managed-cluster-rg": cl.ID.ResourceGroup()}, 4); f != nil {
 			return f
 		}
 		links = append(links, kernel.Object{"id": string(ip)})

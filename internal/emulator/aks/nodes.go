@@ -17,67 +17,72 @@ import (
 
 // cluster is the state behind a managed cluster's document.
 type cluster struct {
-	id        arm.ID
-	digits    string // the eight digits in the names that AKS makes
-	location  string
-	nodeGroup arm.ID
-	mode      networkMode
-	podCIDRs  []netip.Prefix
-	Table     arm.ID           // where its cloud provider writes routes, "" without kubenet
-	Who       kernel.Principal // its identity
-	Pools     []*pool
+	ID        arm.ID           `json:"id"`
+	Digits    string           `json:"digits"` // in the names that AKS makes: eight
+	Location  string           `json:"location"`
+	NodeGroup arm.ID           `json:"nodeGroup"`
+	Mode      networkMode      `json:"mode"`
+	PodCIDRs  []netip.Prefix   `json:"podCIDRs,omitempty"`
+	Table     arm.ID           `json:"table,omitempty"` // of its cloud provider; kubenet only
+	Who       kernel.Principal `json:"who"`             // its identity
+	Pools     []*pool          `json:"pools"`
 	provider  *cloudProvider
-	leaving   bool // it changes from kubenet to overlay
-	ingress   bool // its ingress add-on follows its pods
-	// services are those of type LoadBalancer, addresses the public IP addresses that its load
+	Paused    bool      `json:"paused,omitempty"` // its cloud provider writes nothing
+	Bugs      RouteBugs `json:"bugs,omitzero"`
+	Leaving   bool      `json:"leaving,omitempty"` // it changes from kubenet to overlay
+	ingress   bool      // its ingress add-on follows its pods
+	// Services are those of type LoadBalancer, Addresses the public IP addresses that its load
 	// balancer uses, and written are the load balancers as they were last written, by name.
-	services  []Service
-	addresses []arm.ID
+	Services  []Service `json:"services,omitempty"`
+	Addresses []arm.ID  `json:"addresses,omitempty"`
 	written   map[string]string
 	// news is closed when its nodes change; nil while no watch waits for that.
 	news chan struct{}
 
-	// takenPodCIDRs are those of nodes; nextPodCIDR counts the node prefixes that were assigned
+	// takenPodCIDRs are those of nodes; NextPodCIDR counts the node prefixes that were assigned
 	// from each pod CIDR: Kubernetes uses all others before it assigns one again.
 	takenPodCIDRs map[netip.Prefix]bool
-	nextPodCIDR   []int
+	NextPodCIDR   []int `json:"nextPodCIDR,omitempty"`
 }
 
 type pool struct {
-	name      string
-	subnet    arm.ID
-	podSubnet arm.ID // "" where pods have none
-	blocks    bool   // pods have whole /28 blocks of it
-	maxPods   int
-	vmSize    string
-	ScaleSet  arm.ID // there is none in a pool of single machines
-	kind      string
-	made      bool      // what its nodes run on is stored
-	doing     string    // the state it is in while its cluster is busy
-	until     time.Time // the end of an operation on the pool alone: others run meanwhile
-	next      int       // instance ID
-	Nodes     []*Node
+	Name      string `json:"name"`
+	Subnet    arm.ID `json:"subnet"`
+	PodSubnet arm.ID `json:"podSubnet,omitempty"`
+	Blocks    bool   `json:"blocks,omitempty"` // pods have whole /28 blocks of it
+	MaxPods   int    `json:"maxPods"`
+	VMSize    string `json:"vmSize"`
+	ScaleSet  arm.ID `json:"scaleSet"` // there is none in a pool of single machines
+	Kind      string `json:"kind,omitempty"`
+	made      bool   // what its nodes run on is stored
+	Doing     string `json:"doing,omitempty"` // the state it is in while its cluster is busy
+	// Until is the end of an operation on the pool alone: others run meanwhile.
+	Until time.Time `json:"until,omitzero"`
+	Next  int       `json:"next"` // instance ID
+	Nodes []*Node   `json:"nodes"`
 }
 
 type Node struct {
-	Name     string
-	instance int
-	Addrs    []netip.Addr   // the node's, and its pods' where they are in the same subnet
-	Pods     []netip.Addr   // its pods' in the pool's pod subnet
-	PodCIDRs []netip.Prefix // none when the pod CIDR is used up
-	created  time.Time      // its Kubernetes object
-	overlay  bool           // it has left kubenet, or never had it
-	routes   routesSeen
+	Name     string `json:"name"`
+	Instance int    `json:"instance"`
+	// Addrs are the node's, and its pods' where they are in the same subnet; Pods are its pods' in
+	// the pool's pod subnet.
+	Addrs    []netip.Addr   `json:"addrs"`
+	Pods     []netip.Addr   `json:"pods,omitempty"`
+	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"` // none when the pod CIDR is used up
+	Created  time.Time      `json:"created,omitzero"`   // its Kubernetes object
+	Overlay  bool           `json:"overlay,omitempty"`  // it has left kubenet, or never had it
+	routesSeen
 }
 
 func (cl *cluster) OwnSubnet() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+
-		cl.digits).Child("subnets", "aks-subnet")
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+
+		cl.Digits).Child("subnets", "aks-subnet")
 }
 
 func (cl *cluster) Pool(name string) *pool {
 	for _, p := range cl.Pools {
-		if strings.EqualFold(p.name, name) {
+		if strings.EqualFold(p.Name, name) {
 			return p
 		}
 	}
@@ -101,20 +106,20 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 	name := kernel.Text(profile, "name")
 	p := cl.Pool(name)
 	if p == nil {
-		p = &pool{name: name, subnet: arm.ID(kernel.Text(profile, "vnetSubnetID")),
-			ScaleSet: arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), arm.TypeScaleSet,
-				"aks-"+name+"-"+cl.digits+"-vmss"), kind: kernel.Text(profile, "type")}
-		if p.subnet == "" {
-			p.subnet = cl.OwnSubnet()
+		p = &pool{Name: name, Subnet: arm.ID(kernel.Text(profile, "vnetSubnetID")),
+			ScaleSet: arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeScaleSet,
+				"aks-"+name+"-"+cl.Digits+"-vmss"), Kind: kernel.Text(profile, "type")}
+		if p.Subnet == "" {
+			p.Subnet = cl.OwnSubnet()
 		}
 		cl.Pools = append(cl.Pools, p)
 		if !p.single() {
 			s.aks.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
 		}
 	}
-	p.podSubnet, p.blocks = arm.ID(kernel.Text(profile, "podSubnetID")), kernel.Text(profile,
+	p.PodSubnet, p.Blocks = arm.ID(kernel.Text(profile, "podSubnetID")), kernel.Text(profile,
 		"podIPAllocationMode") == "StaticBlock"
-	p.maxPods, p.vmSize, p.doing = kernel.NumberOf(profile, "maxPods"), kernel.Text(profile,
+	p.MaxPods, p.VMSize, p.Doing = kernel.NumberOf(profile, "maxPods"), kernel.Text(profile,
 		"vmSize"), doing
 	count, _ := countOf(profile) // settlePool has checked it
 	for before := len(p.Nodes); len(p.Nodes) < count; {
@@ -142,17 +147,17 @@ type poolOf struct {
 
 // addNode adds an instance with its addresses and pod CIDRs.
 func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
-	n := &Node{instance: p.next, Name: p.nodeName(p.next)}
+	n := &Node{Instance: p.Next, Name: p.nodeName(p.Next)}
 	if f := s.giveAddresses(cl, p, n); f != nil {
 		return f
 	}
 	if f := s.givePodAddresses(p, n); f != nil {
-		s.aks.network.Release(p.subnet, n.Addrs...)
+		s.aks.network.Release(p.Subnet, n.Addrs...)
 		return f
 	}
-	p.next++
-	n.PodCIDRs, n.created = cl.givePodCIDRs(), time.Now()
-	n.overlay = cl.mode == modeOverlay
+	p.Next++
+	n.PodCIDRs, n.Created = cl.givePodCIDRs(), time.Now()
+	n.Overlay = cl.Mode == modeOverlay
 	p.Nodes = append(p.Nodes, n)
 	return nil
 }
@@ -160,26 +165,26 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 // giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
 // with Azure CNI in the node subnet one for each pod that may come.
 func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
-	subnet := s.aks.kernel.Store.Get(p.subnet)
+	subnet := s.aks.kernel.Store.Get(p.Subnet)
 	if subnet == nil {
 		return kernel.Fail(http.StatusBadRequest, "SubnetNotFound",
-			"The subnet %s of pool %s was not found.", p.subnet, p.name)
+			"The subnet %s of pool %s was not found.", p.Subnet, p.Name)
 	}
 	each := 1
-	if cl.mode == modeVNet && p.podSubnet == "" {
-		each += p.maxPods
+	if cl.Mode == modeVNet && p.PodSubnet == "" {
+		each += p.MaxPods
 	}
-	v4, v6 := familiesOf(cl.podCIDRs)
+	v4, v6 := familiesOf(cl.PodCIDRs)
 	var addrs []netip.Addr
 	for _, prefix := range network.PrefixesOf(subnet.Body) {
 		if prefix.Addr().Is4() && !v4 || prefix.Addr().Is6() && !v6 {
 			continue
 		}
 		for range each {
-			addr := s.aks.network.Allocate(p.subnet, prefix, p.configuration(n, len(addrs)))
+			addr := s.aks.network.Allocate(p.Subnet, prefix, p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				s.aks.network.Release(p.subnet, addrs...)
-				return subnetIsFull(p.subnet, prefix, each)
+				s.aks.network.Release(p.Subnet, addrs...)
+				return subnetIsFull(p.Subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
 		}
@@ -205,9 +210,9 @@ func (p *pool) configuration(n *Node, i int) arm.ID {
 }
 
 func (s *nodes) removeNode(cl *cluster, p *pool, n *Node) {
-	s.aks.network.Release(p.subnet, n.Addrs...)
+	s.aks.network.Release(p.Subnet, n.Addrs...)
 	if len(n.Pods) > 0 {
-		s.aks.network.Release(p.podSubnet, n.Pods...)
+		s.aks.network.Release(p.PodSubnet, n.Pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(have *Node) bool { return have == n })
@@ -229,16 +234,16 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 // givePodCIDRs assigns the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
 	// there were none while pods had addresses from elsewhere
-	if len(cl.nextPodCIDR) != len(cl.podCIDRs) || cl.takenPodCIDRs == nil {
-		cl.nextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.podCIDRs)), map[netip.Prefix]bool{}
+	if len(cl.NextPodCIDR) != len(cl.PodCIDRs) || cl.takenPodCIDRs == nil {
+		cl.NextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.PodCIDRs)), map[netip.Prefix]bool{}
 	}
 	var out []netip.Prefix
-	for i, cidr := range cl.podCIDRs {
+	for i, cidr := range cl.PodCIDRs {
 		bits := inventory.NodeMask(cidr)
 		total := 1 << min(bits-cidr.Bits(), 16)
 		for range total {
-			p := network.NthPrefix(cidr, bits, cl.nextPodCIDR[i]%total)
-			cl.nextPodCIDR[i]++
+			p := network.NthPrefix(cidr, bits, cl.NextPodCIDR[i]%total)
+			cl.NextPodCIDR[i]++
 			if !cl.takenPodCIDRs[p] {
 				cl.takenPodCIDRs[p] = true
 				out = append(out, p)
@@ -259,7 +264,7 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 // nodesChanged wakes the cloud provider.
 func (s *nodes) nodesChanged(cl *cluster) {
 	cl.tellWatchers()
-	if r := s.aks.kernel.Store.Get(cl.id); r != nil {
+	if r := s.aks.kernel.Store.Get(cl.ID); r != nil {
 		s.aks.kernel.Store.Changed(r)
 	}
 	s.aks.kernel.Store.Touch(cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer))
@@ -268,7 +273,7 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	}
 	s.aks.playIngress(cl)
 	if wrote := s.aks.kernel.Opts.Wrote; wrote != nil {
-		wrote(cl.id)
+		wrote(cl.ID)
 	}
 }
 
@@ -343,8 +348,8 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	if f := s.nodes.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
-	s.network.Release(p.subnet, old...)
-	n.created = time.Now()
+	s.network.Release(p.Subnet, old...)
+	n.Created = time.Now()
 	if f := s.nodes.refreshMachines(cl, p); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}

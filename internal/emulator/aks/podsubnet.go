@@ -15,30 +15,30 @@ const podBatch = 16
 // givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
 // the blocks it will ever need: ceil((maxPods+1)/16).
 func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
-	subnet := s.aks.kernel.Store.Get(p.podSubnet)
+	subnet := s.aks.kernel.Store.Get(p.PodSubnet)
 	if subnet == nil {
 		return nil
 	}
 	prefix := network.PrefixesOf(subnet.Body)[0]
 	var took []netip.Addr
 	batches := 1
-	if p.blocks {
-		batches = (p.maxPods + podBatch) / podBatch
+	if p.Blocks {
+		batches = (p.MaxPods + podBatch) / podBatch
 	}
 	for batch := range batches {
 		// How Azure shows these on the subnet is not documented [U]; here as IP configurations of
 		// the node.
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
-		if p.blocks {
-			addrs = s.aks.network.AllocateBlock(p.podSubnet, prefix, holder)
+		if p.Blocks {
+			addrs = s.aks.network.AllocateBlock(p.PodSubnet, prefix, holder)
 		} else {
-			addrs = s.aks.network.AllocateMany(p.podSubnet, prefix, holder, podBatch)
+			addrs = s.aks.network.AllocateMany(p.PodSubnet, prefix, holder, podBatch)
 		}
 		took = append(took, addrs...)
 		if addrs == nil {
-			s.aks.network.Release(p.podSubnet, took...)
-			return subnetIsFull(p.podSubnet, prefix, podBatch*batches)
+			s.aks.network.Release(p.PodSubnet, took...)
+			return subnetIsFull(p.PodSubnet, prefix, podBatch*batches)
 		}
 	}
 	n.Pods = took

@@ -22,8 +22,8 @@ func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
 	case strings.HasPrefix(zone, "/"):
 		return arm.ID(zone)
 	}
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypePrivateZone,
-		privateZoneName(cl.id))
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), network.TypePrivateZone,
+		privateZoneName(cl.ID))
 }
 
 // privateZoneName returns the zone that AKS makes for a cluster.
@@ -59,14 +59,14 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if !isPrivate(properties) || len(cl.Pools) == 0 {
 		return nil
 	}
-	subnet := cl.Pools[0].subnet
+	subnet := cl.Pools[0].Subnet
 	endpoint := cl.apiEndpoint()
 	if s.kernel.Store.Get(endpoint) == nil {
 		if f := s.aksPut(cl, endpoint, kernel.Object{"properties": kernel.Object{
 			"subnet": kernel.Object{"id": string(subnet)},
 			"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
 				"properties": kernel.Object{"groupIds": []any{"management"},
-					"privateLinkServiceId": string(cl.id)}}},
+					"privateLinkServiceId": string(cl.ID)}}},
 		}}); f != nil {
 			return f
 		}
@@ -75,18 +75,18 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if zone == "" {
 		return nil
 	}
-	own := zone.Group().Equal(cl.nodeGroup)
+	own := zone.Group().Equal(cl.NodeGroup)
 	if s.kernel.Store.Get(zone) == nil && !own {
 		return kernel.Fail(400, "PrivateDNSZoneNotFound",
 			"The private DNS zone %s of cluster %s was "+
-				"not found.", zone, cl.id.Name()) // code [U]
+				"not found.", zone, cl.ID.Name()) // code [U]
 	}
 	type write struct {
 		id   arm.ID
 		body kernel.Object
 	}
 	writes := []write{
-		{zone.Child("A", privateHost(cl.id, properties)),
+		{zone.Child("A", privateHost(cl.ID, properties)),
 			kernel.Object{"properties": kernel.Object{"ttl": 300,
 				"aRecords": []any{
 					kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}},
@@ -110,24 +110,24 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 
 // apiEndpoint returns the private endpoint of a cluster's API server.
 func (cl *cluster) apiEndpoint() arm.ID {
-	return arm.ResourceID(cl.id.Subscription(), cl.nodeGroup.Name(), network.TypePrivateEndpoint,
+	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), network.TypePrivateEndpoint,
 		"kube-apiserver")
 }
 
 // zoneLink returns the link of a zone to the nodes' network.
 func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
-	return zone.Child("virtualNetworkLinks", cl.id.Name()+"-"+cl.digits)
+	return zone.Child("virtualNetworkLinks", cl.ID.Name()+"-"+cl.Digits)
 }
 
 // leaveZone removes a cluster's record and link from a zone that AKS did not make for it.
 func leaveZone(s *AKS, cl *cluster, r *kernel.Resource) {
 	properties := kernel.ObjectAt(r.Body, "properties")
 	zone := cl.privateZone(properties)
-	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.nodeGroup) {
+	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.NodeGroup) {
 		return
 	}
 	for _, id := range []arm.ID{cl.zoneLink(zone),
-		zone.Child("A", privateHost(cl.id, properties))} {
+		zone.Child("A", privateHost(cl.ID, properties))} {
 		if own := s.kernel.Store.Get(id); own != nil {
 			_ = s.kernel.RemoveResource(own) // nothing needs it
 		}

@@ -61,7 +61,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 	var out []KubernetesCluster
 	for _, key := range slices.Sorted(maps.Keys(s.aks.Clusters)) {
 		cl := s.aks.Clusters[key]
-		r := s.aks.kernel.Store.Get(cl.id)
+		r := s.aks.kernel.Store.Get(cl.ID)
 		if r == nil {
 			continue
 		}
@@ -75,7 +75,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 		seen := map[KubernetesWorkload]bool{}
 		for _, p := range pools {
 			for _, n := range p.Nodes {
-				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.name)))
+				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.Name)))
 				for _, w := range cl.podsOn(p, n, policyEngine(r)) {
 					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
 					if !seen[workload] {
@@ -94,11 +94,11 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	k := KubernetesNode{Name: n.Name, Document: cl.nodeDocument(p, n, profile),
 		Addrs: n.addresses()}
 	switch {
-	case cl.mode.hasPodCIDR():
+	case cl.Mode.hasPodCIDR():
 		k.PodCIDRs = slices.Clone(n.PodCIDRs)
-	case cl.mode == modeVNet && p.podSubnet != "":
+	case cl.Mode == modeVNet && p.PodSubnet != "":
 		k.PodAddrs = slices.Clone(n.Pods)
-	case cl.mode == modeVNet:
+	case cl.Mode == modeVNet:
 		k.PodAddrs = slices.Clone(n.Addrs[min(1, len(n.Addrs)):])
 	}
 	return k
@@ -121,14 +121,20 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	}
 	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {
-		answer := s.Refusal(f)
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, f)
 	}
 	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
 		"by the cluster's API server")
 	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	return true
+}
+
+// refuse answers a call that it takes over.
+func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Time,
+	f *kernel.Failure) bool {
+	answer := s.Refusal(f)
+	s.aks.kernel.Requests.Add(c, start, answer, "")
+	kernel.Write(w, c, answer)
 	return true
 }
 
@@ -141,10 +147,7 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 	}
 	fault := s.aks.kernel.Faults.Take(c, false)
 	if fault != nil && fault.Before() && fault.Status != 0 {
-		answer := s.Refusal(fault.Failure())
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, fault.Failure())
 	}
 	return false
 }

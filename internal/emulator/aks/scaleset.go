@@ -18,22 +18,22 @@ func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, sub
 		return nil, "", false
 	}
 	for _, n := range p.Nodes {
-		nic := compute.InstanceNIC{ID: p.nic(n), Subnet: p.subnet, Addrs: n.Addrs, Primary: true}
+		nic := compute.InstanceNIC{ID: p.nic(n), Subnet: p.Subnet, Addrs: n.Addrs, Primary: true}
 		for i := range n.Addrs {
 			nic.Configs = append(nic.Configs, nic.ID.Child("ipConfigurations", "ipconfig"+
 				strconv.Itoa(i+1)))
 		}
-		out = append(out, compute.Instance{Set: set, Number: n.instance, Computer: n.Name,
+		out = append(out, compute.Instance{Set: set, Number: n.Instance, Computer: n.Name,
 			Nics: []compute.InstanceNIC{nic}})
 	}
-	return out, p.subnet, true
+	return out, p.Subnet, true
 }
 
 // RemoveInstances deletes the nodes of some instances of a pool's scale set.
 func (s *nodes) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
 	of := s.aks.scaleSets[set.ID.Key()]
 	for _, n := range slices.Clone(of.pool.Nodes) {
-		if gone(n.instance) {
+		if gone(n.Instance) {
 			s.removeNode(of.cluster, of.pool, n)
 		}
 	}
@@ -51,14 +51,14 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 	nic := kernel.Object{"primary": true, "enableIPForwarding": true,
 		"ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
 			"properties": kernel.Object{"primary": true,
-				"subnet": kernel.Object{"id": string(p.subnet)}}}}}
+				"subnet": kernel.Object{"id": string(p.Subnet)}}}}}
 	if group := s.ownSecurityGroup(cl, p); group != "" {
 		nic["networkSecurityGroup"] = kernel.Object{"id": string(group)}
 	}
 	_, f := s.aks.kernel.PutResource(c, p.ScaleSet, kernel.Object{
-		"location": cl.location,
-		"sku":      kernel.Object{"name": p.vmSize, "tier": "Standard", "capacity": len(p.Nodes)},
-		"tags":     kernel.Object{"aks-managed-poolName": p.name},
+		"location": cl.Location,
+		"sku":      kernel.Object{"name": p.VMSize, "tier": "Standard", "capacity": len(p.Nodes)},
+		"tags":     kernel.Object{"aks-managed-poolName": p.Name},
 		"properties": kernel.Object{"orchestrationMode": "Uniform",
 			"virtualMachineProfile": kernel.Object{
 				"networkProfile": kernel.Object{
@@ -72,7 +72,7 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 // ownSecurityGroup returns the security group of the nodes' interfaces: the one that AKS makes, in
 // a network that the cluster was given. In AKS's own network the subnet has it (recorded).
 func (s *nodes) ownSecurityGroup(cl *cluster, p *pool) arm.ID {
-	if group := cl.securityGroup(); !p.subnet.Equal(cl.OwnSubnet()) &&
+	if group := cl.securityGroup(); !p.Subnet.Equal(cl.OwnSubnet()) &&
 		s.aks.kernel.Store.Get(group) != nil {
 		return group
 	}

@@ -141,7 +141,7 @@ func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	return s.roll(cl, p, profile, over, func(n *Node) {
 		had := n.PodCIDRs
-		n.PodCIDRs, n.created, n.routes = cl.givePodCIDRs(), time.Now(), routesSeen{}
+		n.PodCIDRs, n.Created, n.routesSeen = cl.givePodCIDRs(), time.Now(), routesSeen{}
 		cl.freePodCIDRs(&Node{PodCIDRs: had})
 	})
 }
@@ -150,7 +150,7 @@ func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 // pod CIDRs.
 func (s *nodes) move(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
-	return s.roll(cl, p, profile, over, func(n *Node) { n.overlay, n.created = true, time.Now() })
+	return s.roll(cl, p, profile, over, func(n *Node) { n.Overlay, n.Created = true, time.Now() })
 }
 
 // roll reimages a pool's nodes batch by batch, with surge nodes meanwhile.
@@ -196,7 +196,7 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 
 // runs reports whether a pool still exists.
 func (s *nodes) runs(cl *cluster, p *pool) bool {
-	return s.aks.Clusters[cl.id.Key()] == cl && cl.Pool(p.name) == p
+	return s.aks.Clusters[cl.ID.Key()] == cl && cl.Pool(p.Name) == p
 }
 
 // dropSurge deletes a pool's last nodes.

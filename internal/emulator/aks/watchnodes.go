@@ -29,7 +29,7 @@ func (cl *cluster) nodesVersion() string {
 }
 
 func (n *Node) version() string {
-	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.created.UnixNano(), n.routes)
+	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.Created.UnixNano(), n.routesSeen)
 }
 
 // watches serves a watch of nodes, and reports whether the call is one.
@@ -54,10 +54,7 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 		f = c.Unknown
 	}
 	if f != nil {
-		answer := s.Refusal(f)
-		s.aks.kernel.Requests.Add(c, start, answer, "")
-		kernel.Write(w, c, answer)
-		return true
+		return s.refuse(w, c, start, f)
 	}
 	if version == "" || version == "0" { // it begins with all nodes
 		sent = nil
@@ -134,9 +131,9 @@ func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map
 			now[n.Name] = n.version()
 			switch {
 			case !known:
-				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
 			case was != now[n.Name]:
-				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.name)))
+				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
 			}
 		}
 	}

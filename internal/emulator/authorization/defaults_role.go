@@ -26,7 +26,7 @@ var roleHistory = []struct {
 		"ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
 		"2023-12-01",
 		func(r *Role) { // Azure Kubernetes Service Contributor Role
-			r.Permissions = []permission{{actions: []string{
+			r.Permissions = []permission{{Actions: []string{
 				"Microsoft.ContainerService/managedClusters/read",
 				"Microsoft.ContainerService/managedClusters/write",
 				"Microsoft.Resources/deployments/*",
@@ -45,7 +45,7 @@ var roleHistory = []struct {
 				cluster+"coordination.k8s.io/",
 				cluster+"events/",
 			)
-			r.Permissions[0].dataActions = append(r.Permissions[0].dataActions,
+			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
 				cluster+"events/read", cluster+"replicationcontrollers/*") // Azure lists it twice
 		},
 	},
@@ -63,7 +63,7 @@ var roleHistory = []struct {
 				cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/",
 			)
-			r.Permissions[0].dataActions = append(r.Permissions[0].dataActions,
+			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
 				cluster+"replicationcontrollers/read") // twice
 		},
 	},
@@ -92,10 +92,10 @@ func without(permissions []permission, prefixes ...string) []permission {
 	out := make([]permission, len(permissions))
 	for i, p := range permissions {
 		out[i] = permission{
-			kept(p.actions),
-			kept(p.notActions),
-			kept(p.dataActions),
-			kept(p.notDataActions),
+			kept(p.Actions),
+			kept(p.NotActions),
+			kept(p.DataActions),
+			kept(p.NotDataActions),
 		}
 	}
 	return out

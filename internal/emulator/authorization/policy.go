@@ -25,10 +25,8 @@ func (s *Authorization) settlePolicyAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
-	definition := arm.ID(kernel.Text(p, "policyDefinitionId"))
-	if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
-		return kernel.Fail(http.StatusNotFound, "PolicyDefinitionNotFound",
-			"The policy definition '%s' could not be found.", definition.Name())
+	if f := s.checkDefined(p); f != nil {
+		return f
 	}
 	p["scope"] = string(r.ID.Parent())
 	kernel.SetDefault(p, "enforcementMode", "Default")
@@ -55,6 +53,16 @@ func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
 	return nil
 }
 
+// checkDefined refuses what names a definition that does not exist.
+func (s *Authorization) checkDefined(p kernel.Object) *kernel.Failure {
+	definition := arm.ID(kernel.Text(p, "policyDefinitionId"))
+	if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
+		return kernel.Fail(http.StatusNotFound, "PolicyDefinitionNotFound",
+			"The policy definition '%s' could not be found.", definition.Name())
+	}
+	return nil
+}
+
 // settlePolicySet checks that the policies of an initiative exist.
 func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
@@ -65,10 +73,8 @@ func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource)
 			"The policy set definition '%s' is invalid: it needs 'policyDefinitions'.", r.ID.Name())
 	}
 	for _, m := range members {
-		definition := arm.ID(kernel.Text(m, "policyDefinitionId"))
-		if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
-			return kernel.Fail(http.StatusNotFound, "PolicyDefinitionNotFound",
-				"The policy definition '%s' could not be found.", definition.Name())
+		if f := s.checkDefined(m); f != nil {
+			return f
 		}
 	}
 	kernel.SetDefault(p, "policyType", "Custom")

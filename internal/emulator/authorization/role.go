@@ -16,129 +16,15 @@ const TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
 // Role is the actions of a role definition.
 type Role struct {
 	Guid, Name, Description string
-	custom                  bool
 	Permissions             []permission
 }
 
-type permission struct{ actions, notActions, dataActions, notDataActions []string }
+type permission struct{ Actions, NotActions, DataActions, NotDataActions []string }
 
 const NetworkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 
-// BuiltInRoles are some of Azure's, with their real GUIDs and actions (built-in-roles
-// documentation).
-var BuiltInRoles = []Role{
-	{Guid: "8e3af657-a8ff-443c-a75c-2fe8c4bcb635", Name: "Owner",
-		Description: "Grants full access to manage all resources, including the ability to " +
-			"assign roles in Azure RBAC.",
-		Permissions: []permission{{actions: []string{"*"}}}},
-	{Guid: "b24988ac-6180-42a0-ab88-20f7382dd24c", Name: "Contributor",
-		Description: "Grants full access to manage all resources, but does not allow you to " +
-			"assign roles in Azure RBAC, manage assignments in Azure Blueprints, or share image " +
-			"galleries.",
-		Permissions: []permission{{actions: []string{"*"}, notActions: []string{
-			"Microsoft.Authorization/*/Delete", "Microsoft.Authorization/*/Write",
-			"Microsoft.Authorization/elevateAccess/Action",
-			"Microsoft.Blueprint/blueprintAssignments/write",
-			"Microsoft.Blueprint/blueprintAssignments/delete",
-			"Microsoft.Compute/galleries/share/action", "Microsoft.Purview/consents/write",
-			"Microsoft.Purview/consents/delete",
-			"Microsoft.Resources/deploymentStacks/manageDenySetting/action"}}}},
-	{Guid: "acdd72a7-3385-48ef-bd42-f606fba81ae7", Name: "Reader",
-		Description: "View all resources, but does not allow you to make any changes.",
-		Permissions: []permission{{actions: []string{"*/read"}}}},
-	{Guid: "18d7d88d-d35e-4fb5-a5c3-7773c20a72d9", Name: "User Access Administrator",
-		Description: "Lets you manage user access to Azure resources.",
-		Permissions: []permission{
-			{actions: []string{"*/read", "Microsoft.Authorization/*", "Microsoft.Support/*"}}}},
-	{Guid: "f58310d9-a9f6-439a-9e8d-f62e7b41a168", Name: "Role Based Access Control Administrator",
-		Description: "Manage access to Azure resources by assigning roles using Azure RBAC. This " +
-			"role does not allow you to manage access using other ways, such as Azure Policy.",
-		Permissions: []permission{
-			{actions: []string{"Microsoft.Authorization/roleAssignments/write",
-				"Microsoft.Authorization/roleAssignments/delete", "*/read",
-				"Microsoft.Support/*"}}}},
-	{Guid: NetworkContributor, Name: "Network Contributor",
-		Description: "Lets you manage networks, but not access to them.",
-		Permissions: []permission{
-			{actions: []string{"Microsoft.Authorization/*/read", "Microsoft.Insights/alertRules/*",
-				"Microsoft.Network/*", "Microsoft.ResourceHealth/availabilityStatuses/read",
-				"Microsoft.Resources/deployments/*",
-				"Microsoft.Resources/subscriptions/resourceGroups/read", "Microsoft.Support/*"}}}},
-	{Guid: "f1a07417-d97a-45cb-824c-7a7467783830", Name: "Managed Identity Operator",
-		Description: "Read and Assign User Assigned Identity",
-		Permissions: []permission{
-			{actions: []string{"Microsoft.ManagedIdentity/userAssignedIdentities/*/read",
-				"Microsoft.ManagedIdentity/userAssignedIdentities/*/assign/action",
-				"Microsoft.Authorization/*/read",
-				"Microsoft.Insights/alertRules/*",
-				"Microsoft.Resources/subscriptions/resourceGroups/read",
-				"Microsoft.Resources/deployments/*", "Microsoft.Support/*"}}}},
-	{Guid: "ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
-		Name: "Azure Kubernetes Service Contributor Role", Description: "Grants access to read " +
-			"and write Azure Kubernetes Service clusters",
-		Permissions: []permission{
-			{actions: []string{"Microsoft.ContainerService/locations/*",
-				"Microsoft.ContainerService/managedClusters/*",
-				"Microsoft.ContainerService/managedclustersnapshots/*",
-				"Microsoft.ContainerService/snapshots/*", "Microsoft.Insights/alertRules/*",
-				"Microsoft.Resources/deployments/*",
-				"Microsoft.Resources/subscriptions/resourceGroups/read"}}}},
-	{Guid: "0ab0b1a8-8aac-4efd-b8c2-3ee1fb270be8", Name: "Azure Kubernetes Service Cluster Admin " +
-		"Role", Description: "List cluster admin credential action.",
-		Permissions: []permission{
-			{actions: []string{
-				"Microsoft.ContainerService/managedClusters/listClusterAdminCredential/action",
-				"Microsoft.ContainerService/managedClusters/accessProfiles/listCredential/action",
-				"Microsoft.ContainerService/managedClusters/read",
-				"Microsoft.ContainerService/managedClusters/runcommand/action"}}}},
-	{Guid: "4abbcc35-e782-43d8-92c5-2d3f1bd2253f", Name: "Azure Kubernetes Service Cluster User " +
-		"Role", Description: "List cluster user credential action.",
-		Permissions: []permission{
-			{actions: []string{
-				"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
-				"Microsoft.ContainerService/managedClusters/read"}}}},
-	{Guid: "b1ff04bb-8a4e-4dc4-8eb5-8693973ce19b", Name: "Azure Kubernetes Service RBAC Cluster " +
-		"Admin", Description: "Lets you manage all resources in the cluster.",
-		Permissions: []permission{
-			{actions: append(clusterActions,
-				"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action"),
-				dataActions: []string{"Microsoft.ContainerService/managedClusters/*"}}}},
-	{Guid: "7f6c6a51-bcf8-42ba-9220-52d62157d7db", Name: "Azure Kubernetes Service RBAC Reader",
-		Description: "Allows read-only access to see most objects in a namespace. It does not " +
-			"allow viewing roles or role bindings. This role does not allow viewing Secrets, " +
-			"since reading the contents of Secrets enables access to ServiceAccount credentials " +
-			"in the namespace, which would allow API access as any ServiceAccount in the " +
-			"namespace (a form of privilege escalation). Applying this role at cluster scope " +
-			"will give access across all namespaces.",
-		Permissions: []permission{{actions: clusterActions, dataActions: clusterReads}}},
-}
-
-// Parts of several roles, in Azure and inside a cluster.
-var (
-	clusterActions = []string{"Microsoft.Authorization/*/read",
-		"Microsoft.Resources/subscriptions/operationresults/read",
-		"Microsoft.Resources/subscriptions/read",
-		"Microsoft.Resources/subscriptions/resourceGroups/read"}
-	clusterReads = dataReads("apps/controllerrevisions", "apps/daemonsets", "apps/deployments",
-		"apps/replicasets", "apps/statefulsets", "autoscaling/horizontalpodautoscalers",
-		"batch/cronjobs", "batch/jobs",
-		"configmaps", "discovery.k8s.io/endpointslices", "endpoints", "events.k8s.io/events",
-		"events", "extensions/daemonsets", "extensions/deployments", "extensions/ingresses",
-		"extensions/networkpolicies",
-		"extensions/replicasets", "limitranges", "metrics.k8s.io/pods", "metrics.k8s.io/nodes",
-		"namespaces", "networking.k8s.io/ingresses", "networking.k8s.io/networkpolicies",
-		"persistentvolumeclaims", "pods",
-		"policy/poddisruptionbudgets", "replicationcontrollers", "resourcequotas",
-		"serviceaccounts", "services")
-)
-
-func dataReads(kinds ...string) []string {
-	var out []string
-	for _, k := range kinds {
-		out = append(out, "Microsoft.ContainerService/managedClusters/"+k+"/read")
-	}
-	return out
-}
+// BuiltInRoles are some of Azure's, in the order of builtinroles.json; the first is Owner.
+var BuiltInRoles = builtInRoles()
 
 // roleByGUID finds a built-in role, or a custom one at any scope.
 func (s *Authorization) roleByGUID(guid string) (Role, bool) {
@@ -158,7 +44,7 @@ func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 // roleOf reads a custom role's document.
 func roleOf(r *kernel.Resource) Role {
 	p := kernel.ObjectAt(r.Body, "properties")
-	out := Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName"), custom: true}
+	out := Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName")}
 	for _, q := range kernel.ListAt(p, "permissions") {
 		out.Permissions = append(out.Permissions,
 			permission{kernel.List(q, "actions"), kernel.List(q, "notActions"),
@@ -172,9 +58,9 @@ func roleOf(r *kernel.Resource) Role {
 func (r Role) allows(action string, data bool) bool {
 	for _, p := range r.Permissions {
 		grants := func(pattern string) bool { return MatchAction(pattern, action) }
-		with, without := p.actions, p.notActions
+		with, without := p.Actions, p.NotActions
 		if data {
-			with, without = p.dataActions, p.notDataActions
+			with, without = p.DataActions, p.NotDataActions
 		}
 		if slices.ContainsFunc(with, grants) && !slices.ContainsFunc(without, grants) {
 			return true
@@ -216,15 +102,11 @@ func matchStars(pattern, s string) bool {
 }
 
 func (p permission) document() kernel.Object {
-	items := func(list []string) []any {
-		out := []any{}
-		for _, s := range list {
-			out = append(out, s)
-		}
-		return out
+	return kernel.Object{
+		"actions": kernel.Items(p.Actions), "notActions": kernel.Items(p.NotActions),
+		"dataActions":    kernel.Items(p.DataActions),
+		"notDataActions": kernel.Items(p.NotDataActions),
 	}
-	return kernel.Object{"actions": items(p.actions), "notActions": items(p.notActions),
-		"dataActions": items(p.dataActions), "notDataActions": items(p.notDataActions)}
 }
 
 // document returns a built-in role as shown in a subscription, or above all ("").

@@ -71,14 +71,15 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 			!makes[group.Key()] {
 			return run.deployments.kernel.Missing(group)
 		}
-		if action := s.kernel.OperationOn(p.ID) + "/write"; !s.authorization.Allowed(run.who,
-			action, p.ID) {
+		who := run.State.Who
+		action := s.kernel.OperationOn(p.ID) + "/write"
+		if !s.authorization.Allowed(who, action, p.ID) {
 			unauthorized = append(
 				unauthorized,
 				fmt.Sprintf(
 					"Authorization failed for template resource '%s' of type '%s'. The client "+
 						"'%s' with object id '%s' does not have permission to perform action "+
-						"'%s' at scope '%s'.", p.Name, p.Type, run.who.ClientID, run.who.ObjectID,
+						"'%s' at scope '%s'.", p.Name, p.Type, who.ClientID, who.ObjectID,
 					action, p.ID),
 			)
 		}
@@ -147,7 +148,8 @@ func holdsExpression(v any) bool {
 
 // startNested starts a nested deployment. It needs the same rights as any deployment.
 func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
-	nested := run.deployments.newRun(run.who, run.correlation, run.base)
+	nested := run.deployments.newRun(deploymentState{Who: run.State.Who,
+		Correlation: run.State.Correlation, Base: run.State.Base})
 	nested.id, nested.outer = s.ID, run
 	f := run.nest(nested, r)
 	if f == nil {
@@ -181,7 +183,7 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 	if err != nil {
 		return run.unprocessable(r, err)
 	}
-	nested.ready, nested.location = ready, r.Body.Text("location")
+	nested.ready, nested.State.Location = ready, r.Body.Text("location")
 	nested.template = r.Source.Object("properties").Object("template")
 	return nil
 }
@@ -191,7 +193,7 @@ func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
 	return w.deployments.authorization.Admit(&kernel.Call{
 		Method: http.MethodPut, Path: strings.Split(strings.Trim(string(id), "/"),
 			"/"), Header: http.Header{}, Body: []byte("{}"),
-		Base: w.run.base, Version: resourcesVersion, Who: w.run.who, IDs: [2]string{newTracking(),
-			w.run.correlation},
+		Base: w.run.State.Base, Version: resourcesVersion, Who: w.run.State.Who,
+		IDs: [2]string{newTracking(), w.run.State.Correlation},
 	})
 }

@@ -134,8 +134,9 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 			wants, map[bool]string{true: "a subscription",
 				false: "a resource group"}[id.ResourceGroup() == ""])
 	}
-	run := s.newRun(c.Who, c.IDs[1], c.Base)
-	run.id, run.template, run.location = s.kernel.Spelled(id), template, location
+	run := s.newRun(deploymentState{Who: c.Who, Correlation: c.IDs[1], Base: c.Base,
+		Location: location})
+	run.id, run.template = s.kernel.Spelled(id), template
 	run.parameters = properties.Object("parameters")
 	if group := s.kernel.Store.Get(id.Group()); group != nil {
 		run.id = arm.ID(

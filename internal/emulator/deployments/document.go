@@ -31,7 +31,8 @@ func (run *deploymentRun) properties() kernel.Object {
 			run.template), "parameters": parameters, "mode": "Incremental",
 		"provisioningState": Accepted, "timestamp": stamp(time.Now()),
 		"duration":      "PT0.0009437S",
-		"correlationId": run.correlation, "providers": providers, "dependencies": dependencies,
+		"correlationId": run.State.Correlation, "providers": providers,
+		"dependencies": dependencies,
 	}
 }
 
@@ -151,7 +152,7 @@ func (run *deploymentRun) operationDocuments() []kernel.Object {
 			p["statusCode"] = kernel.StatusName(s.Code)
 		}
 		if s.Failure != nil {
-			p["statusMessage"] = kernel.Object{"error": s.Failure.Failure().Document()}
+			p["statusMessage"] = kernel.Object{"error": s.Failure.Document()}
 		}
 		docs = append(
 			docs,

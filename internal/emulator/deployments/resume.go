@@ -21,9 +21,8 @@ func (s *Deployments) resumeDeployments() {
 				err.Error())
 			continue
 		}
-		run := s.newRun(state.Who, state.Correlation, state.Base)
-		run.id, run.State, run.location = r.ID, state, state.Location
-		run.world.now = state.Started
+		run := s.newRun(state)
+		run.id, run.world.now = r.ID, state.Started
 		s.Deployments[r.ID.Key()] = run
 		if run.active() && state.Parent == "" {
 			under = append(under, run)

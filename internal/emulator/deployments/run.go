@@ -24,9 +24,6 @@ const (
 type deploymentRun struct {
 	deployments          *Deployments
 	id                   arm.ID
-	who                  kernel.Principal
-	correlation, base    string
-	location             string
 	template, parameters *armtemplate.Object
 	ready                *armtemplate.Deployment
 	world                *deploymentWorld
@@ -59,16 +56,16 @@ type deploymentState struct {
 
 // step is the writing of one resource.
 type step struct {
-	ID        arm.ID               `json:"id"`
-	Type      string               `json:"type"`
-	Name      string               `json:"name"`
-	Operation string               `json:"operation"`
-	Tracking  string               `json:"tracking"`
-	Status    string               `json:"status"`
-	Code      int                  `json:"code,omitempty"` // of the answer
-	Failure   *kernel.SavedFailure `json:"failure,omitempty"`
-	Started   time.Time            `json:"started"`
-	Ended     time.Time            `json:"ended,omitzero"`
+	ID        arm.ID          `json:"id"`
+	Type      string          `json:"type"`
+	Name      string          `json:"name"`
+	Operation string          `json:"operation"`
+	Tracking  string          `json:"tracking"`
+	Status    string          `json:"status"`
+	Code      int             `json:"code,omitempty"` // of the answer
+	Failure   *kernel.Failure `json:"failure,omitempty"`
+	Started   time.Time       `json:"started"`
+	Ended     time.Time       `json:"ended,omitzero"`
 	// Follow is the operation it waits for, Until the time of the next check, Tries how often it
 	// was sent.
 	Follow string    `json:"follow,omitempty"`
@@ -77,8 +74,8 @@ type step struct {
 	Tries  int       `json:"tries,omitempty"`
 }
 
-func (s *Deployments) newRun(who kernel.Principal, correlation, base string) *deploymentRun {
-	run := &deploymentRun{deployments: s, who: who, correlation: correlation, base: base}
+func (s *Deployments) newRun(state deploymentState) *deploymentRun {
+	run := &deploymentRun{deployments: s, State: state}
 	run.world = &deploymentWorld{deployments: s, run: run, now: time.Now()}
 	return run
 }
@@ -89,7 +86,7 @@ func (run *deploymentRun) prepare() *kernel.Failure {
 		Subscription:   run.id.Subscription(),
 		ResourceGroup:  run.id.ResourceGroup(),
 		DeploymentName: run.id.Name(),
-		Location:       run.location,
+		Location:       run.State.Location,
 		Deployer:       run.world.deployer(),
 	}
 	ready, err := armtemplate.Prepare(run.template, run.parameters, o, run.world)
@@ -114,21 +111,14 @@ func (run *deploymentRun) active() bool {
 // begin stores the document of a deployment.
 func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
 	run.fault = fault
-	run.State = deploymentState{
-		Status:      Accepted,
-		Number:      operationNumber(),
-		Started:     time.Now(),
-		Who:         run.who,
-		Correlation: run.correlation,
-		Base:        run.base,
-		Location:    run.location,
-	}
+	run.State.Status, run.State.Number = Accepted, operationNumber()
+	run.State.Started = time.Now()
 	if run.outer != nil {
 		run.State.Parent = run.outer.id
 	}
 	body := kernel.Object{"properties": run.properties(), "source": run.source()}
-	if run.location != "" {
-		body["location"] = run.location
+	if run.State.Location != "" {
+		body["location"] = run.State.Location
 	}
 	r := &kernel.Resource{ID: run.id, Body: body, Created: time.Now(), Changed: time.Now()}
 	s.kernel.Store.Put(r)
@@ -332,8 +322,7 @@ func (run *deploymentRun) wake(s *step) {
 
 // ended records how a step ended.
 func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
-	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), kernel.SaveFailure(
-		f), time.Time{}
+	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), f, time.Time{}
 	if s.Code = code; f != nil {
 		s.Status, s.Code = Failed, f.Status
 	}
@@ -344,7 +333,7 @@ func (run *deploymentRun) finish() {
 	details := []any{}
 	for _, s := range run.State.Steps {
 		if s.Status == Failed {
-			details = append(details, s.Failure.Failure().Document())
+			details = append(details, s.Failure.Document())
 		}
 	}
 	if len(details) > 0 {

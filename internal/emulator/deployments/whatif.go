@@ -86,7 +86,7 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 		return strings.Compare(strings.ToLower(kernel.Text(a, "resourceId")),
 			strings.ToLower(kernel.Text(b, "resourceId")))
 	})
-	out := kernel.Object{"correlationId": run.correlation, "changes": changes}
+	out := kernel.Object{"correlationId": run.State.Correlation, "changes": changes}
 	if len(diagnostics) > 0 {
 		out["diagnostics"] = diagnostics
 	}

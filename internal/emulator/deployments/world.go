@@ -39,8 +39,8 @@ func (w *deploymentWorld) call(
 			"/"), Header: http.Header{}, Body: body,
 		Query: map[string][]string{
 			"api-version": {version},
-		}, Base: w.run.base, Version: strings.ToLower(version),
-		Who: w.run.who, IDs: [2]string{uuid.NewString(), w.run.correlation},
+		}, Base: w.run.State.Base, Version: strings.ToLower(version),
+		Who: w.run.State.Who, IDs: [2]string{uuid.NewString(), w.run.State.Correlation},
 	}
 	fault := w.deployments.kernel.Faults.Take(c, false)
 	var answer kernel.Reply
@@ -102,8 +102,8 @@ func (w *deploymentWorld) deployer() *armtemplate.Object {
 		"",
 		kernel.Encode(
 			kernel.Object{
-				"objectId":          w.run.who.ObjectID,
-				"tenantId":          w.run.who.Tenant,
+				"objectId":          w.run.State.Who.ObjectID,
+				"tenantId":          w.run.State.Who.Tenant,
 				"userPrincipalName": "",
 			},
 		),

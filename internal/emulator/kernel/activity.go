@@ -13,16 +13,20 @@ import (
 // ActivityRecord is one entry of the activity log. A write makes two, at its start and at its end,
 // and a long-running write a third in between, when it is accepted.
 type ActivityRecord struct {
-	ID, OperationID, CorrelationID string
-	At                             time.Time
-	Resource                       arm.ID
-	Kind                           string // its type in Azure's case
-	Operation                      string // Microsoft.Network/routeTables/write
-	Event, Status, SubStatus       string // EndRequest, Failed, BadRequest
-	Who                            Principal
-	Body                           []byte
-	Failure                        *Failure
-	ends                           time.Time // of the operation
+	ID            string    `json:"id"`
+	OperationID   string    `json:"operationID"`
+	CorrelationID string    `json:"correlationID"`
+	At            time.Time `json:"at"`
+	Resource      arm.ID    `json:"resource"`
+	Kind          string    `json:"-"`         // its type in Azure's case
+	Operation     string    `json:"operation"` // Microsoft.Network/routeTables/write
+	Event         string    `json:"event"`     // EndRequest
+	Status        string    `json:"status"`    // Failed
+	SubStatus     string    `json:"subStatus,omitempty"`
+	Ends          time.Time `json:"ends,omitzero"` // of the operation
+	Failure       *Failure  `json:"failure,omitempty"`
+	Who           Principal `json:"who"`
+	Body          []byte    `json:"body,omitempty"`
 }
 
 // The statuses of records.
@@ -43,12 +47,12 @@ func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
 		k.Note(r.Ended(f))
 		return
 	}
-	r.SubStatus, r.ends = "OK", k.on(c).runsUntil(id, verb)
+	r.SubStatus, r.Ends = "OK", k.on(c).runsUntil(id, verb)
 	if have := k.Store.Get(id); verb == "write" && have != nil && have.Created.Equal(have.Changed) {
 		r.SubStatus = "Created"
 	}
 	failing := c.Failing()
-	if !r.ends.After(time.Now()) && failing == nil {
+	if !r.Ends.After(time.Now()) && failing == nil {
 		r.Status = ActivitySucceeded
 		k.Note(r)
 		return
@@ -58,15 +62,15 @@ func (k *Kernel) Record(c *Call, id arm.ID, verb string, f *Failure) {
 	}
 	r.Status = ActivityAccepted
 	k.Note(r)
-	k.At(r.ends, func() { k.Note(r.Ended(failing)) })
+	k.At(r.Ends, func() { k.Note(r.Ended(failing)) })
 }
 
 // RecordOperation logs an operation whose result is known only at its end.
 func (k *Kernel) RecordOperation(c *Call, id arm.ID, verb string, op *Operation) {
 	r := k.RecordStart(c, id, verb)
-	r.Status, r.SubStatus, r.ends = ActivityAccepted, "Accepted", op.Ends
+	r.Status, r.SubStatus, r.Ends = ActivityAccepted, "Accepted", op.Ends
 	k.Note(r)
-	k.At(r.ends, func() { k.Note(r.Ended(op.Failure)) })
+	k.At(r.Ends, func() { k.Note(r.Ended(op.Failure)) })
 }
 
 // RecordStart logs the start of a write and returns the incomplete record of its end.

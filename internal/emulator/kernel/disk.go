@@ -136,7 +136,7 @@ func (d *disk) keep() error {
 		for _, r := range d.unkept {
 			d.activity++
 			if err := keepDocument(tx.Bucket(partActivity), number(d.activity), true,
-				func() any { return saveActivity(r) }); err != nil {
+				func() any { return r }); err != nil {
 				return err
 			}
 		}
@@ -152,7 +152,7 @@ func (d *disk) keep() error {
 		for _, name := range d.operations {
 			op := d.Operations[name]
 			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
-				func() any { return saveOperation(name, op) }); err != nil {
+				func() any { return op }); err != nil {
 				return err
 			}
 		}
@@ -190,7 +190,7 @@ func (d *disk) load() (found bool, err error) {
 	err = d.DB.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
 		var resources []savedResource
-		if err := each(tx.Bucket(partResources), func(s savedResource) error {
+		if err := each(tx.Bucket(partResources), func(_ string, s savedResource) error {
 			resources = append(resources, s)
 			return nil
 		}); err != nil {
@@ -216,13 +216,17 @@ func (d *disk) load() (found bool, err error) {
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
 			d.activity = binary.BigEndian.Uint64(key)
 		}
-		if err := each(tx.Bucket(partActivity), func(s savedActivity) error {
-			d.Activity = append(d.Activity, d.restoreActivity(s))
+		if err := each(tx.Bucket(partActivity), func(_ string, r ActivityRecord) error {
+			r.Kind = d.KindName(r.Resource)
+			d.Activity = append(d.Activity, r)
 			return nil
 		}); err != nil {
 			return err
 		}
-		if err := each(tx.Bucket(partOperations), d.restoreOperation); err != nil {
+		if err := each(tx.Bucket(partOperations), func(name string, op *Operation) error {
+			d.Operations[name] = op
+			return nil
+		}); err != nil {
 			return err
 		}
 		return d.restoreThings(func(name string, into any) error {
@@ -243,13 +247,13 @@ func (d *disk) load() (found bool, err error) {
 }
 
 // each decodes all documents of a part.
-func each[T any](part *bbolt.Bucket, take func(T) error) error {
+func each[T any](part *bbolt.Bucket, take func(string, T) error) error {
 	return part.ForEach(func(key, raw []byte) error {
 		var doc T
 		if err := decodeKept(raw, &doc); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		return take(doc)
+		return take(string(key), doc)
 	})
 }
 

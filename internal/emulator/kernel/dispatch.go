@@ -261,7 +261,7 @@ func (q request) precondition(id arm.ID, old *Resource) *Failure {
 			"The resource %s exists already.", id)
 	}
 	if match == "" || match == "*" && old != nil || old != nil && (match == old.Tag() ||
-		match == old.settled) {
+		match == old.Settled) {
 		return nil
 	}
 	return Fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",

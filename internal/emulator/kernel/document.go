@@ -25,10 +25,10 @@ func NumberOf(o Object, field string) int {
 	return n
 }
 
-func Items(objects []Object) []any {
-	out := make([]any, len(objects))
-	for i, o := range objects {
-		out[i] = o
+func Items[T any](list []T) []any {
+	out := make([]any, len(list))
+	for i, item := range list {
+		out[i] = item
 	}
 	return out
 }

@@ -9,31 +9,31 @@ import (
 // ends: in every recorded write the answer's ETag differs from the one that the resource had
 // afterwards.
 func (r *Resource) Tag() string {
-	if r.settled != "" && !r.settles.After(time.Now()) {
-		return r.settled
+	if r.Settled != "" && !r.Settles.After(time.Now()) {
+		return r.Settled
 	}
 	return r.ETag
 }
 
 // LastTag returns the ETag that a resource has once the operation on it has ended.
 func (r *Resource) LastTag() string {
-	if r.settled != "" {
-		return r.settled
+	if r.Settled != "" {
+		return r.Settled
 	}
 	return r.ETag
 }
 
 // Retag gives a resource the ETags of a write whose operation ends at a time.
 func (r *Resource) Retag(ends time.Time) {
-	r.ETag, r.settled, r.settles = newETag(), "", time.Time{}
+	r.ETag, r.Settled, r.Settles = newETag(), "", time.Time{}
 	if ends.After(time.Now()) {
-		r.settled, r.settles = newETag(), ends
+		r.Settled, r.Settles = newETag(), ends
 	}
 }
 
 // ShareTag gives a resource the ETags of another one.
 func (r *Resource) ShareTag(with *Resource) {
-	r.ETag, r.settled, r.settles = with.ETag, with.settled, with.settles
+	r.ETag, r.Settled, r.Settles = with.ETag, with.Settled, with.Settles
 }
 
 // tagHeader returns the ETag header of a GET. Only Microsoft.Network sends one; its PUTs have none.
@@ -85,8 +85,8 @@ func (k *Kernel) calm(r *Resource) {
 	}
 	for _, each := range all {
 		each.BusyUntil, each.Doing = time.Time{}, ""
-		if each.settled != "" {
-			each.ETag, each.settled, each.settles = each.settled, "", time.Time{}
+		if each.Settled != "" {
+			each.ETag, each.Settled, each.Settles = each.Settled, "", time.Time{}
 		}
 		k.Store.Changed(each)
 	}

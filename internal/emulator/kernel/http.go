@@ -76,12 +76,12 @@ type Reply struct {
 
 // Failure is an error answer with ARM's code.
 type Failure struct {
-	Status     int
-	Code       string
-	Message    string
-	RetryAfter int    // seconds
-	Details    []any  // of the parts that failed
-	More       Object // further fields of the error
+	Status     int    `json:"status"`
+	Code       string `json:"code"`
+	Message    string `json:"message"`
+	RetryAfter int    `json:"-"`                 // seconds
+	Details    []any  `json:"details,omitempty"` // of the parts that failed
+	More       Object `json:"more,omitempty"`    // further fields of the error
 }
 
 func Fail(status int, code, format string, args ...any) *Failure {

@@ -14,10 +14,10 @@ import (
 // Operation is a long-running operation. It ends by the clock, never by a poll: some clients poll
 // only the resource.
 type Operation struct {
-	Ends    time.Time
-	Failure *Failure
-	names   []string // by which it is followed
-	result  []byte   // the final answer at the Location of a POST or DELETE
+	Ends    time.Time `json:"ends"`
+	Failure *Failure  `json:"failure,omitempty"`
+	names   []string  // by which it is followed
+	Result  []byte    `json:"result,omitempty"` // of a POST or DELETE, at its Location
 }
 
 // RetryAfter returns the time a client should wait between polls: whole seconds, at least one.
@@ -87,7 +87,7 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 		}
 		return Reply{Status: http.StatusOK}
 	}
-	return k.AcceptedUntil(c, &Operation{Ends: time.Now().Add(took), result: result,
+	return k.AcceptedUntil(c, &Operation{Ends: time.Now().Add(took), Result: result,
 		Failure: failing})
 }
 
@@ -156,8 +156,8 @@ func (q request) operation() (Reply, *Failure, bool) {
 			return Reply{Status: http.StatusAccepted, Header: wait}, nil, true
 		case op.Failure != nil:
 			return Reply{}, op.Failure, true
-		case op.result != nil:
-			return Reply{Status: http.StatusOK, Body: op.result}, nil, true
+		case op.Result != nil:
+			return Reply{Status: http.StatusOK, Body: op.Result}, nil, true
 		}
 		return Reply{Status: http.StatusNoContent}, nil, true
 	}

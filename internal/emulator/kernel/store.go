@@ -14,24 +14,26 @@ import (
 
 // Resource is a stored document.
 type Resource struct {
-	ID arm.ID // in the case it was created with
+	ID arm.ID `json:"id"` // in the case it was created with
 	// the sent document and Azure's additions, without fields that are computed at a read
-	Body Object
-	ETag string
-	// settled is the ETag from settles on, when the operation of the last write ends; "" without
+	Body Object `json:"body"`
+	ETag string `json:"etag,omitempty"`
+	// Settled is the ETag from Settles on, when the operation of the last write ends; "" without
 	// such an operation.
-	settled string
-	settles time.Time
-	Fresh   bool // the last write created it, or was accepted while it was being created
+	Settled string    `json:"settled,omitempty"`
+	Settles time.Time `json:"settles,omitzero"`
+	// Fresh: the last write created it, or was accepted while it was being created.
+	Fresh bool `json:"fresh,omitempty"`
 	// AsOf is the date of its creation, if a call set one.
-	AsOf time.Time
-	// BusyUntil is when the operation on it ends; until then it is Updating.
-	BusyUntil time.Time
-	Doing     string   // the state until then, "" for Updating
-	Failed    *Failure // the failure of that operation, if it fails
-	Deleting  bool     // being deleted
-	Created   time.Time
-	Changed   time.Time
+	AsOf time.Time `json:"asOf,omitzero"`
+	// BusyUntil is when the operation on it ends; until then it is Updating, or what Doing says.
+	BusyUntil time.Time `json:"busyUntil,omitzero"`
+	Doing     string    `json:"doing,omitempty"`
+	// Failed is the failure of that operation, if it fails.
+	Failed   *Failure  `json:"failed,omitempty"`
+	Deleting bool      `json:"deleting,omitempty"`
+	Created  time.Time `json:"created,omitzero"`
+	Changed  time.Time `json:"changed,omitzero"`
 	// rendered is the document as bytes, nil if a field that it shows has changed.
 	rendered map[string][]byte // by api-version
 	// renderedAs is the state and the ETag in rendered.
@@ -39,10 +41,10 @@ type Resource struct {
 
 	// Children are the subnets and peerings of a virtual network's document, before they are
 	// stored; KeepChildren leaves the existing subnets unchanged.
-	Children     []*Resource
-	KeepChildren bool
+	Children     []*Resource `json:"-"`
+	KeepChildren bool        `json:"-"`
 	// Seats are the addresses it will take in subnets once it is stored.
-	Seats []Seat
+	Seats []Seat `json:"-"`
 }
 
 // NewResource makes a resource of a request's document, without the fields that only Azure may

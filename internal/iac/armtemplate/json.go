@@ -141,29 +141,33 @@ func (p *jsonParser) value(depth int) (any, error) {
 	}
 }
 
+// item returns the first byte of the next item, or of the end, which it passes. Resource Manager
+// accepts a comma after the last item.
+func (p *jsonParser) item(first bool, end byte, in string) (byte, error) {
+	c, err := p.next()
+	if err == nil && c != end && !first {
+		if c != ',' {
+			return c, p.fail("expected , or %c in %s", end, in)
+		}
+		p.at++
+		c, err = p.next()
+	}
+	if err == nil && c == end {
+		p.at++
+	}
+	return c, err
+}
+
 func (p *jsonParser) object(depth int) (any, error) {
 	o := &Object{File: p.file, Line: p.line, Start: p.mark + p.at}
 	p.at++
 	for first := true; ; first = false {
-		c, err := p.next()
+		c, err := p.item(first, '}', "an object")
 		if err != nil {
 			return nil, err
 		}
 		if c == '}' {
-			p.at++
 			return o, nil
-		}
-		if !first {
-			if c != ',' {
-				return nil, p.fail("expected , or } in an object")
-			}
-			p.at++
-			if c, err = p.next(); err != nil {
-				return nil, err
-			}
-			if c == '}' { // Resource Manager accepts a comma after the last member
-				continue
-			}
 		}
 		line, at := p.line, p.mark+p.at
 		name, err := p.name(c)
@@ -212,25 +216,12 @@ func (p *jsonParser) list(depth int) (any, error) {
 	list := []any{}
 	p.at++
 	for first := true; ; first = false {
-		c, err := p.next()
+		c, err := p.item(first, ']', "a list")
 		if err != nil {
 			return nil, err
 		}
 		if c == ']' {
-			p.at++
 			return list, nil
-		}
-		if !first {
-			if c != ',' {
-				return nil, p.fail("expected , or ] in a list")
-			}
-			p.at++
-			if c, err = p.next(); err != nil {
-				return nil, err
-			}
-			if c == ']' {
-				continue
-			}
 		}
 		v, err := p.value(depth + 1)
 		if err != nil {

@@ -65,8 +65,9 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 }
 
 // each evaluates an array and a lambda, and calls the lambda for each element, with its number,
-// until do ends it.
-func (x *scope) each(list, lambda expression, do func(item, result any) (any, error)) (any, error) {
+// until do ends it. Then it returns that end, otherwise out.
+func (x *scope) each(list, lambda expression, do func(item, result any) (end any, err error),
+	out func() any) (any, error) {
 	v, err := x.eval(list)
 	if err != nil {
 		return nil, err
@@ -91,24 +92,20 @@ func (x *scope) each(list, lambda expression, do func(item, result any) (any, er
 			return end, err
 		}
 	}
-	return nil, nil
+	return out(), nil
 }
 
 func mapEach(x *scope, args []expression) (any, error) {
 	out := []any{}
-	end, err := x.each(args[0], args[1], func(_, result any) (any, error) {
+	return x.each(args[0], args[1], func(_, result any) (any, error) {
 		out = append(out, result)
 		return nil, nil
-	})
-	if end != nil || err != nil {
-		return end, err
-	}
-	return out, nil
+	}, func() any { return out })
 }
 
 func filter(x *scope, args []expression) (any, error) {
 	out := []any{}
-	end, err := x.each(args[0], args[1], func(item, result any) (any, error) {
+	return x.each(args[0], args[1], func(item, result any) (any, error) {
 		switch keep := result.(type) {
 		case bool:
 			if keep {
@@ -119,11 +116,7 @@ func filter(x *scope, args []expression) (any, error) {
 			return keep, nil
 		}
 		return nil, fmt.Errorf("filter: expected a boolean, not %s", kindOf(result))
-	})
-	if end != nil || err != nil {
-		return end, err
-	}
-	return out, nil
+	}, func() any { return out })
 }
 
 func reduce(x *scope, args []expression) (any, error) {
@@ -199,7 +192,7 @@ func toObject(x *scope, args []expression) (any, error) {
 			return nil, err
 		}
 	}
-	end, err := x.each(args[0], args[1], func(item, key any) (any, error) {
+	return x.each(args[0], args[1], func(item, key any) (any, error) {
 		name, is := TextOf(key)
 		if !is {
 			return &Unknown{Why: "an object whose names are not known"}, nil
@@ -207,27 +200,19 @@ func toObject(x *scope, args []expression) (any, error) {
 		v, err := value(item)
 		out.set(name, v, 0)
 		return nil, err
-	})
-	if end != nil || err != nil {
-		return end, err
-	}
-	return out, nil
+	}, func() any { return out })
 }
 
 func groupBy(x *scope, args []expression) (any, error) {
 	out := &Object{}
-	end, err := x.each(args[0], args[1], func(item, key any) (any, error) {
+	return x.each(args[0], args[1], func(item, key any) (any, error) {
 		name, is := key.(string)
 		if !is {
 			return &Unknown{Why: "groups whose names are not known"}, nil
 		}
 		out.set(name, append(out.List(name), item), 0)
 		return nil, nil
-	})
-	if end != nil || err != nil {
-		return end, err
-	}
-	return out, nil
+	}, func() any { return out })
 }
 
 func mapValues(x *scope, args []expression) (any, error) {

@@ -12,9 +12,11 @@ var objectFunctions = map[string]function{
 	"json": {min: 1, max: 1, call: func(x *scope, args []any) (any, error) {
 		return fromJSON(x, args[0])
 	}},
-	"null":         {call: func(*scope, []any) (any, error) { return nil, nil }},
-	"items":        {min: 1, max: 1, call: items},
-	"objectKeys":   {min: 1, max: 1, call: objectKeys},
+	"null":  {call: func(*scope, []any) (any, error) { return nil, nil }},
+	"items": {min: 1, max: 1, call: listed(item)},
+	"objectKeys": {min: 1, max: 1, call: listed(func(_ *Object, name string) any {
+		return name
+	})},
 	"union":        {min: 1, max: -1, call: merge(deepUnion)},
 	"intersection": {min: 2, max: -1, call: merge(intersection)},
 	"shallowMerge": {min: 1, max: 1, call: shallowMerge},
@@ -60,33 +62,30 @@ func names(o *Object) []string {
 	return list
 }
 
-func items(x *scope, args []any) (any, error) {
-	o, err := known(args[0])
-	if o == nil {
-		return nil, err
-	}
-	x.d.spend(4 * len(o.Members))
-	list := make([]any, 0, len(o.Members))
-	for _, name := range names(o) {
-		item := o.like()
-		item.set("key", name, 0)
-		item.set("value", o.Get(name), 0)
-		list = append(list, item)
-	}
-	return orOpen(o, list), nil
+func item(o *Object, name string) any {
+	item := o.like()
+	item.set("key", name, 0)
+	item.set("value", o.Get(name), 0)
+	return item
 }
 
-func objectKeys(x *scope, args []any) (any, error) {
-	o, err := known(args[0])
-	if o == nil {
-		return nil, err
+// listed makes the function that lists something for each member of an object.
+func listed(what func(o *Object, name string) any) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		o, err := known(args[0])
+		if o == nil {
+			return nil, err
+		}
+		if o.Open != nil {
+			return o.Open, nil
+		}
+		x.d.spend(4 * len(o.Members))
+		list := make([]any, 0, len(o.Members))
+		for _, name := range names(o) {
+			list = append(list, what(o, name))
+		}
+		return list, nil
 	}
-	x.d.spend(4 * len(o.Members))
-	list := make([]any, 0, len(o.Members))
-	for _, name := range names(o) {
-		list = append(list, name)
-	}
-	return orOpen(o, list), nil
 }
 
 func known(v any) (*Object, error) {
@@ -95,13 +94,6 @@ func known(v any) (*Object, error) {
 		return nil, fmt.Errorf("expected an object, not %s", kindOf(v))
 	}
 	return o, nil
-}
-
-func orOpen(o *Object, list []any) any {
-	if o.Open != nil {
-		return o.Open
-	}
-	return list
 }
 
 // merge combines all arguments with a function of two.

@@ -81,10 +81,10 @@ func marked(text string) any {
 
 // Functions on scopes and IDs (template-functions-resource, template-functions-scope).
 var scopeFunctions = map[string]function{
-	"resourceId":                {min: 2, max: -1, open: true, call: resourceID},
-	"subscriptionResourceId":    {min: 2, max: -1, open: true, call: subscriptionResourceID},
-	"tenantResourceId":          {min: 2, max: -1, open: true, call: idIn(target{})},
-	"managementGroupResourceId": {min: 2, max: -1, open: true, call: managementGroupResourceID},
+	"resourceId":                {min: 2, max: -1, open: true, call: idIn(ofResource)},
+	"subscriptionResourceId":    {min: 2, max: -1, open: true, call: idIn(ofSubscription)},
+	"tenantResourceId":          {min: 2, max: -1, open: true, call: idIn(ofTenant)},
+	"managementGroupResourceId": {min: 2, max: -1, open: true, call: idIn(ofManagementGroup)},
 	"extensionResourceId":       {min: 3, max: -1, open: true, call: extensionResourceID},
 	"resourceGroup":             {max: 0, call: resourceGroup},
 	"subscription":              {max: 0, call: subscription},
@@ -122,23 +122,30 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 	return nil, "", "", fmt.Errorf("there is no resource type among the arguments")
 }
 
-func makeID(t target, resourceType, name string) (any, error) {
-	id := t.id(resourceType, name)
-	if id == "" {
-		return nil, fmt.Errorf("the name %s does not fit the type %s", shorten(name),
-			shorten(resourceType))
+// idIn makes the function for IDs in a scope; at returns it for the arguments before the type.
+func idIn(at func(x *scope, before []string) (target, error)) func(*scope, []any) (any, error) {
+	return func(x *scope, args []any) (any, error) {
+		if u := unknownOf(args); u != nil {
+			return u, nil
+		}
+		before, resourceType, name, err := idParts(args)
+		if err != nil {
+			return nil, err
+		}
+		t, err := at(x, before)
+		if err != nil {
+			return nil, err
+		}
+		id := t.id(resourceType, name)
+		if id == "" {
+			return nil, fmt.Errorf("the name %s does not fit the type %s", shorten(name),
+				shorten(resourceType))
+		}
+		return marked(id), nil
 	}
-	return marked(id), nil
 }
 
-func resourceID(x *scope, args []any) (any, error) {
-	if u := unknownOf(args); u != nil {
-		return u, nil
-	}
-	before, resourceType, name, err := idParts(args)
-	if err != nil {
-		return nil, err
-	}
+func ofResource(x *scope, before []string) (target, error) {
 	t := x.d.expressions().at
 	t.scope = ""
 	switch {
@@ -149,53 +156,40 @@ func resourceID(x *scope, args []any) (any, error) {
 	case len(before) == 2:
 		t = target{subscription: before[0], group: before[1]}
 	case len(before) > 2:
-		return nil, fmt.Errorf("there are %d arguments before the type", len(before))
+		return t, fmt.Errorf("there are %d arguments before the type", len(before))
 	}
-	return makeID(t, resourceType, name)
+	return t, nil
 }
 
-func subscriptionResourceID(x *scope, args []any) (any, error) {
-	if u := unknownOf(args); u != nil {
-		return u, nil
-	}
-	before, resourceType, name, err := idParts(args)
-	if err != nil {
-		return nil, err
-	}
-	t := target{subscription: x.d.expressions().at.subscription}
+func ofSubscription(x *scope, before []string) (target, error) {
 	if len(before) > 0 {
-		t.subscription = before[0]
+		return target{subscription: before[0]}, nil
 	}
-	return makeID(t, resourceType, name)
+	return target{subscription: x.d.expressions().at.subscription}, nil
 }
 
-func idIn(t target) func(*scope, []any) (any, error) {
-	return func(_ *scope, args []any) (any, error) {
-		if u := unknownOf(args); u != nil {
-			return u, nil
-		}
-		_, resourceType, name, err := idParts(args)
-		if err != nil {
-			return nil, err
-		}
-		return makeID(t, resourceType, name)
+func ofTenant(*scope, []string) (target, error) { return target{}, nil }
+
+func ofManagementGroup(x *scope, before []string) (target, error) {
+	if len(before) > 0 {
+		return target{managementGroup: before[0]}, nil
 	}
+	return x.managementGroup(), nil
 }
 
-func managementGroupResourceID(x *scope, args []any) (any, error) {
-	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
-	if name, is := TextOf(args[0]); is && !strings.Contains(name, "/") {
-		t.managementGroup = name
-	}
-	return idIn(t)(x, args)
+func (x *scope) managementGroup() target {
+	return target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup,
+		"{management-group}")}
 }
 
 func extensionResourceID(x *scope, args []any) (any, error) {
 	base, is := TextOf(args[0])
 	if !is {
-		return idIn(target{})(x, args[:1])
+		return idIn(ofTenant)(x, args[:1])
 	}
-	return idIn(target{scope: strings.TrimSuffix(base, "/")})(x, args[1:])
+	return idIn(func(*scope, []string) (target, error) {
+		return target{scope: strings.TrimSuffix(base, "/")}, nil
+	})(x, args[1:])
 }
 
 // described makes an object of names and values; it may have more members that are unknown.
@@ -234,7 +228,7 @@ func subscription(x *scope, _ []any) (any, error) {
 }
 
 func managementGroup(x *scope, _ []any) (any, error) {
-	t := target{managementGroup: cmp.Or(x.d.expressions().at.managementGroup, "{management-group}")}
+	t := x.managementGroup()
 	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type",
 		"Microsoft.Management/managementGroups"), nil
 }

@@ -46,12 +46,17 @@ func (b Blueprint) check() error {
 	return nil
 }
 
-// deployment returns the content of the Bicep and the ARM JSON.
-func (b Blueprint) deployment(deploy string) (*deployment, error) {
+// steps returns the nodes of the cluster, after a check.
+func (b Blueprint) steps() (*steps, error) {
 	if err := b.check(); err != nil {
 		return nil, err
 	}
-	s, err := newSteps(b.Cluster)
+	return newSteps(b.Cluster)
+}
+
+// deployment returns the content of the Bicep and the ARM JSON.
+func (b Blueprint) deployment(deploy string) (*deployment, error) {
+	s, err := b.steps()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package generate
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -101,10 +102,7 @@ func (s *steps) guest(n *node, id arm.ID) *node {
 		name: id.Parent().Name() + "/" + mark("param", "subnetName"), comment: n.comment}
 	params := []param{{name: "subnetName", about: "The subnet's name."}}
 	args := []member{{"subnetName", there.name}}
-	properties := object{}
-	for name, v := range n.body[0].value.(object) {
-		properties[name] = v
-	}
+	properties := maps.Clone(n.properties())
 	if table, has := properties["routeTable"].(object); has {
 		params = append(params, param{name: "tableId", about: "Its route table."})
 		args = append(args, member{"tableId", table["id"]})
@@ -134,7 +132,7 @@ func (s *steps) inItsGroup(n *node) *node {
 // assignedIn assigns a role in an existing resource group: on the last of the given resources, or
 // on the group itself if none is given.
 func (s *steps) assignedIn(n *node, group arm.ID, at []*node) *node {
-	properties := n.body[0].value.(object)
+	properties := n.properties()
 	inner := &node{symbol: "assignment", kind: n.kind, version: versions[n.kind],
 		name: mark("param", "name"), body: []member{{"properties", object{
 			"roleDefinitionId": mark("param", "roleDefinitionId"),

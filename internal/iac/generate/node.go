@@ -203,6 +203,16 @@ func (n *node) root() *node {
 	return n.parent.root()
 }
 
+// properties returns those of its body.
+func (n *node) properties() object {
+	for _, m := range n.body {
+		if m.name == "properties" {
+			return m.value.(object)
+		}
+	}
+	return nil
+}
+
 // first are the fields that people expect at the top.
 var first = []string{"name", "location", "tags", "sku", "identity", "mode", "id"}
 

@@ -52,10 +52,7 @@ func poolOf(t terraform, i int) terraformPool {
 
 // Terraform writes it as Terraform configuration.
 func (b Blueprint) Terraform() ([]Output, error) {
-	if err := b.check(); err != nil {
-		return nil, err
-	}
-	s, err := newSteps(b.Cluster)
+	s, err := b.steps()
 	if err != nil {
 		return nil, err
 	}
@@ -72,10 +69,11 @@ func (b Blueprint) Terraform() ([]Output, error) {
 		t.ClusterAddress = "azapi_resource.cluster"
 	}
 	t.network()
-	t.profile()
+	properties := s.deployment.node("cluster").properties()
+	t.profile(properties)
 	address := t.addresses()
 	if t.Static {
-		t.Properties = address.properties(s.deployment.node("cluster"))
+		t.Properties = address.hcl(properties)
 	}
 	if t.Kubenet {
 		t.Routes = address.heredoc(s.config())
@@ -104,39 +102,20 @@ func (b Blueprint) variables() string {
 	return ""
 }
 
-// profile fills in the network profile, in azurerm's words.
-func (t *terraform) profile() {
-	c := t.C
-	plugin, mode, outbound, plane := "azure", "", "loadBalancer", ""
-	switch c.Blueprint {
-	case capacity.Kubenet:
-		plugin = "kubenet"
-	case capacity.Overlay:
-		mode = "overlay"
-	case capacity.NodeSubnet, capacity.PodSubnet, capacity.PodSubnetStatic: // the pools say which
-	}
-	if c.Egress.IsValid() {
-		outbound = "userDefinedRouting"
-	}
-	if c.NetworkPolicy == "cilium" {
-		plane = "cilium"
-	}
-	pods := ""
-	if c.PodCIDR.IsValid() {
-		pods = c.PodCIDR.String()
-	}
-	dns := c.Services.Addr()
-	for range 10 {
-		dns = dns.Next()
-	}
-	for _, a := range []terraformArgument{
-		{"network_plugin", plugin}, {"network_plugin_mode", mode}, {"network_policy",
-			c.NetworkPolicy},
-		{"network_data_plane", plane}, {"outbound_type", outbound}, {"pod_cidr", pods},
-		{"service_cidr", c.Services.String()}, {"dns_service_ip", dns.String()},
-	} {
-		if a.Value != "" {
-			t.NetworkProfile = append(t.NetworkProfile, a)
+// profileArguments are azurerm's names for the fields of a network profile, in its order.
+var profileArguments = [][2]string{
+	{"network_plugin", "networkPlugin"}, {"network_plugin_mode", "networkPluginMode"},
+	{"network_policy", "networkPolicy"}, {"network_data_plane", "networkDataplane"},
+	{"outbound_type", "outboundType"}, {"pod_cidr", "podCidr"}, {"service_cidr", "serviceCidr"},
+	{"dns_service_ip", "dnsServiceIP"},
+}
+
+// profile fills in the network profile of a cluster's properties, in azurerm's words.
+func (t *terraform) profile(properties object) {
+	fields := properties["networkProfile"].(object)
+	for _, a := range profileArguments {
+		if value, has := fields[a[1]]; has {
+			t.NetworkProfile = append(t.NetworkProfile, terraformArgument{a[0], value.(string)})
 		}
 	}
 }
@@ -214,16 +193,6 @@ func (d dialect) heredoc(text lines) string {
 		out = append(out, "    "+joined)
 	}
 	return strings.Join(out, "\n")
-}
-
-// properties returns those of a node as an object of HCL.
-func (d dialect) properties(n *node) string {
-	for _, m := range n.body {
-		if m.name == "properties" {
-			return d.hcl(m.value)
-		}
-	}
-	return "{}"
 }
 
 // hcl returns a value of a body as an expression of HCL.

@@ -180,7 +180,12 @@ func (l *lab) write(ctx context.Context, id arm.ID, body []byte) (arm.Document, 
 	if err != nil {
 		return arm.Document{}, err
 	}
-	if _, err = l.follow(ctx, reply); err != nil {
+	return l.after(ctx, reply, id)
+}
+
+// after follows an answer's operation, and reads the resource until it is settled.
+func (l *lab) after(ctx context.Context, reply azure.Reply, id arm.ID) (arm.Document, error) {
+	if _, err := l.follow(ctx, reply); err != nil {
 		return arm.Document{}, err
 	}
 	return l.ready(ctx, id)

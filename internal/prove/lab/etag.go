@@ -126,10 +126,7 @@ func (l *lab) writesOf(
 		return nil, err
 	}
 	w.Stale = answerOf(reply)
-	if _, err := l.follow(ctx, reply); err != nil {
-		return nil, err
-	}
-	current, err := l.ready(ctx, id)
+	current, err := l.after(ctx, reply, id)
 	if err != nil {
 		return nil, err
 	}
@@ -140,10 +137,7 @@ func (l *lab) writesOf(
 		return nil, err
 	}
 	w.Same, w.SameUpdating = answerOf(reply), !inventory.Settled(reply.Body)
-	if _, err := l.follow(ctx, reply); err != nil {
-		return nil, err
-	}
-	after, err := l.ready(ctx, id)
+	after, err := l.after(ctx, reply, id)
 	w.After = after.ETag
 	return &w, err
 }

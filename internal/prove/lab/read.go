@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -16,8 +15,6 @@ import (
 )
 
 var errNoTable = errors.New("the subnet has no table, after an earlier trial")
-
-func indexOf(i int) string { return strconv.Itoa(i) }
 
 // writes is how often a table is written, reads how often it is read after each write.
 const writes, reads = 5, 5

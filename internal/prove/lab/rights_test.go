@@ -3,6 +3,7 @@ package lab
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -173,7 +174,7 @@ func lacking(action string) bend {
 	of := func(r *http.Request) bool { return is(r, "GET", "/permissions") }
 	return answers(of, func(body []byte, _ http.Header, status int) ([]byte, int) {
 		for i := range gjson.GetBytes(body, "value").Array() {
-			body = set(body, "value."+indexOf(i)+".notActions", []any{action})
+			body = set(body, "value."+strconv.Itoa(i)+".notActions", []any{action})
 		}
 		return body, status
 	})

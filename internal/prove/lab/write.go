@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -41,10 +42,7 @@ func (l *lab) unknownFields(ctx context.Context) error {
 			return err
 		}
 		*f.answer = answerOf(reply)
-		if _, err := l.follow(ctx, reply); err != nil {
-			return err
-		}
-		after, err := l.ready(ctx, f.id)
+		after, err := l.after(ctx, reply, f.id)
 		if err != nil {
 			return err
 		}
@@ -104,10 +102,7 @@ func (l *lab) largeTables(ctx context.Context) error {
 			return err
 		}
 		limit.Over = answerOf(reply)
-		if _, err := l.follow(ctx, reply); err != nil {
-			return err
-		}
-		doc, err := l.ready(ctx, l.large())
+		doc, err := l.after(ctx, reply, l.large())
 		if err != nil {
 			return err
 		}
@@ -176,7 +171,7 @@ func (l *lab) networkWrites(ctx context.Context) error {
 	n.Left = len(subnets(after))
 	for i, s := range subnets(before) {
 		if s.Get("name").String() == nodesName {
-			body, err = sjson.DeleteBytes(body, "properties.subnets."+indexOf(i)+
+			body, err = sjson.DeleteBytes(body, "properties.subnets."+strconv.Itoa(i)+
 				".properties.routeTable")
 			if err != nil {
 				return err
@@ -188,10 +183,7 @@ func (l *lab) networkWrites(ctx context.Context) error {
 		return err
 	}
 	n.Listed = answerOf(reply)
-	if _, err := l.follow(ctx, reply); err != nil {
-		return err
-	}
-	if after, err = l.ready(ctx, l.network()); err != nil {
+	if after, err = l.after(ctx, reply, l.network()); err != nil {
 		return err
 	}
 	n.Stripped = true

@@ -145,10 +145,7 @@ func (l *lab) overlap(
 		return nil, err
 	}
 	v.End, v.EndCode, v.EndAgain = end.Status, end.Code, end.Again
-	if _, err := l.follow(ctx, next); err != nil {
-		return nil, err
-	}
-	after, err := l.ready(ctx, id)
+	after, err := l.after(ctx, next, id)
 	v.SecondSeen = second.shows(after)
 	return v, err
 }
