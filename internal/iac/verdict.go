@@ -178,22 +178,28 @@ func another(has, named arm.ID) bool {
 }
 
 // find returns a subnet's ID. If the code has none, it is the ID of the only subnet with this name
-// in a network with its network's name.
+// in a network with its network's name, in Azure and among the carriers: the subnet that a config
+// guards may be in a subscription that was not read.
 func (k Known) find(p Place) arm.ID {
 	if p.ID != "" && !partly(p.ID) || p.Name == "" || p.VNet == "" {
 		return p.ID
 	}
-	var found arm.ID
+	var found []arm.ID
+	for _, c := range k.Carriers {
+		if c.ID != "" && !partly(c.ID) && c.same(p) {
+			found = append(found, c.ID)
+		}
+	}
 	for _, s := range k.Live.Subnets {
 		if strings.EqualFold(s.ID.Name(), p.Name) &&
 			strings.EqualFold(s.ID.Parent().Name(), p.VNet) {
-			if found != "" {
-				return ""
-			}
-			found = s.ID
+			found = append(found, s.ID)
 		}
 	}
-	return found
+	if found = inventory.SortIDs(found); len(found) != 1 {
+		return ""
+	}
+	return found[0]
 }
 
 // carries says why the loss of a property harms: the subnet is known to carry pods or to reach
