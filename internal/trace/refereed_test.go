@@ -98,6 +98,13 @@ func TestRefereed(t *testing.T) {
 		"a node forwards TCP's answer": {"10.0.2.4", "10.0.3.9", "tcp", changes{
 			byNode("10.0.2.0/24", "10.0.1.4")}, Delivered, Delivered, "v/bare", "v/gateway",
 			"10.0.2.4"},
+		// network-security-groups-overview: a flow record lets the opposite direction pass. The
+		// answer goes the same way into the node and out of it, and the node saw no connection.
+		"a node may not forward an answer": {"10.0.2.4", "10.0.3.9", "tcp", changes{
+			byNode("10.0.2.0/24", "10.0.1.4"), func(s *inventory.Snapshot) {
+				s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
+				s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny out 100 * * * *")
+			}}, Delivered, Dropped, "v/bare", "rule deny-100", "10.0.2.4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := namedShop(t)

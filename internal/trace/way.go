@@ -220,7 +220,9 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 		j.doubt = cmp.Or(j.doubt, r.Why)
 	case Allowed:
 	}
-	j.passed[at] = true
+	if !j.answer {
+		j.passed[at] = true
+	}
 	return ""
 }
 

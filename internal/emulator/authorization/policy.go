@@ -25,7 +25,7 @@ func (s *Authorization) settlePolicyAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
-	if f := s.checkDefined(p); f != nil {
+	if f := checkDefined(s, p); f != nil {
 		return f
 	}
 	p["scope"] = string(r.ID.Parent())
@@ -54,7 +54,7 @@ func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
 }
 
 // checkDefined refuses what names a definition that does not exist.
-func (s *Authorization) checkDefined(p kernel.Object) *kernel.Failure {
+func checkDefined(s *Authorization, p kernel.Object) *kernel.Failure {
 	definition := arm.ID(kernel.Text(p, "policyDefinitionId"))
 	if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
 		return kernel.Fail(http.StatusNotFound, "PolicyDefinitionNotFound",
@@ -73,7 +73,7 @@ func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource)
 			"The policy set definition '%s' is invalid: it needs 'policyDefinitions'.", r.ID.Name())
 	}
 	for _, m := range members {
-		if f := s.checkDefined(m); f != nil {
+		if f := checkDefined(s, m); f != nil {
 			return f
 		}
 	}

@@ -93,18 +93,18 @@ func (l *lab) cleanUp(ctx context.Context) error {
 			return nil
 		}
 		if final {
-			return l.stillExists(err)
+			return stillExists(l, err)
 		}
 		last = err
 		if azure.Pause(ctx, 2*pollInterval) != nil {
 			break
 		}
 	}
-	return l.stillExists(last)
+	return stillExists(l, last)
 }
 
 // stillExists returns the error for a group that still exists: why, and what to do.
-func (l *lab) stillExists(why error) error {
+func stillExists(l *lab, why error) error {
 	if errors.Is(why, errNotOurs) {
 		return fmt.Errorf("the group %s stays: %w; check it, and delete it yourself",
 			l.group.Name(), why)

@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { os.Exit(pastetest.Main(m.Run)) }
 func TestPastedCleanup(t *testing.T) {
 	for _, rename := range pastetest.Names() {
 		l := &lab{group: arm.ID(pastetest.Rename("/subscriptions/s/resourceGroups/g", rename))}
-		if l.stillExists(errors.New("no answer")) == nil {
+		if stillExists(l, errors.New("no answer")) == nil {
 			t.Error("nothing is left")
 		}
 	}
