@@ -67,7 +67,7 @@ func addonSteps(c Cluster) []Step {
 		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
 		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
-		steps = append(steps, assignment(c, addonAssignments(c)[i], a.role, a.why, c.ClusterID(),
+		steps = append(steps, assignment(addonAssignments(c)[i], a.role, a.why, c.ClusterID(),
 			principal))
 	}
 	return steps

@@ -307,13 +307,13 @@ func roleSteps(c Cluster) []Step {
 	for _, scope := range scopes(c) {
 		id, why := c.AssignmentID(scope), "on "+scope.Name()
 		steps = append(steps,
-			assignment(c, id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
+			assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }
 
 // assignment gives a role to an identity. Its object ID is a field of an earlier step.
-func assignment(c Cluster, id, role arm.ID, why string, of arm.ID, field string) Step {
+func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 	return Step{
 		ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"},
 		body: func(made Made) object {
