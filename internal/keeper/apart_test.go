@@ -82,8 +82,10 @@ func TestApart(t *testing.T) {
 					}
 					if r := k.since(30 * time.Second); len(r) != 3 || r[2].Of != nil ||
 						len(r[2].Findings) > 0 || r[2].Writes != 0 || r[2].Reads > 8 {
-						t.Errorf("a check when all is well again: %d checks, %v", len(r),
-							r[len(r)-1].Findings)
+						last := r[len(r)-1]
+						t.Errorf("%d checks when all is well again; the last: %d reads, %d "+
+							"writes, of %v, %v", len(r), last.Reads, last.Writes, last.Of,
+							last.Findings)
 					}
 				})
 			})
