@@ -103,9 +103,7 @@ func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed pla
 	options := azure.ReadOptions{NotBefore: time.Now(), Poll: true, Calls: c.calls, Life: c.life}
 	if !c.patient { // as long as the check waits for them at its beginning
 		options.Wait = max(time.Until(c.until), aroundWithin).Round(100 * time.Millisecond)
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, options.Wait+aroundWithin)
-		defer cancel()
+		options.Queue = options.Wait
 	}
 	again := inventory.NewSnapshot()
 	if err := c.k.azure.Read(ctx, again, want, options); err != nil {

@@ -174,7 +174,10 @@ var during = map[string]struct {
 // all of it is back within the interval and two seconds, beyond the operations that Azure carries
 // out one after another in a network. So it is for each network plugin and each outbound type that
 // own networks can have. Meanwhile an observer says what becomes of the packets.
-func TestGuardEveryPlugin(t *testing.T) {
+func TestGuardEveryPlugin(t *testing.T) { forEveryPlugin(t, guardEverything) }
+
+// forEveryPlugin runs a test for each network plugin and each outbound type of own networks.
+func forEveryPlugin(t *testing.T, test func(t *testing.T, plugin, outbound string)) {
 	for _, plugin := range []string{"kubenet", "overlay", "node-subnet", "pod-subnet",
 		"pod-subnet-static"} {
 		for outbound := range during {
@@ -182,7 +185,7 @@ func TestGuardEveryPlugin(t *testing.T) {
 				continue // AKS refuses it
 			}
 			t.Run(plugin+"/"+outbound, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { guardEverything(t, plugin, outbound) })
+				synctest.Test(t, func(t *testing.T) { test(t, plugin, outbound) })
 			})
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -52,19 +51,7 @@ func (w *world) proposed(cluster arm.ID) (observing, promoted v1alpha1.ClusterRo
 // TestGuardProposed: the config that init writes, promoted, puts back what one PUT of the network
 // took from the cluster's subnets, in the same time as a config that someone wrote
 // (TestGuardEveryPlugin). Until it is promoted it says what is lost, and writes nothing.
-func TestGuardProposed(t *testing.T) {
-	for _, plugin := range []string{"kubenet", "overlay", "node-subnet", "pod-subnet",
-		"pod-subnet-static"} {
-		for outbound := range during {
-			if plugin == "kubenet" && outbound == "none" {
-				continue // AKS refuses it
-			}
-			t.Run(plugin+"/"+outbound, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { guardProposed(t, plugin, outbound) })
-			})
-		}
-	}
-}
+func TestGuardProposed(t *testing.T) { forEveryPlugin(t, guardProposed) }
 
 func guardProposed(t *testing.T, plugin, outbound string) {
 	w := emptyWorld(t, slow)
