@@ -73,19 +73,24 @@ func (t *RouteTable) WithRoutes(routes []Route) *RouteTable {
 // Default returns the routes that make up the table's default route; none if it is incomplete. The
 // two halves of 0.0.0.0/0 have the same effect, and win over a learned default route.
 func (t *RouteTable) Default() []Route {
-	of := map[netip.Prefix]Route{}
-	for _, r := range t.routes {
-		of[r.Prefix] = r
-	}
-	if r, ok := of[netip.MustParsePrefix("0.0.0.0/0")]; ok {
+	if r, ok := t.to("0.0.0.0/0"); ok {
 		return []Route{r}
 	}
-	low, isLow := of[netip.MustParsePrefix("0.0.0.0/1")]
-	high, isHigh := of[netip.MustParsePrefix("128.0.0.0/1")]
+	low, isLow := t.to("0.0.0.0/1")
+	high, isHigh := t.to("128.0.0.0/1")
 	if isLow && isHigh {
 		return []Route{low, high}
 	}
 	return nil
+}
+
+func (t *RouteTable) to(prefix string) (Route, bool) {
+	at, ok := slices.BinarySearchFunc(t.byPrefix, netip.MustParsePrefix(prefix),
+		func(i int, want netip.Prefix) int { return t.routes[i].Prefix.Compare(want) })
+	if !ok {
+		return Route{}, false
+	}
+	return t.routes[t.byPrefix[at]], true
 }
 
 // ByPrefix returns the indexes in Routes of the routes with prefixes, in the order of their

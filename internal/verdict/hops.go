@@ -25,8 +25,9 @@ func Hops(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (hops []plan.
 		if table == nil {
 			continue
 		}
+		defaults := table.Default()
 		for _, r := range table.Routes() {
-			if r.Hop.IsValid() && (declared[r.Prefix] || slices.ContainsFunc(table.Default(),
+			if r.Hop.IsValid() && (declared[r.Prefix] || slices.ContainsFunc(defaults,
 				func(d inventory.Route) bool { return d.Prefix == r.Prefix })) {
 				hops = append(hops, plan.Hop{Subnet: subnet.ID, Addr: r.Hop})
 			}
