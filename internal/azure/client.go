@@ -118,6 +118,7 @@ type caller struct {
 	mu sync.Mutex
 	// silentUntil is set after all tries of a call got no answer.
 	silentUntil time.Time
+	me          identity // of the last login
 }
 
 // New returns a client that logs in with the given credential.

@@ -1,11 +1,18 @@
 package azure_test
 
 import (
+	"context"
+	"encoding/base64"
 	"net/netip"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -58,6 +65,38 @@ func TestOwn(t *testing.T) {
 			if !got {
 				t.Errorf("wrong: %s", what)
 			}
+		}
+	})
+}
+
+// logins counts logins, each with a token for an hour.
+type logins int
+
+func (l *logins) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
+	*l++
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"A1","appid":"B2"}`))
+	return azcore.AccessToken{Token: "." + claims + ".",
+		ExpiresOn: time.Now().Add(time.Hour)}, nil
+}
+
+// TestWho: the client learns once in a token's life who it is: the Azure CLI's credential starts az
+// at each login.
+func TestWho(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var n logins
+		c, err := azure.New(&n, azure.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for want := logins(1); want <= 2; want++ {
+			for range 3 {
+				object, application, err := c.Who(t.Context())
+				if object != "a1" || application != "b2" || err != nil || n != want {
+					t.Errorf("%s, %s, %v after %d logins, expected %d", object, application, err, n,
+						want)
+				}
+			}
+			time.Sleep(time.Hour)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/tidwall/gjson"
@@ -285,9 +286,22 @@ func (c *rightsReader) Assignments(
 	return found, err
 }
 
+// identity is who a token belongs to.
+type identity struct {
+	object, application string
+	until               time.Time // when the token ends
+}
+
 // Who returns the caller's object ID and client ID, "" if the token does not have them. It
-// retains nothing else of the token.
+// retains nothing else of the token. Each write needs the answer, and some credentials log in at
+// each call (the Azure CLI's starts az), so that one answer is used until its token ends.
 func (c *caller) Who(ctx context.Context) (object, application string, err error) {
+	c.mu.Lock()
+	me := c.me
+	c.mu.Unlock()
+	if time.Now().Before(me.until) {
+		return me.object, me.application, nil
+	}
 	token, err := c.credential.GetToken(ctx,
 		policy.TokenRequestOptions{Scopes: []string{c.audience}})
 	if err != nil {
@@ -303,5 +317,10 @@ func (c *caller) Who(ctx context.Context) (object, application string, err error
 			return "", "", nil
 		}
 	}
-	return strings.ToLower(claims.ObjectID), strings.ToLower(claims.Application), nil
+	me = identity{strings.ToLower(claims.ObjectID), strings.ToLower(claims.Application),
+		token.ExpiresOn}
+	c.mu.Lock()
+	c.me = me
+	c.mu.Unlock()
+	return me.object, me.application, nil
 }

@@ -142,7 +142,7 @@ type used struct {
 func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	changed := false
+	changed, around := false, false
 	for cluster, u := range uses {
 		if k.workers != nil && k.workers[cluster] != w { // it was replaced
 			return true
@@ -150,10 +150,12 @@ func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 		k.seen[cluster] = u.resources
 		changed = k.addUsesLocked(cluster, u.resources) || changed
 		if u.nodeGroup != "" {
-			k.around.add(u.nodeGroup, cluster)
+			around = k.around.add(u.nodeGroup, cluster) || around
 		}
 	}
-	k.wakeUnknownLocked()
+	if changed || around {
+		k.wakeUnknownLocked()
+	}
 	if !changed || k.ctx == nil {
 		return false
 	}
@@ -179,7 +181,7 @@ func (k *Keeper) addUsesLocked(cluster string, resources []string) (added bool) 
 	}
 	if added || have == nil {
 		k.uses[cluster] = have
-		k.users.add(cluster, cluster)
+		added = k.users.add(cluster, cluster) || added
 	}
 	return added
 }
@@ -198,10 +200,13 @@ func (k *Keeper) ofLocked(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 // index finds the clusters that use a resource, or something inside it, both by ID.Key().
 type index map[string][]string
 
-func (i index) add(resource, cluster string) {
-	if !slices.Contains(i[resource], cluster) {
-		i[resource] = append(i[resource], cluster)
+// add notes that a cluster uses a resource, and reports whether that is new.
+func (i index) add(resource, cluster string) bool {
+	if slices.Contains(i[resource], cluster) {
+		return false
 	}
+	i[resource] = append(i[resource], cluster)
+	return true
 }
 
 // owned notes which table a cluster was last seen with, or "". No other cluster may replace it.
