@@ -5,9 +5,14 @@ goes to the file FOLDER/said, and then the exit code to the pipe FOLDER/code. Ea
 """
 import os
 import sys
+import time
 import traceback
 
 from azure.cli.core import get_default_cli
+
+# The CLI waits at least a second for an operation. Here operations end sooner.
+sleep = time.sleep
+time.sleep = lambda seconds: sleep(seconds / 20)
 
 folder = sys.argv[1]
 while True:
