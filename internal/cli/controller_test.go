@@ -106,7 +106,7 @@ var buildController = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(filepath.Dir(self), controllerProgram+filepath.Ext(self))
-	c := exec.Command("go", "build", "-o", path, "../../cmd/"+controllerProgram)
+	c := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "../../cmd/"+controllerProgram)
 	if out, err := c.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
