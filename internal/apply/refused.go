@@ -1,22 +1,21 @@
 package apply
 
 import (
-	"regexp"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // lacking finds in Azure's refusal the identity, the actions it lacks, and where: in
 // AuthorizationFailed, and behind "does not have permission" in LinkedAuthorizationFailed, which
 // names an allowed action first.
 var (
-	refusedAction = regexp.MustCompile(
+	refusedAction = lazy.Regexp(
 		`does not have (?:authorization|permission) to perform action(?:\(s\))? '([^']+)'`)
-	refusedScope = regexp.MustCompile(
+	refusedScope = lazy.Regexp(
 		`does not have .* (?:over scope|on the linked scope\(s\)) '(/[^',]+)`)
-	refusedWho = regexp.MustCompile(`with object id '([^']+)'`)
+	refusedWho = lazy.Regexp(`with object id '([^']+)'`)
 )
 
 // refused reports a write that Azure refuses: the harm first, then what refuses it, and the command
@@ -26,12 +25,12 @@ func refused(id arm.ID, cluster, harm string, fault *azure.Error) finding.Findin
 		return finding.New(finding.WriteRefused, cluster, string(id),
 			"%s and cannot be repaired: %s", harm, cause)
 	}
-	action := refusedAction.FindStringSubmatch(fault.Message)
+	action := refusedAction().FindStringSubmatch(fault.Message)
 	switch {
 	case action != nil:
 		f := report("the identity lacks " + action[1]).With(fault.Error())
-		scope := refusedScope.FindStringSubmatch(fault.Message)
-		who := refusedWho.FindStringSubmatch(fault.Message)
+		scope := refusedScope().FindStringSubmatch(fault.Message)
+		who := refusedWho().FindStringSubmatch(fault.Message)
 		if scope == nil || who == nil {
 			return f.WithFix("az role assignment list --scope %s --include-inherited", id)
 		}

@@ -4,18 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // volatile are the fields that Azure changes with every write: their differences do not count.
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
 // maintained are the fields that Azure maintains itself: back references and the resource GUID.
-var maintained = regexp.MustCompile(
+var maintained = lazy.Regexp(
 	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
 // Differences returns the paths of the fields in which two JSON documents differ, sorted, without
@@ -31,7 +32,7 @@ func Differences(a, b []byte) ([]string, error) {
 func Lost(sent, readBack []byte) ([]string, error) {
 	found, err := differences(sent, readBack)
 	maps.DeleteFunc(found, func(path string, inSent bool) bool {
-		return !inSent || maintained.MatchString(path)
+		return !inSent || maintained().MatchString(path)
 	})
 	return slices.Sorted(maps.Keys(found)), err
 }

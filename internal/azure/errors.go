@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Error is a call to ARM that failed.
@@ -229,15 +229,15 @@ var refusals = map[string]string{
 }
 
 // entraLookup matches a failed DNS lookup of Entra ID.
-var entraLookup = regexp.MustCompile(
+var entraLookup = lazy.Regexp(
 	`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
 
 // brokenStream matches the errors of a connection that ended. The number of a stream says nothing
 // to people, and is another one each time.
-var brokenStream = regexp.MustCompile(
+var brokenStream = lazy.Regexp(
 	`stream error: stream ID \d+; (\w+).*|^(EOF|unexpected EOF)$`)
 
-var aadCode = regexp.MustCompile(`AADSTS\d+`)
+var aadCode = lazy.Regexp(`AADSTS\d+`)
 
 // gist returns the essence of an error on one line: the cause of a failed connection without the
 // address, or how to fix a failed login. The log has each login method that was tried.
@@ -248,17 +248,17 @@ func gist(err error) string {
 	}
 	const most = 600
 	text := oneLine(err.Error())
-	if code := aadCode.FindString(text); code != "" {
+	if code := aadCode().FindString(text); code != "" {
 		if means := refusals[code]; means != "" {
 			return "Entra ID refused the login (" + code + "): " + means
 		}
 		text = "Entra ID refused the login: " + text[strings.Index(text, code):]
-	} else if m := entraLookup.FindStringSubmatch(text); m != nil {
+	} else if m := entraLookup().FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("Entra ID cannot be reached: %s: %s; check the network and its DNS",
 			m[1], m[2])
 	} else if strings.Contains(text, "DefaultAzureCredential") {
 		return notLoggedIn
-	} else if m := brokenStream.FindStringSubmatch(text); m != nil {
+	} else if m := brokenStream().FindStringSubmatch(text); m != nil {
 		return fmt.Sprintf("the connection ended without an answer (%s)", m[1]+m[2])
 	}
 	if len(text) > most {

@@ -6,12 +6,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // LastWrite is the last change of a resource that the activity log knows of.
@@ -152,7 +152,7 @@ func (r RefusedDelete) String() string {
 }
 
 // inUse finds the codes with which Azure refuses to delete what another resource has.
-var inUse = regexp.MustCompile(`InUse\w*CannotBeDeleted|CannotDeleteNatGateway\w*`)
+var inUse = lazy.Regexp(`InUse\w*CannotBeDeleted|CannotDeleteNatGateway\w*`)
 
 // RefusedDelete finds the newest delete of a resource, since a time, that Azure refused because the
 // resource is in use. False if the log does not show one. It goes behind all other calls.
@@ -171,7 +171,7 @@ func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
 			}
 			message, _ := r.Properties["statusMessage"].(string)
 			w, timed := r.write()
-			last = RefusedDelete{w, inUse.FindString(message)}
+			last = RefusedDelete{w, inUse().FindString(message)}
 			known = timed && last.Code != ""
 			return !known
 		})

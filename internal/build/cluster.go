@@ -3,7 +3,6 @@ package build
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Cluster describes an AKS cluster to build in a new or in an existing network.
@@ -76,12 +76,12 @@ type Gateway struct {
 }
 
 var (
-	nameShape     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`)
-	groupShape    = regexp.MustCompile(`^[\pL\pN_().-]{0,89}[\pL\pN_()-]$`)
-	locationShape = regexp.MustCompile(`^[a-z][a-z0-9]{2,29}$`)
-	poolShape     = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`) // of Linux pools (AKS)
-	sizeShape     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{1,60}$`)
-	versionShape  = regexp.MustCompile(`^1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
+	nameShape     = lazy.Regexp(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`)
+	groupShape    = lazy.Regexp(`^[\pL\pN_().-]{0,89}[\pL\pN_()-]$`)
+	locationShape = lazy.Regexp(`^[a-z][a-z0-9]{2,29}$`)
+	poolShape     = lazy.Regexp(`^[a-z][a-z0-9]{0,11}$`) // of Linux pools (AKS)
+	sizeShape     = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_-]{1,60}$`)
+	versionShape  = lazy.Regexp(`^1\.[0-9]{1,3}(\.[0-9]{1,3})?$`)
 )
 
 // mostGateway is the largest number of instances of an Application Gateway v2
@@ -110,7 +110,7 @@ func (c Cluster) Complete() (Cluster, error) {
 
 func checkNames(c *Cluster) error {
 	switch {
-	case !nameShape.MatchString(c.Name):
+	case !nameShape().MatchString(c.Name):
 		return wrong("name", "%q is not a cluster name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", c.Name)
 	case c.Subscription == "":
@@ -119,7 +119,7 @@ func checkNames(c *Cluster) error {
 	case len(c.Subscription) != 36 || uuid.Validate(c.Subscription) != nil:
 		return wrong("subscription", "%q is not a subscription ID, expected one such as "+
 			"11111111-1111-1111-1111-111111111111", c.Subscription)
-	case !groupShape.MatchString(c.Group):
+	case !groupShape().MatchString(c.Group):
 		return wrong("resourceGroup", "%q is not a resource group name", c.Group)
 	}
 	return nil
@@ -127,10 +127,10 @@ func checkNames(c *Cluster) error {
 
 func checkPlace(c *Cluster) error {
 	switch {
-	case !locationShape.MatchString(c.Location):
+	case !locationShape().MatchString(c.Location):
 		return wrong(fieldLocation, "%q is not a location, expected one such as westeurope",
 			c.Location)
-	case c.Version != "" && !versionShape.MatchString(c.Version):
+	case c.Version != "" && !versionShape().MatchString(c.Version):
 		return wrong("kubernetesVersion", "%q is not a version, expected one such as 1.33",
 			c.Version)
 	}
@@ -161,11 +161,11 @@ func (p Pool) check(before []Pool) (field, fault string) {
 	same := func(o Pool) bool { return o.Name == p.Name }
 	unknown := func(z string) bool { return z != "1" && z != "2" && z != "3" }
 	switch {
-	case !poolShape.MatchString(p.Name):
+	case !poolShape().MatchString(p.Name):
 		return "name", "a pool's name has up to 12 lower-case letters and digits"
 	case slices.ContainsFunc(before, same):
 		return "name", "two pools have this name"
-	case !sizeShape.MatchString(p.VMSize):
+	case !sizeShape().MatchString(p.VMSize):
 		return "vmSize", fmt.Sprintf("%q is not a VM size, expected one such as Standard_D4s_v5",
 			p.VMSize)
 	case p.Count < 1 || p.Count > 1000:

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // secretive are parts of the names of fields whose text is removed. ARM returns few of these fields
@@ -17,7 +17,7 @@ var secretive = []string{"password", "secret", "token", "credential", "customdat
 	"protectedsettings", "privatekey", "keydata", "accesskey", "sharedkey", "connectionstring"}
 
 // keyed matches an address that contains a password or a key.
-var keyed = regexp.MustCompile(`(?i)://[^/?#\s]*@|[?&](sig|code|key|\w*token)=`)
+var keyed = lazy.Regexp(`(?i)://[^/?#\s]*@|[?&](sig|code|key|\w*token)=`)
 
 // gatewayFields are the properties of an Application Gateway that stay. Others hold certificates,
 // headers and backend addresses.
@@ -87,7 +87,7 @@ func clean(value any, secret bool) any {
 			v[i] = clean(inner, secret)
 		}
 	case string:
-		if secret && v != "" || keyed.MatchString(v) {
+		if secret && v != "" || keyed().MatchString(v) {
 			return removed
 		}
 	}

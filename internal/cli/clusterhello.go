@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"time"
 
@@ -18,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/hello"
 	"routekeeper.dev/routekeeper/internal/kube"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -85,13 +85,13 @@ are lost, or pods are not ready in time.`,
 
 // The names of namespaces and images that are allowed: both become part of the manifest.
 var (
-	namespaceName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
-	imageName     = regexp.MustCompile(`^[\w][\w.:/@-]*$`)
+	namespaceName = lazy.Regexp(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	imageName     = lazy.Regexp(`^[\w][\w.:/@-]*$`)
 )
 
 func (o helloOptions) check() error {
 	switch {
-	case !namespaceName.MatchString(o.namespace):
+	case !namespaceName().MatchString(o.namespace):
 		return fmt.Errorf("--namespace: %q is not the name of a namespace", o.namespace)
 	case slices.Contains([]string{"default", "kube-system", "kube-public", "kube-node-lease"},
 		o.namespace):
@@ -100,7 +100,7 @@ func (o helloOptions) check() error {
 	case o.image == "":
 		return errors.New("--image: there is no released image yet; name one that the cluster " +
 			"may pull, with routekeeper as its entrypoint")
-	case !imageName.MatchString(o.image):
+	case !imageName().MatchString(o.image):
 		return fmt.Errorf("--image: %q is not the name of an image", o.image)
 	case o.timeout <= 0:
 		return fmt.Errorf("--timeout: %s is out of range, expected more than 0", o.timeout)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -20,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/survey"
@@ -187,7 +187,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 }
 
 // ofConfig is how a document of a config begins, and no description of a cluster.
-var ofConfig = regexp.MustCompile(`(?m)^[ \t{]*"?kind"?[ \t]*:[ \t]*["']?ClusterRoutes\b`)
+var ofConfig = lazy.Regexp(`(?m)^[ \t{]*"?kind"?[ \t]*:[ \t]*["']?ClusterRoutes\b`)
 
 // holdsConfig reports whether -f names a config: a folder, or a file of ClusterRoutes documents.
 func holdsConfig(path string) bool {
@@ -195,7 +195,7 @@ func holdsConfig(path string) bool {
 		return true
 	}
 	text, err := input.ReadFile(path, input.Text)
-	return err == nil && ofConfig.Match(text)
+	return err == nil && ofConfig().Match(text)
 }
 
 // generator makes the generator that the flags describe: of a cluster, or of rights.

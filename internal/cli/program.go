@@ -2,10 +2,11 @@ package cli
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // plugin is the name of this program as a kubectl plugin: kubectl runs kubectl-routekeeper from the
@@ -21,7 +22,7 @@ func programOf(path string) string {
 }
 
 // called matches possible command lines of this program in a text.
-var called = regexp.MustCompile(`\broutekeeper ([\w-]+)`)
+var called = lazy.Regexp(`\broutekeeper ([\w-]+)`)
 
 // inProgram replaces the program's name in the command lines of a text with the one that the user
 // called.
@@ -30,8 +31,8 @@ func inProgram(c *cobra.Command, text string) string {
 	if root.DisplayName() != plugin {
 		return text
 	}
-	text = called.ReplaceAllStringFunc(text, func(line string) string {
-		word := called.FindStringSubmatch(line)[1]
+	text = called().ReplaceAllStringFunc(text, func(line string) string {
+		word := called().FindStringSubmatch(line)[1]
 		if found, _, err := root.Find([]string{word}); !strings.HasPrefix(word, "-") &&
 			(err != nil || found == root) {
 			return line

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/hello"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/prove"
 	"routekeeper.dev/routekeeper/internal/prove/lab"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -115,7 +115,7 @@ fact differs, no keeper repaired the strip, or you answered no.`,
 // mostLogWait is the maximum time to wait for the activity log.
 const mostLogWait = time.Hour
 
-var regionName = regexp.MustCompile(`^[A-Za-z0-9 ]{2,60}$`)
+var regionName = lazy.Regexp(`^[A-Za-z0-9 ]{2,60}$`)
 
 // check checks the flags, and returns the facts that they name.
 func checkProve(a *app, o *proveOptions) ([]prove.Fact, error) {
@@ -142,7 +142,7 @@ func checkProve(a *app, o *proveOptions) ([]prove.Fact, error) {
 		}
 		o.location = strings.TrimSpace(answer)
 	}
-	if !regionName.MatchString(o.location) {
+	if !regionName().MatchString(o.location) {
 		if o.location == "" {
 			return nil, errors.New("--location is missing: expected an Azure region such as " +
 				"westeurope")

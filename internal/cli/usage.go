@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -18,13 +18,13 @@ import (
 // The errors of pflag and cobra are for programmers. These patterns recognize them, and usageError
 // rewrites them for people.
 var (
-	requiredFlags = regexp.MustCompile(`^required flag\(s\) (.*) not set$`)
-	oneOfFlags    = regexp.MustCompile(
+	requiredFlags = lazy.Regexp(`^required flag\(s\) (.*) not set$`)
+	oneOfFlags    = lazy.Regexp(
 		`^at least one of the flags in the group \[(.*)\] is required$`)
-	unknownFlag   = regexp.MustCompile(`^unknown flag: (--.+)$`)
-	unknownLetter = regexp.MustCompile(`^unknown shorthand flag: '(.)' in`)
-	noValue       = regexp.MustCompile(`^flag needs an argument: (?:--(\S+)|'(.)' in -\S+)$`)
-	allOfFlags    = regexp.MustCompile(
+	unknownFlag   = lazy.Regexp(`^unknown flag: (--.+)$`)
+	unknownLetter = lazy.Regexp(`^unknown shorthand flag: '(.)' in`)
+	noValue       = lazy.Regexp(`^flag needs an argument: (?:--(\S+)|'(.)' in -\S+)$`)
+	allOfFlags    = lazy.Regexp(
 		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
@@ -40,14 +40,14 @@ func usageError(cmd *cobra.Command, err error) error {
 			kindOf(value.GetFlag()))
 	}
 	text := err.Error()
-	if m := requiredFlags.FindStringSubmatch(text); m != nil {
+	if m := requiredFlags().FindStringSubmatch(text); m != nil {
 		names := strings.Split(strings.ReplaceAll(m[1], `"`, ""), ", ")
 		return fmt.Errorf("expected %s", flagsOf(cmd, names, " and "))
 	}
-	if m := oneOfFlags.FindStringSubmatch(text); m != nil {
+	if m := oneOfFlags().FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("expected %s", flagsOf(cmd, strings.Fields(m[1]), " or "))
 	}
-	if m := allOfFlags.FindStringSubmatch(text); m != nil {
+	if m := allOfFlags().FindStringSubmatch(text); m != nil {
 		names := strings.Fields(m[1])
 		return fmt.Errorf("--%s and --%s exclude each other",
 			strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
@@ -57,15 +57,15 @@ func usageError(cmd *cobra.Command, err error) error {
 
 // flagError rewrites errors about flags that the command does not have, or that have no value.
 func flagError(cmd *cobra.Command, text string, err error) error {
-	if m := unknownFlag.FindStringSubmatch(text); m != nil {
+	if m := unknownFlag().FindStringSubmatch(text); m != nil {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		return fmt.Errorf("unknown flag %s%s", m[1], trace.Near(m[1], names))
 	}
-	if m := unknownLetter.FindStringSubmatch(text); m != nil {
+	if m := unknownLetter().FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("unknown flag -%s", m[1])
 	}
-	if m := noValue.FindStringSubmatch(text); m != nil {
+	if m := noValue().FindStringSubmatch(text); m != nil {
 		f := cmd.Flag(m[1])
 		if f == nil && len(m[2]) == 1 {
 			f = cmd.Flags().ShorthandLookup(m[2])
@@ -143,11 +143,11 @@ func (d *duration) Set(text string) error {
 	return err
 }
 
-var daysFirst = regexp.MustCompile(`^(\d{1,5})d(.*)$`)
+var daysFirst = lazy.Regexp(`^(\d{1,5})d(.*)$`)
 
 // parseDuration works like time.ParseDuration that also takes days, at the beginning.
 func parseDuration(text string) (time.Duration, error) {
-	m := daysFirst.FindStringSubmatch(text)
+	m := daysFirst().FindStringSubmatch(text)
 	if m == nil {
 		return time.ParseDuration(text)
 	}

@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
+
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // The widest accepted pod CIDRs. AKS uses /16 and /64 by default. A prefix as wide as a whole
@@ -25,14 +26,14 @@ const (
 
 // objectName is a valid Kubernetes name (RFC 1123 label), so that a document can become an object
 // later.
-var objectName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+var objectName = lazy.Regexp(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
 // CheckName says why a text cannot be the metadata.name of a config.
 func CheckName(name string) error {
 	if name == "" {
 		return errors.New("missing, expected at most 63 of a-z, 0-9 and -")
 	}
-	if !objectName.MatchString(name) {
+	if !objectName().MatchString(name) {
 		return fmt.Errorf("%s is not a name, expected at most 63 of a-z, 0-9 and -", quoted(name))
 	}
 	return nil

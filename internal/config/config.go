@@ -9,7 +9,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
@@ -168,7 +168,7 @@ func parseOne(file string, line int, text string) (*document, error) {
 	return d, nil
 }
 
-var placeInMessage = regexp.MustCompile(`\[\d+:\d+\]`)
+var placeInMessage = lazy.Regexp(`\[\d+:\d+\]`)
 
 // yamlError turns an error of the YAML library, which draws the source, into one line with a field.
 func (d *document) yamlError(err error) error {
@@ -179,7 +179,7 @@ func (d *document) yamlError(err error) error {
 	}
 	position := e.GetToken().Position
 	// The library counts lines from the start of the document, also in its messages.
-	problem := placeInMessage.ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
+	problem := placeInMessage().ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
 		var line, column int
 		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched
 		return fmt.Sprintf("line %d", d.line+line)

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
-	"regexp"
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // routeName is a valid name of a route (resource-name-rules: 1 to 80 letters, digits, underscores,
 // periods and hyphens; it starts with a letter or digit, and ends with one or an underscore).
-var routeName = regexp.MustCompile(`^[a-zA-Z0-9]([-._a-zA-Z0-9]{0,78}[_a-zA-Z0-9])?$`)
+var routeName = lazy.Regexp(`^[a-zA-Z0-9]([-._a-zA-Z0-9]{0,78}[_a-zA-Z0-9])?$`)
 
 // shared are addresses for networks that private ranges do not suffice for (RFC 6598).
 var shared = netip.MustParsePrefix("100.64.0.0/10")
@@ -81,7 +81,7 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 		return prefix, err
 	}
 	switch addressed := r.NextHopType == v1alpha1.HopAppliance; {
-	case r.Name != "" && !routeName.MatchString(r.Name):
+	case r.Name != "" && !routeName().MatchString(r.Name):
 		return prefix, d.errorf(at+".name", "%s is not a name of a route, expected 1 to 80 "+
 			"letters, digits, periods, underscores and hyphens", quoted(r.Name))
 	case !addressed && r.NextHopIPAddress != "":

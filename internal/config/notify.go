@@ -4,18 +4,18 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // mostPlaces limits the places of a Notify document: each has a goroutine and a queue.
 const mostPlaces = 20
 
 // envName is a name of an environment variable that every shell can set.
-var envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var envName = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // isNotify reports whether a document is a Notify.
 func (d *document) isNotify() bool {
@@ -100,7 +100,7 @@ func (d *document) checkPlace(before []v1alpha1.Place, p *v1alpha1.Place, field 
 	case (p.URLFile == "") == (p.URLEnv == ""):
 		return d.errorf(field, "expected either urlFile or urlEnv: the URL is a secret, so a "+
 			"file or an environment variable holds it")
-	case p.URLEnv != "" && !envName.MatchString(p.URLEnv):
+	case p.URLEnv != "" && !envName().MatchString(p.URLEnv):
 		return d.errorf(field+".urlEnv", "not the name of an environment variable, expected "+
 			"letters, digits and _")
 	case p.URLFile != "" && !filepath.IsAbs(p.URLFile):

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
@@ -46,7 +46,7 @@ func (d *document) checkDepth(tokens token.Tokens) error {
 const noAliases = "aliases and merge keys are not supported: write out the value"
 
 // decimal is a number that every YAML reader understands in the same way: 010 is 8 for some.
-var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
+var decimal = lazy.Regexp(`^-?(0|[1-9][0-9]*)$`)
 
 func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 	optional := t.Kind() == reflect.Pointer
@@ -110,7 +110,7 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		switch written := n.GetToken().Value; {
 		case t.Kind() != reflect.Int:
 			return wrong()
-		case !decimal.MatchString(written):
+		case !decimal().MatchString(written):
 			return d.errorAt(node, field, written+" is not written in decimal digits, expected a "+
 				"whole number such as 10")
 		case written == "0" && !optional: // the struct cannot distinguish it from a missing field

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -290,7 +290,7 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 				"pool %s of cluster %s is an availability set, which overlay does not support",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
-		if confidential.MatchString(pool.Size) { // azure-cni-overlay, limitations
+		if confidential().MatchString(pool.Size) { // azure-cni-overlay, limitations
 			found = append(found, p.found(finding.MigrationMachines, p.cluster.ID,
 				"pool %s of cluster %s has machines of size %s, which overlay does not support",
 				pool.Name, p.cluster.ID.Short(), pool.Size).About(pool.Name))
@@ -300,7 +300,7 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 }
 
 // confidential are the sizes of the DCsv2 series.
-var confidential = regexp.MustCompile(`(?i)^Standard_DC\d+s_v2$`)
+var confidential = lazy.Regexp(`(?i)^Standard_DC\d+s_v2$`)
 
 // containersForOverlay checks the subnets for Application Gateway for Containers.
 func containersForOverlay(p *clusterCase) []finding.Finding {

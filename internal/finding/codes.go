@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/docs"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Code is the stable name of a kind of finding. Codes are never renamed, because people filter by
@@ -229,7 +230,7 @@ type Description struct {
 
 // descriptions are those of docs/findings.md. It has a section for each code, with a paragraph each
 // for the title and the severity, the meaning, the remedy, and Microsoft's page if there is one.
-var descriptions = read(docs.Findings)
+var descriptions = lazy.Value(func() map[Code]Description { return read(docs.Findings) })
 
 func read(page string) map[Code]Description {
 	all := map[Code]Description{}
@@ -255,7 +256,7 @@ func read(page string) map[Code]Description {
 
 // Describe returns the description of a code. An unknown code has an empty one with severity Error.
 func Describe(code Code) Description {
-	if d, known := descriptions[code]; known {
+	if d, known := descriptions()[code]; known {
 		return d
 	}
 	return Description{Code: code, Severity: Error}
@@ -263,7 +264,7 @@ func Describe(code Code) Description {
 
 // All returns the descriptions of all codes, sorted by code.
 func All() []Description {
-	return slices.SortedFunc(maps.Values(descriptions), func(a, b Description) int {
+	return slices.SortedFunc(maps.Values(descriptions()), func(a, b Description) int {
 		return cmp.Compare(a.Code, b.Code)
 	})
 }

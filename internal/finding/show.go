@@ -2,10 +2,11 @@ package finding
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Show returns text from outside on one line, safe for a terminal. It escapes every character that
@@ -15,7 +16,7 @@ func Show(s string) string {
 	if shows(s) {
 		return s
 	}
-	s = pipelineCommand.ReplaceAllString(s, `#\x23$1`)
+	s = pipelineCommand().ReplaceAllString(s, `#\x23$1`)
 	var b strings.Builder
 	for i, r := range s {
 		_, size := utf8.DecodeRuneInString(s[i:])
@@ -43,12 +44,12 @@ func Show(s string) string {
 
 // pipelineCommand begins a command to GitHub Actions or Azure Pipelines, anywhere in a line of a
 // log.
-var pipelineCommand = regexp.MustCompile(`##([A-Za-z]*\[)`)
+var pipelineCommand = lazy.Regexp(`##([A-Za-z]*\[)`)
 
 // shows reports whether text is displayed as it is.
 func shows(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, Hidden) &&
-		!(strings.Contains(s, "##") && pipelineCommand.MatchString(s))
+		!(strings.Contains(s, "##") && pipelineCommand().MatchString(s))
 }
 
 // Hidden reports whether a character is invisible or changes the display: C0, C1 and DEL; all

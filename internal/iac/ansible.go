@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // How it works. ansible.go walks the plays, blocks and tasks of a file in their order and finds the
@@ -79,12 +79,12 @@ func shortModule(key string) string {
 }
 
 // rolePart is the part of a task file's name that names its role.
-var rolePart = regexp.MustCompile(`([^/]+)/(tasks|handlers)/`)
+var rolePart = lazy.Regexp(`([^/]+)/(tasks|handlers)/`)
 
 // markThere records what a file of a folder is to what includes it: a file, and a role.
 func markThere(there map[string]bool, file string) {
 	there[path.Base(file)] = true
-	if role := rolePart.FindStringSubmatch(file); role != nil {
+	if role := rolePart().FindStringSubmatch(file); role != nil {
 		there["the role "+role[1]] = true
 	}
 }

@@ -2,12 +2,12 @@ package iac
 
 import (
 	"net/netip"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // modules are the modules of azure.azcollection that matter to route tables and pods.
@@ -23,7 +23,7 @@ var modules = map[string]func(*ansibleTask){
 }
 
 // mayBeEmpty are the words by which an expression can have no value.
-var mayBeEmpty = regexp.MustCompile(`\b(omit|default|d|none|None|if|ternary)\b`)
+var mayBeEmpty = lazy.Regexp(`\b(omit|default|d|none|None|if|ternary)\b`)
 
 // subnet reads azure_rm_subnet. Since azure.azcollection 1.11.0 it removes the route table that the
 // subnet has if the task names none (pull request 727); that this breaks AKS was reported, and
@@ -46,7 +46,8 @@ func (t *ansibleTask) subnet() {
 		w.outcome = strips
 		w.how = "the task names no route_table, and azure_rm_subnet then removes the one that " +
 			"the subnet has (azure.azcollection 1.11.0 and later, ansible-collections/azure#890)"
-	case isExpression(table) && (table.Is(yamltree.Unknown) || mayBeEmpty.MatchString(table.Text)):
+	case isExpression(table) &&
+		(table.Is(yamltree.Unknown) || mayBeEmpty().MatchString(table.Text)):
 		w.outcome = doubts
 		w.how = "it is not known whether the task names a route_table: " + shown(table) +
 			" is an expression, which is not evaluated; without a route_table, azure_rm_subnet " +
@@ -106,7 +107,7 @@ func (t *ansibleTask) route() {
 	}
 	name := t.text("name")
 	prefix, _ := netip.ParsePrefix(t.text("address_prefix"))
-	if !nodeName.MatchString(name) && (!prefix.IsValid() ||
+	if !nodeName().MatchString(name) && (!prefix.IsValid() ||
 		!defaultPodCIDR.Contains(prefix.Addr())) {
 		return
 	}
@@ -202,14 +203,14 @@ func (t *ansibleTask) gateway() {
 }
 
 // registeredID is the ID of the subnet that another task has written: "{{ nodes.state.id }}".
-var registeredID = regexp.MustCompile(`^\{\{\s*(\w+)\.state(?:\.id|\['id'\])\s*\}\}$`)
+var registeredID = lazy.Regexp(`^\{\{\s*(\w+)\.state(?:\.id|\['id'\])\s*\}\}$`)
 
 // uses adds the subnet with an ID, or the one that another task registered.
 func (t *ansibleTask) uses(subnet *yamltree.Value, why string) {
 	if subnet.Missing() {
 		return
 	}
-	if by := registeredID.FindStringSubmatch(strings.TrimSpace(subnet.Text)); by != nil {
+	if by := registeredID().FindStringSubmatch(strings.TrimSpace(subnet.Text)); by != nil {
 		if id, is := t.registered[by[1]]; is {
 			t.carrier(id, t.by, why)
 			return

@@ -1,8 +1,9 @@
 package iac
 
 import (
-	"regexp"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // bicepFile is Bicep as far as a repair has to understand it: the resources, and the text of their
@@ -34,11 +35,11 @@ type bicepMember struct {
 	value bicepSpan
 }
 
-var bicepDeclaration = regexp.MustCompile(`(?m)^[ \t]*resource[ \t]+(\w+)[ \t]+'([^'@\n]+)@([^'\n]+)'[ \t]*(existing[ \t]*)?=`)
+var bicepDeclaration = lazy.Regexp(`(?m)^[ \t]*resource[ \t]+(\w+)[ \t]+'([^'@\n]+)@([^'\n]+)'[ \t]*(existing[ \t]*)?=`)
 
 func parseBicep(text string) *bicepFile {
 	f := &bicepFile{text: text, mask: maskBicep(text)}
-	for _, m := range bicepDeclaration.FindAllStringSubmatchIndex(text, -1) {
+	for _, m := range bicepDeclaration().FindAllStringSubmatchIndex(text, -1) {
 		keyword := m[0] + strings.Index(text[m[0]:], "resource")
 		if f.mask[keyword] != 'r' || f.depth(keyword) != 0 {
 			continue // in a comment, or inside another resource

@@ -2,11 +2,11 @@ package iac
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // FixBicep repairs the text of a Bicep file, and keeps layout and comments. A subnet without
@@ -112,7 +112,7 @@ func joinNames(vnet, subnet string) string {
 	return "'" + part(vnet) + "/" + part(subnet) + "'"
 }
 
-var bicepSymbol = regexp.MustCompile(`\W+`)
+var bicepSymbol = lazy.Regexp(`\W+`)
 
 // subnet makes a subnet object keep its present table. name is the written name of the subnet with
 // its network.
@@ -143,7 +143,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 			"if pods need it", label)
 		return
 	}
-	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol.ReplaceAllString(label, "_"), "_")
+	symbol := "keepRouteTable_" + strings.Trim(bicepSymbol().ReplaceAllString(label, "_"), "_")
 	for _, other := range b.resources {
 		if other.symbol == symbol {
 			b.left(item.from, "%s is declared already: pass its routeTable on", symbol)
@@ -203,7 +203,7 @@ func (b *bicepFix) constant(written, label string) string {
 	case strings.HasPrefix(written, "'"):
 		return label
 	}
-	for _, found := range bicepConstant.FindAllStringSubmatch(b.text, -1) {
+	for _, found := range bicepConstant().FindAllStringSubmatch(b.text, -1) {
 		if found[1] == written {
 			return found[2]
 		}
@@ -212,7 +212,7 @@ func (b *bicepFix) constant(written, label string) string {
 }
 
 // bicepConstant is a variable with a literal text, or a parameter with one as its default.
-var bicepConstant = regexp.MustCompile(`(?m)^(?:var|param)\s+(\w+)(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
+var bicepConstant = lazy.Regexp(`(?m)^(?:var|param)\s+(\w+)(?:\s+string)?\s*=\s*'([^'$\\]+)'`)
 
 func (b *bicepFix) wanted(name string) bool {
 	if len(b.carriers) == 0 {

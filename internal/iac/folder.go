@@ -7,9 +7,10 @@ import (
 	"io"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // How it works. ReadFolder walks a folder once and sorts its files by kind. Then it reads each
@@ -103,7 +104,7 @@ func (c *folderCode) visit(name string, entry fs.DirEntry, err error) error {
 		return nil
 	case strings.HasSuffix(name, ".tf.json"), strings.HasSuffix(name, ".tofu.json"):
 		data, err := c.read(name)
-		c.notRead(name, matter.Match(data), "it is not read: check a plan of the folder")
+		c.notRead(name, matter().Match(data), "it is not read: check a plan of the folder")
 		return err
 	case isYAML(name):
 		return c.readYAML(name)
@@ -143,7 +144,7 @@ func (c *folderCode) count(size int) error {
 }
 
 // matter finds what code says that may write subnets or route tables, or place clusters.
-var matter = regexp.MustCompile(`(?i)azure_rm_|network\.azure\.com|containerservice\.azure\.com|` +
+var matter = lazy.Regexp(`(?i)azure_rm_|network\.azure\.com|containerservice\.azure\.com|` +
 	`infrastructure\.cluster\.x-k8s\.io|virtual-?networks?\b|route-?tables?\b|` +
 	`managed-?clusters?\b|azurerm_|azapi_`)
 
@@ -189,7 +190,7 @@ func (c *folderCode) mentions(dir string) (matters bool, err error) {
 			return err
 		}
 		data, err := c.read(name)
-		matters = matters || matter.Match(data)
+		matters = matters || matter().Match(data)
 		return err
 	})
 	return matters, err
@@ -208,7 +209,7 @@ func (c *folderCode) readYAML(name string) error {
 func (c *folderCode) addYAML(name string, data []byte) {
 	docs, err := c.yaml.texts.Parse(data)
 	if err != nil {
-		c.notRead(name, matter.Match(data), "it was not read: %v", err)
+		c.notRead(name, matter().Match(data), "it was not read: %v", err)
 		return
 	}
 	c.yaml.add(name, docs)
@@ -331,7 +332,7 @@ func (c *folderCode) deployments(o TemplateOptions) []Part {
 }
 
 // bicepModule is the statement that uses another file.
-var bicepModule = regexp.MustCompile(`(?m)^\s*module\s+\w+\s+'([^'\n]+\.bicep)'`)
+var bicepModule = lazy.Regexp(`(?m)^\s*module\s+\w+\s+'([^'\n]+\.bicep)'`)
 
 // uncompiled notes the Bicep files whose compiled template is not in the folder: neither their own
 // nor that of a file that uses them.
@@ -343,7 +344,7 @@ func (c *folderCode) uncompiled() {
 			return
 		}
 		covered[name] = true
-		for _, m := range bicepModule.FindAllStringSubmatch(c.bicep[name], -1) {
+		for _, m := range bicepModule().FindAllStringSubmatch(c.bicep[name], -1) {
 			cover(path.Join(path.Dir(name), m[1]))
 		}
 	}
@@ -357,8 +358,8 @@ func (c *folderCode) uncompiled() {
 	for name, text := range c.bicep {
 		if !covered[name] {
 			left = append(left, name)
-			matters = matters || matter.MatchString(text)
-			for _, m := range bicepModule.FindAllStringSubmatch(text, -1) {
+			matters = matters || matter().MatchString(text)
+			for _, m := range bicepModule().FindAllStringSubmatch(text, -1) {
 				used[path.Join(path.Dir(name), m[1])] = true
 			}
 		}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // readConfigFile reads one .tf file on its own.
@@ -82,7 +82,7 @@ func (s *Source) Reading() *Reading {
 }
 
 // networked finds calls of modules that may write subnets or route tables, or place clusters.
-var networked = regexp.MustCompile(`(?i)subnet|vnet|virtual-?network|route-?table|\b(aks|` +
+var networked = lazy.Regexp(`(?i)subnet|vnet|virtual-?network|route-?table|\b(aks|` +
 	`kubernetes)\b|managed-?cluster`)
 
 // notSeen notes the modules whose code is not here: of a registry or a repository. One that nothing
@@ -93,7 +93,7 @@ func (m *sourceModule) notSeen() (notes []Note) {
 		at := call.Range()
 		at.End = call.CloseBraceRange.End
 		notes = append(notes, Note{
-			Unknown: networked.Match(at.SliceBytes(m.files[at.Filename])),
+			Unknown: networked().Match(at.SliceBytes(m.files[at.Filename])),
 			Place: Place{Address: strings.TrimPrefix(m.way+".module."+call.Labels[0], "."),
 				File: call.TypeRange.Filename, Line: call.TypeRange.Start.Line},
 			Text: "the code of module " + source + " is not in the folder, so what it does to " +
@@ -103,7 +103,7 @@ func (m *sourceModule) notSeen() (notes []Note) {
 }
 
 // major finds the numbers of a version constraint: its operator and the major version.
-var major = regexp.MustCompile(`(=|!=|>=|<=|~>|>|<)?\s*v?(\d+)`)
+var major = lazy.Regexp(`(=|!=|>=|<=|~>|>|<)?\s*v?(\d+)`)
 
 // oldProvider reports whether the constraints allow only azurerm before 4.0, which reads every
 // inline subnet before it writes it.
@@ -111,7 +111,7 @@ func (s *Source) oldProvider() bool {
 	for _, m := range s.modules {
 		for _, constraint := range m.versions {
 			for _, one := range strings.Split(constraint, ",") {
-				match := major.FindStringSubmatch(strings.TrimSpace(one))
+				match := major().FindStringSubmatch(strings.TrimSpace(one))
 				if match == nil {
 					continue
 				}

@@ -2,11 +2,11 @@ package iac
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // How it works. manifests.go collects the Kubernetes objects of a file or folder; aso.go says what
@@ -76,14 +76,14 @@ func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) 
 }
 
 // placeholder is an expression of envsubst, Flux or Helm.
-var placeholder = regexp.MustCompile(`\$\{[^}]*\}|(?s:\{\{.*?\}\})`)
+var placeholder = lazy.Regexp(`\$\{[^}]*\}|(?s:\{\{.*?\}\})`)
 
 // manifestText returns a text in a manifest, with what is unknown in braces.
 func manifestText(v *yamltree.Value) string {
 	if v.Is(yamltree.Unknown) {
 		return unknownName(v.Text)
 	}
-	return placeholder.ReplaceAllStringFunc(v.String(), unknownName)
+	return placeholder().ReplaceAllStringFunc(v.String(), unknownName)
 }
 
 // find returns the object with a name, nil if the files do not have it.

@@ -40,7 +40,7 @@ func TestHostilePlans(t *testing.T) {
 				return rename(name)
 			})
 			for _, f := range found {
-				if f.Fix != "" && !isCommand.MatchString(f.Fix) &&
+				if f.Fix != "" && !isCommand().MatchString(f.Fix) &&
 					!strings.HasPrefix(f.Fix, "no command is shown") {
 					t.Errorf("%s: %s is no command: %s", name, f.Code, f.Fix)
 				}

@@ -3,12 +3,12 @@ package iac
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // routeTable judges an azurerm_route_table. Its inline routes are the whole table: if they change,
@@ -173,7 +173,7 @@ func (p *tfPlan) podCIDRs() []netip.Prefix {
 
 // nodeName matches the names that AKS gives to nodes (scale sets, availability sets, Windows
 // pools), and cloud-provider-azure to their routes: followed by four underscores and the prefix.
-var nodeName = regexp.MustCompile(
+var nodeName = lazy.Regexp(
 	`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
 
 // leadsToNode reports whether a route leads to the pods of one node: to an appliance, with a name
@@ -184,7 +184,7 @@ func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
 		!route.Hop.IsValid() {
 		return false
 	}
-	if nodeName.MatchString(r.Name) {
+	if nodeName().MatchString(r.Name) {
 		return true
 	}
 	for _, cidr := range cidrs {

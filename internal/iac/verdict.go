@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Known is what is known in addition to the files: subnets that carry pods or reach them, and the
@@ -343,12 +343,12 @@ func (k Known) routes(e Effect) finding.Finding {
 
 const maxRoutesShown = 10
 
-var isCommand = regexp.MustCompile(`^(az|terraform|routekeeper|kubectl) `)
+var isCommand = lazy.Regexp(`^(az|terraform|routekeeper|kubectl) `)
 
 // dress adds to a finding the place in the code, the reason why it matters, and the repair.
 func (e Effect) dress(f finding.Finding, why string) finding.Finding {
 	// Only a command can be pasted; names in code and in words are not quoted for a shell.
-	if isCommand.MatchString(e.Fix) {
+	if isCommand().MatchString(e.Fix) {
 		f.Fix = e.Fix
 	} else {
 		f.Advice = e.Fix

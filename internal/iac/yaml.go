@@ -4,17 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // yamlStart are lines by which a text without a file name counts as YAML, so that its mistakes are
 // reported as such.
-var yamlStart = regexp.MustCompile(`(?m)^(---|(- )?(apiVersion|kind|hosts|tasks|name):)`)
+var yamlStart = lazy.Regexp(`(?m)^(---|(- )?(apiVersion|kind|hosts|tasks|name):)`)
 
 // readYAML reads a file of Ansible tasks or Kubernetes manifests.
 func readYAML(name string, s *stream, known []Carrier) (*Reading, error) {
@@ -25,7 +25,7 @@ func readYAML(name string, s *stream, known []Carrier) (*Reading, error) {
 	if len(data) > armtemplate.MaxSize {
 		return nil, fmt.Errorf("it is larger than %d MiB", armtemplate.MaxSize>>20)
 	}
-	if !isYAML(name) && data[0] != '{' && !yamlStart.Match(data[:min(len(data), peekSize)]) {
+	if !isYAML(name) && data[0] != '{' && !yamlStart().Match(data[:min(len(data), peekSize)]) {
 		return nil, errUnknownFormat
 	}
 	c := newYAMLCode()

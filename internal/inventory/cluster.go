@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"encoding/json"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Cluster is an AKS cluster as ARM describes it.
@@ -244,15 +244,15 @@ func SortIDs(ids []arm.ID) []arm.ID {
 }
 
 var (
-	managedTable  = regexp.MustCompile(`(?i)^aks-agentpool-\d{8}-routetable$`)
-	managedVNet   = regexp.MustCompile(`(?i)^aks-vnet-\d{8}$`)
+	managedTable  = lazy.Regexp(`(?i)^aks-agentpool-\d{8}-routetable$`)
+	managedVNet   = lazy.Regexp(`(?i)^aks-vnet-\d{8}$`)
 	managedSubnet = "aks-subnet"
 )
 
 // IsManagedTable reports whether a table has the name that AKS gives the table of a kubenet cluster
 // (aks-agentpool-<8 digits>-routetable).
 func IsManagedTable(id arm.ID) bool {
-	return id.Is(arm.TypeRouteTable) && managedTable.MatchString(id.Name())
+	return id.Is(arm.TypeRouteTable) && managedTable().MatchString(id.Name())
 }
 
 // IsManagedSubnet reports whether a subnet is the node subnet in the virtual network that AKS
@@ -260,7 +260,7 @@ func IsManagedTable(id arm.ID) bool {
 // there, which are not the nodes'.
 func (c *Cluster) IsManagedSubnet(id arm.ID) bool {
 	return id.Is(arm.TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
-		managedVNet.MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
+		managedVNet().MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
 }
 
 // toggle is a feature in a cluster's document.

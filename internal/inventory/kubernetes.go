@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Kubernetes is what a cluster's API returned. The structs have only what a diagnosis needs,
@@ -148,10 +148,10 @@ func (o kubeObject) check(kind string) error {
 // one.
 func kubeName(name string) bool {
 	const longest = 253
-	return len(name) <= longest && subdomain.MatchString(name)
+	return len(name) <= longest && subdomain().MatchString(name)
 }
 
-var subdomain = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+var subdomain = lazy.Regexp(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
 // DecodeNodes reads the output of `kubectl get nodes -o json`, one page of the API's list, or one
 // node. It sorts the nodes by name.

@@ -2,11 +2,11 @@ package inventory
 
 import (
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // AssignedPolicy is a policy definition as an assignment applies it, by itself or in an initiative.
@@ -81,7 +81,7 @@ type PolicyExemption struct {
 }
 
 // asked is an expression with a parameter of an initiative.
-var asked = regexp.MustCompile(`^\[parameters\('([^']+)'\)\]$`)
+var asked = lazy.Regexp(`^\[parameters\('([^']+)'\)\]$`)
 
 // AssignPolicies returns the policies that assignments enforce, as far as their definitions are
 // given, by the lower case of their IDs.
@@ -105,7 +105,7 @@ func AssignPolicies(assignments []PolicyAssignment,
 			for name, v := range member.Parameters {
 				o, _ := v.(map[string]any)
 				text, _ := o["value"].(string)
-				if m := asked.FindStringSubmatch(text); m != nil {
+				if m := asked().FindStringSubmatch(text); m != nil {
 					declared, _ := d.Properties.Parameters[m[1]].(map[string]any)
 					o = map[string]any{"value": declared["defaultValue"]}
 					if set, _ := p.Parameters[m[1]].(map[string]any); set != nil {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // The next hop types of a route, as ARM spells them (virtual-networks-udr-overview).
@@ -35,10 +35,10 @@ func hopType(written string) string {
 // managerTable matches the tables of Azure Virtual Network Manager: AVNM_Managed_<32 hex digits> in
 // the group AVNM_Managed_ResourceGroup_<subscription> (common-issues of Azure Virtual Network
 // Manager, which names the group).
-var managerTable = regexp.MustCompile(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
+var managerTable = lazy.Regexp(`(?i)/resourceGroups/AVNM_Managed_ResourceGroup_[^/]+/|/routeTables/AVNM_Managed_[0-9a-f]{32}$`)
 
 // IsManagerTable reports whether a route table belongs to Azure Virtual Network Manager.
-func IsManagerTable(id arm.ID) bool { return managerTable.MatchString(string(id)) }
+func IsManagerTable(id arm.ID) bool { return managerTable().MatchString(string(id)) }
 
 // DefaultRouteLimit is the number of routes that a table can have unless Azure Virtual Network
 // Manager manages it.

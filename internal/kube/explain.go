@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // failure is an unexpected answer.
@@ -128,14 +128,14 @@ func (c *Client) login() string {
 }
 
 // asker finds the user that the API server named, if the name is safe in a command.
-var asker = regexp.MustCompile(`User "([\w@.:/-]+)"`)
+var asker = lazy.Regexp(`User "([\w@.:/-]+)"`)
 
 // grant says how to get the right to list for the user that the API server named. If Azure roles
 // apply inside the cluster, the API server says so; the smallest built-in role that shows nodes is
 // the administrator's.
 func (c *Client) grant(resource, message string) string {
 	user := "NAME"
-	if m := asker.FindStringSubmatch(message); m != nil {
+	if m := asker().FindStringSubmatch(message); m != nil {
 		user = m[1]
 	}
 	if strings.Contains(message, "in Azure") {

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Operations returns the relevant operations, as the activity log names them. A scale-out shows as
@@ -63,14 +64,14 @@ type Installation struct {
 	webhook Webhook
 }
 
-var nameShape = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+var nameShape = lazy.Regexp(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 // New describes an installation. name distinguishes several keepers, and may be empty. groups has
 // one resource group per subscription.
 func New(name string, groups []arm.ID, webhook Webhook) (Installation, error) {
 	i := Installation{prefix, map[string]arm.ID{}, webhook}
 	if name != "" {
-		if !nameShape.MatchString(name) {
+		if !nameShape().MatchString(name) {
 			return i, fmt.Errorf("%q is not a valid name, expected up to 40 lower-case letters, "+
 				"digits and hyphens", name)
 		}

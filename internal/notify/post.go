@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // The libraries for chats do not fit: they put the URL, which is a secret, into their errors, take
@@ -65,7 +65,7 @@ func retryAfter(err error) time.Duration {
 
 // ownCode is a short code in an answer, such as Slack's no_service. Other answers are not quoted:
 // they could repeat the URL.
-var ownCode = regexp.MustCompile(`^[a-z]{1,20}(_[a-z]{1,20}){1,4}$`)
+var ownCode = lazy.Regexp(`^[a-z]{1,20}(_[a-z]{1,20}){1,4}$`)
 
 // Try sends a test message to a place, once. The error says what happened, without the URL.
 func (n *Notifier) Try(ctx context.Context, p v1alpha1.Place, page string) error {
@@ -104,7 +104,7 @@ func (n *Notifier) post(ctx context.Context, p v1alpha1.Place, m Message) error 
 	r := &refusal{status: response.StatusCode, passes: response.StatusCode >= 500 ||
 		response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusRequestTimeout}
-	if code := strings.TrimSpace(string(answer)); ownCode.MatchString(code) {
+	if code := strings.TrimSpace(string(answer)); ownCode().MatchString(code) {
 		r.code = code
 	}
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {

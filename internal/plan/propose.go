@@ -3,13 +3,13 @@ package plan
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Proposal is a proposed config for a cluster, with the reason for each part.
@@ -286,13 +286,13 @@ func prefixList(cluster *inventory.Cluster) string {
 	return strings.Join(texts, " and ")
 }
 
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+var notInName = lazy.Regexp(`[^a-z0-9]+`)
 
 // uniqueName makes a unique metadata.name from a cluster's name: lower case, letters, digits and
 // hyphens.
 func uniqueName(id arm.ID, taken map[string]bool) string {
 	clean := func(s string) string {
-		s = strings.Trim(notInName.ReplaceAllString(strings.ToLower(s), "-"), "-")
+		s = strings.Trim(notInName().ReplaceAllString(strings.ToLower(s), "-"), "-")
 		return strings.Trim(s[:min(len(s), 50)], "-")
 	}
 	name := clean(id.Name())

@@ -1,18 +1,18 @@
 package plan
 
 import (
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Machines of clusters that were not read, as subnets show them.
 
 // nodeMachine matches the names that AKS gives the scale sets of its nodes, and the NICs of its
 // single machines.
-var nodeMachine = regexp.MustCompile(`(?i)^aks[a-z0-9-]+$`)
+var nodeMachine = lazy.Regexp(`(?i)^aks[a-z0-9-]+$`)
 
 // unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
 // shows the IP configurations of all machines, also of other subscriptions. Application Gateways,
@@ -22,12 +22,12 @@ func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
 		if !inSet && !(nic.Is(arm.TypeInterface) &&
-			nodeGroup.MatchString(configuration.ResourceGroup())) {
+			nodeGroup().MatchString(configuration.ResourceGroup())) {
 			continue
 		}
 		holder := inventory.HolderName(nic)
 		name, _, _ := strings.Cut(holder, " ")
-		if nodeMachine.MatchString(name) && !p.ofCluster(configuration) {
+		if nodeMachine().MatchString(name) && !p.ofCluster(configuration) {
 			return holder
 		}
 	}
@@ -35,7 +35,7 @@ func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 }
 
 // nodeGroup matches AKS's default names for node resource groups.
-var nodeGroup = regexp.MustCompile(`(?i)^MC_`)
+var nodeGroup = lazy.Regexp(`(?i)^MC_`)
 
 // ofCluster reports whether a resource is in the node resource group of a cluster that was read.
 func (p *Planner) ofCluster(id arm.ID) bool {

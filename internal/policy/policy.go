@@ -12,12 +12,12 @@ package policy
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Object is a JSON object.
@@ -154,16 +154,16 @@ func number(v any) float64 {
 }
 
 // expression is what is evaluated of the template functions: [parameters('x')], [current('x').y].
-var expression = regexp.MustCompile(`^\[(parameters|current)\('([^']+)'\)(?:\.(\w+))?\]$`)
+var expression = lazy.Regexp(`^\[(parameters|current)\('([^']+)'\)(?:\.(\w+))?\]$`)
 
 // Evaluates reports whether a text is a literal, or an expression that this package evaluates.
 func Evaluates(s string) bool {
-	return !strings.HasPrefix(s, "[") || strings.HasPrefix(s, "[[") || expression.MatchString(s)
+	return !strings.HasPrefix(s, "[") || strings.HasPrefix(s, "[[") || expression().MatchString(s)
 }
 
 func (e evaluation) value(v any) (value any, ok bool) {
 	s, _ := v.(string)
-	m := expression.FindStringSubmatch(s)
+	m := expression().FindStringSubmatch(s)
 	if m == nil {
 		return v, Evaluates(s)
 	}

@@ -2,10 +2,10 @@ package report
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // How text from outside becomes Markdown: it stays the text that it is. It begins no heading, list,
@@ -14,10 +14,10 @@ import (
 
 // active finds a word on which a site acts: mentions, references to issues and merge requests,
 // addresses, formulas and emoji.
-var active = regexp.MustCompile(`(?i)@\w|[#!]\d|\bGH-\d|://|\bwww\.|\bmailto:|\$|:[a-z0-9_+-]+:`)
+var active = lazy.Regexp(`(?i)@\w|[#!]\d|\bGH-\d|://|\bwww\.|\bmailto:|\$|:[a-z0-9_+-]+:`)
 
 // prose shows text from outside in a paragraph or a list.
-func prose(s string) string { return notFirst.ReplaceAllString(inline(s, "|"), `$1\$2`) }
+func prose(s string) string { return notFirst().ReplaceAllString(inline(s, "|"), `$1\$2`) }
 
 // inline shows text from outside within a line. bar is how a vertical bar is written.
 func inline(s, bar string) string {
@@ -25,7 +25,7 @@ func inline(s, bar string) string {
 	for i, word := range words {
 		parts := strings.Split(word, "|")
 		for j, part := range parts {
-			if active.MatchString(part) {
+			if active().MatchString(part) {
 				parts[j] = codeSpan(part)
 			} else {
 				parts[j] = escaped(part)
@@ -41,11 +41,11 @@ var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", `\<`, "
 	"~", `\~`, "&", `\&`)
 
 // edge finds underscores that are not in the middle of a name: those would be emphasis.
-var edge = regexp.MustCompile(`(^|[^\pL\pN])_|_($|[^\pL\pN])`)
+var edge = lazy.Regexp(`(^|[^\pL\pN])_|_($|[^\pL\pN])`)
 
 func escaped(word string) string {
 	word = escapes.Replace(word)
-	if edge.MatchString(word) {
+	if edge().MatchString(word) {
 		return strings.ReplaceAll(word, "_", `\_`)
 	}
 	return word
@@ -53,7 +53,7 @@ func escaped(word string) string {
 
 // notFirst is what means something at the beginning of a line: a heading, a quote, a list, a
 // checkbox, the definition of a link, a line below a heading.
-var notFirst = regexp.MustCompile(`^(\s*\d*)(>|\[|[-+=]+(?:\s|$)|#+(?:\s|$)|[.)](?:\s|$))`)
+var notFirst = lazy.Regexp(`^(\s*\d*)(>|\[|[-+=]+(?:\s|$)|#+(?:\s|$)|[.)](?:\s|$))`)
 
 // codeSpan writes text as code in Markdown: code ends with as many backticks as it begins with.
 func codeSpan(text string) string {

@@ -3,15 +3,15 @@ package aks
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-var poolName = regexp.MustCompile(`^[a-z][a-z0-9]{0,11}$`)
+var poolName = lazy.Regexp(`^[a-z][a-z0-9]{0,11}$`)
 
 // settlePool checks one agent pool profile. had is the previous one, nil for a new pool.
 func settlePool(p, had, properties kernel.Object) *kernel.Failure {
@@ -20,7 +20,7 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	case name == "":
 		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
 			"Required parameter agentPoolProfiles.name is missing (null).")
-	case !poolName.MatchString(name):
+	case !poolName().MatchString(name):
 		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
 			"agentPoolProfile.name is invalid. Error details: %s is not an agent pool name. "+
 			"Please see https://aka.ms/aks-naming-rules for more details.", name)

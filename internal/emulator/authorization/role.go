@@ -2,13 +2,13 @@ package authorization
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 const TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
@@ -197,7 +197,7 @@ func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Fail
 	return nil
 }
 
-var roleFilter = regexp.MustCompile(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
+var roleFilter = lazy.Regexp(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 
 // roleDefinitionCall answers for role definitions at any scope: built-in ones exist everywhere,
 // custom ones where they can be assigned.
@@ -233,7 +233,7 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "RoleDefinitionDoesNotExist",
 			"The specified role definition with ID '%s' does not exist.", rest[0]), true
 	}
-	for _, m := range roleFilter.FindAllStringSubmatch(c.Param("$filter"), -1) {
+	for _, m := range roleFilter().FindAllStringSubmatch(c.Param("$filter"), -1) {
 		field := map[bool]string{true: "type", false: "roleName"}[strings.EqualFold(m[1], "type")]
 		docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
 			return !strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), field), m[2])

@@ -11,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 const TypeRoleAssignment = "Microsoft.Authorization/roleAssignments"
@@ -199,8 +200,8 @@ func wholeOf(id arm.ID) arm.ID {
 }
 
 var (
-	principalFilter = regexp.MustCompile(`(?i)principalId\s+eq\s+'([^']*)'`)
-	assignedFilter  = regexp.MustCompile(`(?i)assignedTo\(\s*'([^']*)'\s*\)`)
+	principalFilter = lazy.Regexp(`(?i)principalId\s+eq\s+'([^']*)'`)
+	assignedFilter  = lazy.Regexp(`(?i)assignedTo\(\s*'([^']*)'\s*\)`)
 )
 
 // roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones
@@ -235,7 +236,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 		return kernel.Reply{}, nil, false
 	}
 	filter, principal := c.Param("$filter"), ""
-	for _, expression := range []*regexp.Regexp{principalFilter, assignedFilter} {
+	for _, expression := range []*regexp.Regexp{principalFilter(), assignedFilter()} {
 		if m := expression.FindStringSubmatch(filter); m != nil {
 			principal = m[1]
 		}

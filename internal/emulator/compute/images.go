@@ -2,10 +2,10 @@ package compute
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // images are the defaults that a disk takes from its image; the first match counts. Each was
@@ -36,7 +36,7 @@ func imageOf(storage kernel.Object) (system string, sizeGB int) {
 }
 
 // imageWord is a name in the reference of an image in the marketplace.
-var imageWord = regexp.MustCompile(`^[\w.-]*$`)
+var imageWord = lazy.Regexp(`^[\w.-]*$`)
 
 // checkImage refuses an image that cannot exist because of its name. Which images exist is not
 // known here.
@@ -44,7 +44,7 @@ func checkImage(set *kernel.Resource) *kernel.Failure {
 	image := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile", "storageProfile",
 		"imageReference")
 	for _, field := range []string{"publisher", "offer", "sku", "version"} {
-		if !imageWord.MatchString(kernel.Text(image, field)) {
+		if !imageWord().MatchString(kernel.Text(image, field)) {
 			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
 				"The value of parameter imageReference.%s is invalid.", field)
 		}
@@ -54,11 +54,11 @@ func checkImage(set *kernel.Resource) *kernel.Failure {
 
 // premium are the machine sizes whose names show support of premium disks: an s after the number of
 // processors, or the old DS and GS (virtual-machines/vm-naming-conventions; recorded).
-var premium = regexp.MustCompile(`(?i)^standard_(?:[dg]s\d|[a-z]+\d+(?:-\d+)?[a-z]*s)`)
+var premium = lazy.Regexp(`(?i)^standard_(?:[dg]s\d|[a-z]+\d+(?:-\d+)?[a-z]*s)`)
 
 // diskType returns a machine's default type of managed disk.
 func diskType(size string) string {
-	if premium.MatchString(size) {
+	if premium().MatchString(size) {
 		return "Premium_LRS"
 	}
 	return "Standard_LRS"

@@ -3,16 +3,16 @@ package entra
 import (
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Microsoft Graph, as far as az and azurerm call it for the principals of role assignments. It
 // knows service principals only: those of the options and managed identities.
 
-var graphFilter = regexp.MustCompile(
+var graphFilter = lazy.Regexp(
 	`(?i)^\s*(?:(displayName|appId|id)\s+eq\s+'([^']*)'|servicePrincipalNames/any\(\s*(\w+)\s*:\s*(\w+)\s+eq\s+'([^']*)'\s*\)|startswith\(displayName\s*,\s*'([^']*)'\))\s*$`,
 )
 
@@ -102,7 +102,7 @@ func principalFilterOf(filter string) (func(kernel.Principal) bool, *kernel.Fail
 	if filter == "" {
 		return func(kernel.Principal) bool { return true }, nil
 	}
-	m := graphFilter.FindStringSubmatch(filter)
+	m := graphFilter().FindStringSubmatch(filter)
 	if m == nil || m[3] != m[4] {
 		return nil, graphError(
 			http.StatusBadRequest,

@@ -3,7 +3,6 @@ package insights
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // subStatuses are the texts of success statuses in the log.
@@ -166,7 +166,7 @@ func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 }
 
 // filterTerm is one comparison; az leaves out the quotes of a time, and its zone, which is UTC.
-var filterTerm = regexp.MustCompile(`(?i)^\s*(\w+)\s+(eq|ge|le)\s+(?:'([^']*)'|([^'\s]+))\s*$`)
+var filterTerm = lazy.Regexp(`(?i)^\s*(\w+)\s+(eq|ge|le)\s+(?:'([^']*)'|([^'\s]+))\s*$`)
 
 // keptDays is how long the activity log keeps its records.
 const keptDays = 90
@@ -175,8 +175,8 @@ const keptDays = 90
 func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) bool,
 	*kernel.Failure) {
 	var tests []func(kernel.ActivityRecord) bool
-	for _, term := range regexp.MustCompile(`(?i)\s+and\s+`).Split(filter, -1) {
-		m := filterTerm.FindStringSubmatch(term)
+	for _, term := range kernel.AndWord().Split(filter, -1) {
+		m := filterTerm().FindStringSubmatch(term)
 		if m == nil {
 			return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
 				"The $filter term %q cannot be read.", term)

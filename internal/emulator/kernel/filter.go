@@ -3,11 +3,15 @@ package kernel
 import (
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-var resourceTerm = regexp.MustCompile(`(?i)^\s*(?:(\w+)\s+(eq|ne)\s+'([^']*)'|(substringof|startswith)\(\s*('[^']*'|\w+)\s*,\s*('[^']*'|\w+)\s*\))\s*$`)
+var resourceTerm = lazy.Regexp(`(?i)^\s*(?:(\w+)\s+(eq|ne)\s+'([^']*)'|(substringof|startswith)\(\s*('[^']*'|\w+)\s*,\s*('[^']*'|\w+)\s*\))\s*$`)
+
+// AndWord and orWord stand between the terms of a $filter.
+var AndWord, orWord = lazy.Regexp(`(?i)\s+and\s+`), lazy.Regexp(`(?i)\s+or\s+`)
 
 // ResourceFilter reads a $filter: terms joined by and, and these by or.
 func ResourceFilter(filter string) (func(*Resource) bool, *Failure) {
@@ -15,13 +19,13 @@ func ResourceFilter(filter string) (func(*Resource) bool, *Failure) {
 		return func(*Resource) bool { return true }, nil
 	}
 	var ways [][]func(*Resource) bool
-	for _, way := range regexp.MustCompile(`(?i)\s+or\s+`).Split(filter, -1) {
+	for _, way := range orWord().Split(filter, -1) {
 		var terms []func(*Resource) bool
 		tag := ""
-		for _, term := range regexp.MustCompile(`(?i)\s+and\s+`).Split(way, -1) {
-			m := resourceTerm.FindStringSubmatch(strings.Trim(term, "() "+"\t"))
+		for _, term := range AndWord().Split(way, -1) {
+			m := resourceTerm().FindStringSubmatch(strings.Trim(term, "() "+"\t"))
 			if m == nil {
-				m = resourceTerm.FindStringSubmatch(term)
+				m = resourceTerm().FindStringSubmatch(term)
 			}
 			if m == nil {
 				return nil, invalidFilter(filter)

@@ -5,7 +5,6 @@ import (
 	"math"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // settleRouteTable checks a table's routes.
@@ -72,7 +72,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 	return nil
 }
 
-var serviceTag = regexp.MustCompile(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
+var serviceTag = lazy.Regexp(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
 
 // settleRoute checks one route and changes it to its stored form.
 func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
@@ -88,7 +88,7 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 	delete(properties, "provisioningState")
 	prefix, hopType, hop := kernel.Text(properties, "addressPrefix"), kernel.Text(properties,
 		"nextHopType"), kernel.Text(properties, "nextHopIpAddress")
-	if !serviceTag.MatchString(prefix) {
+	if !serviceTag().MatchString(prefix) {
 		if f := CheckPrefix(prefix, table.Child("routes", name)); f != nil {
 			return f
 		}

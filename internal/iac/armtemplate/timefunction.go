@@ -2,10 +2,11 @@ package armtemplate
 
 import (
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Functions on dates (template-functions-date).
@@ -29,7 +30,7 @@ var (
 		"fff": "000", "fffffff": "0000000", "T": "T", "Z": "Z", "-": "-", ":": ":", "/": "/",
 		".": ".", " ": " ", "_": "_",
 	}
-	timePart = regexp.MustCompile(`y+|M+|d+|H+|m+|s+|f+|.`)
+	timePart = lazy.Regexp(`y+|M+|d+|H+|m+|s+|f+|.`)
 )
 
 // formatTime formats a time with the last argument, if there is one.
@@ -45,7 +46,7 @@ func formatTime(t time.Time, format []any) (any, error) {
 		return t.UTC().Format(layout), nil
 	}
 	var b strings.Builder
-	for _, part := range timePart.FindAllString(wanted, -1) {
+	for _, part := range timePart().FindAllString(wanted, -1) {
 		layout, known := timeParts[part]
 		switch {
 		case !known:
@@ -70,7 +71,7 @@ func parseTime(v any) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s is not a time", shorten(s))
 }
 
-var duration = regexp.MustCompile(
+var duration = lazy.Regexp(
 	`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$`,
 )
 
@@ -82,7 +83,7 @@ func dateTimeAdd(_ *scope, args []any) (any, error) {
 		return nil, err
 	}
 	s, _ := args[1].(string)
-	m := duration.FindStringSubmatch(s)
+	m := duration().FindStringSubmatch(s)
 	if m == nil || len(s) < 3 {
 		return nil, fmt.Errorf("%s is not a duration", shorten(s))
 	}

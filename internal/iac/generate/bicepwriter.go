@@ -2,10 +2,10 @@ package generate
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // bicepText writes deployments as Bicep.
@@ -36,9 +36,11 @@ func (n *node) deploymentName() string {
 
 func (n *node) moduleFile() string { return kebab(n.symbol) + ".bicep" }
 
+var capital = lazy.Regexp(`[A-Z]`)
+
 // kebab returns a symbol with hyphens: keeper-reads for keeperReads.
 func kebab(symbol string) string {
-	return strings.ToLower(regexp.MustCompile(`[A-Z]`).ReplaceAllString(symbol, "-$0"))
+	return strings.ToLower(capital().ReplaceAllString(symbol, "-$0"))
 }
 
 func (d *deployment) bicepFile() []byte {
@@ -151,7 +153,7 @@ func bicepGroup(group arm.ID) string {
 	return "(" + bicepString(group.Subscription()) + ", " + bicepString(group.ResourceGroup()) + ")"
 }
 
-var bicepKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var bicepKey = lazy.Regexp(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // value writes a value; indent is that of the line that it starts on.
 func (b *bicepText) value(v any, indent string) string {
@@ -188,7 +190,7 @@ func (b *bicepText) object(members []member, indent string) string {
 	out := "{\n"
 	for _, m := range members {
 		key := m.name
-		if !bicepKey.MatchString(key) {
+		if !bicepKey().MatchString(key) {
 			key = b.quoted(key)
 		}
 		out += inner + key + ": " + b.value(m.value, inner) + "\n"

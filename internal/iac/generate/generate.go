@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 	"text/template"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/mitchellh/go-wordwrap"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
@@ -70,8 +70,8 @@ func write(folder string, names []string, data any) ([]Output, error) {
 }
 
 var (
-	nameShape     = regexp.MustCompile(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`)
-	locationShape = regexp.MustCompile(`^[a-z][a-z0-9]{2,29}$`)
+	nameShape     = lazy.Regexp(`^[a-z]([a-z0-9-]{0,28}[a-z0-9])?$`)
+	locationShape = lazy.Regexp(`^[a-z][a-z0-9]{2,29}$`)
 )
 
 func unknownProvider(version int) error {

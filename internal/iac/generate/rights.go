@@ -111,10 +111,10 @@ type rights struct {
 func (r Rights) check() (rights, error) {
 	l := rights{Rights: r, Roles: KeeperRoles()}
 	switch {
-	case !nameShape.MatchString(r.Name):
+	case !nameShape().MatchString(r.Name):
 		return l, fmt.Errorf("%q is not a valid name, expected up to 30 lower-case letters, "+
 			"digits and hyphens", r.Name)
-	case !locationShape.MatchString(r.Location):
+	case !locationShape().MatchString(r.Location):
 		return l, fmt.Errorf("%q is not a location, expected one such as westeurope", r.Location)
 	case r.Provider != 4 && r.Provider != 5:
 		return l, unknownProvider(r.Provider)

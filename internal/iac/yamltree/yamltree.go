@@ -9,7 +9,6 @@ package yamltree
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
@@ -190,7 +190,7 @@ func template(tokens token.Tokens) int {
 	return 0
 }
 
-var placeInMessage = regexp.MustCompile(`\[\d+:\d+\]`)
+var placeInMessage = lazy.Regexp(`\[\d+:\d+\]`)
 
 // oneLine turns an error of the YAML library, which draws the source, into one line.
 func oneLine(err error, before int) error {
@@ -199,7 +199,7 @@ func oneLine(err error, before int) error {
 		line, _, _ := strings.Cut(err.Error(), "\n")
 		return errors.New("it is not valid YAML: " + line)
 	}
-	problem := placeInMessage.ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
+	problem := placeInMessage().ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
 		var line, column int
 		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched
 		return fmt.Sprintf("line %d", before+line)

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // recorder writes calls as JSON, one per line, in the form of recordings of Azure. It removes
@@ -50,9 +50,9 @@ var (
 	// ownRefusals are about this login and this group; other refusals can name policies and locks.
 	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
 	personal    = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
-	guid        = regexp.MustCompile(
+	guid        = lazy.Regexp(
 		`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	mail = regexp.MustCompile(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
+	mail = lazy.Regexp(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
 // zeros replaces the subscription.
@@ -186,8 +186,8 @@ func ownTags(v any) any {
 
 // text returns a text without GUIDs and email addresses.
 func (r *recorder) text(s string) string {
-	s = mail.ReplaceAllString(s, "redacted@example.com")
-	return guid.ReplaceAllStringFunc(s, func(found string) string {
+	s = mail().ReplaceAllString(s, "redacted@example.com")
+	return guid().ReplaceAllStringFunc(s, func(found string) string {
 		key := strings.ToLower(found)
 		if r.guids[key] == "" {
 			r.guids[key] = fmt.Sprintf("00000000-0000-0000-0000-%012d", len(r.guids))

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"regexp"
 
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
@@ -44,8 +44,8 @@ var actions = map[string][]string{
 // named finds the actions in a refusal: "authorization to perform action 'X' over scope", "perform
 // action(s) 'X,Y' on the linked scope(s)".
 var (
-	named  = regexp.MustCompile(`perform action(?:\(s\))? '([^']*)'`)
-	action = regexp.MustCompile(`[\w.]+(?:/\w+)+`)
+	named  = lazy.Regexp(`perform action(?:\(s\))? '([^']*)'`)
+	action = lazy.Regexp(`[\w.]+(?:/\w+)+`)
 )
 
 // takes returns the actions that a call needs, including those to join the resources that its
@@ -76,8 +76,8 @@ func (l *lab) noteRightsLocked(r azure.Reply) {
 		refusal := prove.Refusal{Call: r.Method + " " + wordOf(r.Address), Answer: answer}
 		// The missing actions come last: "has permission to perform action X; however, … action(s)
 		// Y".
-		if found := named.FindAllStringSubmatch(answer.Message, -1); found != nil {
-			refusal.Actions = action.FindAllString(found[len(found)-1][1], -1)
+		if found := named().FindAllStringSubmatch(answer.Message, -1); found != nil {
+			refusal.Actions = action().FindAllString(found[len(found)-1][1], -1)
 		}
 		l.seen.Rights.Refused = append(l.seen.Rights.Refused, refusal)
 		return
