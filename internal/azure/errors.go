@@ -242,8 +242,7 @@ var aadCode = lazy.Regexp(`AADSTS\d+`)
 // gist returns the essence of an error on one line: the cause of a failed connection without the
 // address, or how to fix a failed login. The log has each login method that was tried.
 func gist(err error) string {
-	var call *url.Error
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*url.Error](err); ok {
 		err = call.Err
 	}
 	const most = 600

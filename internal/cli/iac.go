@@ -277,8 +277,7 @@ func splitParameters(names []string) (rest []string, parameters []iac.File, err 
 
 // inFile adds a file's name to an error that does not name a file of code.
 func inFile(name string, err error) error {
-	var syntax *iac.SyntaxError
-	if errors.As(err, &syntax) {
+	if _, ok := errors.AsType[*iac.SyntaxError](err); ok {
 		return err
 	}
 	if name == "-" {

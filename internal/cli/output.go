@@ -249,8 +249,7 @@ func unread(path string, err error) error {
 
 // unreadAt works like unread for an error of the file system, and the error itself otherwise.
 func unreadAt(path string, err error) error {
-	var wrong *fs.PathError
-	if errors.As(err, &wrong) {
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return unread(path, err)
 	}
 	return err

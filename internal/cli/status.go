@@ -177,8 +177,7 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		var cause *os.SyscallError // without the address a second time
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*os.SyscallError](err); ok { // without the address twice
 			err = cause
 		}
 		return report.Status{}, fmt.Errorf("--url: no keeper answers at %s: %w", at.Redacted(),

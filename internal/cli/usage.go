@@ -30,8 +30,7 @@ var (
 
 // usageError rewrites the error of a command line as one clear line.
 func usageError(cmd *cobra.Command, err error) error {
-	var value *pflag.InvalidValueError
-	if errors.As(err, &value) {
+	if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		name := "--" + value.GetFlag().Name
 		if errors.Is(err, strconv.ErrRange) {
 			return fmt.Errorf("%s: %s is out of range", name, report.Plain(value.GetValue()))

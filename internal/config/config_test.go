@@ -186,8 +186,7 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			configs, err := Read(File{Name: "c.yaml", Data: []byte(tt.text)})
-			var e *Error
-			if !errors.As(err, &e) {
+			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Fatalf("error %v (%T) and %d configs, want an *Error", err, err, len(configs))
 			}
 			if !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {

@@ -35,8 +35,7 @@ func (d *document) decode(kind string, into any) error {
 
 // checkDepth refuses what the YAML library takes too long for.
 func (d *document) checkDepth(tokens token.Tokens) error {
-	var much *yamllimits.TooMuch
-	if errors.As(yamllimits.CheckTokens(tokens), &much) {
+	if much, ok := errors.AsType[*yamllimits.TooMuch](yamllimits.CheckTokens(tokens)); ok {
 		return &Error{File: d.file, Line: d.line + much.Line, Column: much.Column,
 			Problem: much.Problem}
 	}

@@ -72,8 +72,7 @@ func Secret(p v1alpha1.Place) (string, error) {
 		return "", fmt.Errorf("the environment variable %s is not set, expected the URL", p.URLEnv)
 	}
 	raw, err := input.ReadFile(p.URLFile, input.Small)
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return "", fmt.Errorf("%s cannot be read: %w", p.URLFile, path.Err)
 	}
 	return string(raw), err

@@ -91,8 +91,7 @@ func (e *Emulator) Start(dir, httpsAddress, httpAddress string) (*Server, error)
 			if listeners[0] != nil {
 				listeners[0].Close()
 			}
-			var cause *os.SyscallError // without the address a second time
-			if errors.As(err, &cause) {
+			if cause, ok := errors.AsType[*os.SyscallError](err); ok { // without the address twice
 				err = cause.Err
 			}
 			return nil, fmt.Errorf("cannot listen on %s: %w", address, err)

@@ -169,8 +169,7 @@ func (d *damage) Error() string {
 // damaged reports whether an error means that the file's content is damaged, and not only that it
 // cannot be accessed.
 func damaged(err error) bool {
-	var d *damage
-	if errors.As(err, &d) {
+	if _, ok := errors.AsType[*damage](err); ok {
 		return true
 	}
 	code := resultCode(err)
@@ -179,8 +178,7 @@ func damaged(err error) bool {
 
 // resultCode returns SQLite's primary result code of an error, or 0.
 func resultCode(err error) int {
-	var e *sqlite.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0

@@ -155,8 +155,7 @@ func topKeys(start []byte) map[string]bool {
 
 // syntax says where a JSON error is.
 func syntax(err error) error {
-	var bad *json.SyntaxError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("it is not valid JSON: at byte %d: %w", bad.Offset, err)
 	}
 	return err

@@ -261,8 +261,7 @@ func matters(raw []byte) bool { return kinds[gjson.GetBytes(raw, "type").String(
 func (p *tfPlan) resource(raw []byte) (*tfResource, error) {
 	r := &tfResource{}
 	err := json.Unmarshal(raw, r)
-	var shape *json.UnmarshalTypeError
-	if errors.As(err, &shape) {
+	if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		p.notes = append(p.notes,
 			Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field,
 				shape.Value), Unknown: true})

@@ -94,8 +94,7 @@ func (c *Client) explain(resource string, err error) error {
 // unanswered says why there is no answer.
 func (c *Client) unanswered(whose string, err error) error {
 	cause := err
-	var call *url.Error
-	if errors.As(err, &call) { // the message already has the address
+	if call, ok := errors.AsType[*url.Error](err); ok { // the message already has the address
 		cause = call.Err
 	}
 	reason := oneLine(cause)

@@ -151,8 +151,7 @@ func unreadable(name string, err error) error {
 		if info.IsDir() {
 			return fmt.Errorf("kubeconfig %s is a folder, expected a file", name)
 		}
-		var path *fs.PathError
-		if errors.As(err, &path) {
+		if path, ok := errors.AsType[*fs.PathError](err); ok {
 			return fmt.Errorf("kubeconfig %s cannot be read: %w", name, path.Err)
 		}
 		return fmt.Errorf("kubeconfig %s is not a kubeconfig: expected YAML of kind Config", name)

@@ -89,8 +89,7 @@ func (c *Client) watchNodes(ctx context.Context, version string,
 // ended returns the error of a watch whose answer ends. The API server ends it after a while, and
 // load balancers cut it: both are no error, because the next watch continues there.
 func ended(ctx context.Context, err error) error {
-	var syntax *json.SyntaxError
-	if errors.As(err, &syntax) {
+	if _, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("the watch of nodes is not JSON: %w", err)
 	}
 	return context.Cause(ctx)

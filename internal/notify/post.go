@@ -56,8 +56,7 @@ func (r *refusal) Error() string {
 var errHangs = fmt.Errorf("it does not answer within %s", postFor)
 
 func retryAfter(err error) time.Duration {
-	var refused *refusal
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusal](err); ok {
 		return refused.wait
 	}
 	return 0
@@ -139,15 +138,13 @@ func loopback(host string) bool {
 
 // withoutURL says why a request failed, without the URL.
 func withoutURL(err error, at *url.URL) error {
-	var request *url.Error
-	if errors.As(err, &request) {
+	if request, ok := errors.AsType[*url.Error](err); ok {
 		if request.Timeout() {
 			return errHangs
 		}
 		err = request.Err
 	}
-	var resolve *net.DNSError
-	if errors.As(err, &resolve) {
+	if resolve, ok := errors.AsType[*net.DNSError](err); ok {
 		return errors.New("its host cannot be resolved: " + resolve.Err)
 	}
 	text := err.Error()

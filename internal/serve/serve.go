@@ -122,8 +122,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
-		var cause *os.SyscallError // without the address a second time
-		if errors.As(err, &cause) {
+		if cause, ok := errors.AsType[*os.SyscallError](err); ok {
 			err = cause.Err
 		}
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)

@@ -148,8 +148,7 @@ func (t *Texts) Parse(text []byte) ([]*Value, error) {
 
 func (t *Texts) parseOne(part yamllimits.Part) (*Value, error) {
 	tokens := lexer.Tokenize(part.Text)
-	var much *yamllimits.TooMuch
-	if errors.As(yamllimits.CheckTokens(tokens), &much) {
+	if much, ok := errors.AsType[*yamllimits.TooMuch](yamllimits.CheckTokens(tokens)); ok {
 		return nil, fmt.Errorf("line %d: %s", part.Line+much.Line, much.Problem)
 	}
 	tree, err := parser.Parse(tokens, 0)
