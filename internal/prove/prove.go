@@ -130,8 +130,8 @@ func Judge(facts []Fact, seen Observed) []Result {
 	return results
 }
 
-// Observed has the observations of the trials. If a trial did not complete, its field is nil, and
-// Failed has the reason.
+// Observed has the observations of the trials. Failed has the reason why a trial did not complete;
+// what its field shows does not count.
 type Observed struct {
 	Failed map[string]string // by trial
 

@@ -97,6 +97,22 @@ func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
 	}
 }
 
+// each calls a function for each item of a list, page by page.
+func (l *lab) each(ctx context.Context, list string, do func(gjson.Result)) error {
+	for list != "" {
+		reply, err := l.fetch(ctx, list)
+		if err != nil {
+			return err
+		}
+		page := gjson.ParseBytes(reply.Body)
+		for _, item := range page.Get("value").Array() {
+			do(item)
+		}
+		list = page.Get("nextLink").String()
+	}
+	return nil
+}
+
 // refusedBy returns a refusal in one line, with the status.
 func refusedBy(fault *azure.Error) error {
 	return fmt.Errorf("%s %s: %d %w", fault.Method, wordOf(string(fault.ID)), fault.Status,
@@ -171,24 +187,6 @@ func (l *lab) noteWrite(r azure.Reply) {
 	defer l.mu.Unlock()
 	correlation := r.Header.Get("x-ms-correlation-request-id")
 	l.writes = append(l.writes, written{id: id, correlation: correlation, at: r.Sent})
-}
-
-// write puts a document until it is accepted, follows the operation, and reads the resource until
-// it is settled.
-func (l *lab) write(ctx context.Context, id arm.ID, body []byte) (arm.Document, error) {
-	reply, err := l.accepted(ctx, id, body)
-	if err != nil {
-		return arm.Document{}, err
-	}
-	return l.after(ctx, reply, id)
-}
-
-// after follows an answer's operation, and reads the resource until it is settled.
-func (l *lab) after(ctx context.Context, reply azure.Reply, id arm.ID) (arm.Document, error) {
-	if _, err := l.follow(ctx, reply); err != nil {
-		return arm.Document{}, err
-	}
-	return l.ready(ctx, id)
 }
 
 // accepted puts a document until it is accepted, because another operation may keep the resource

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,24 +42,17 @@ func Leftovers(
 	below := "/resourceGroups?api-version=" + groupVersion +
 		"&$filter=" + url.QueryEscape("tagName eq '"+Tag+"'")
 	var found []Leftover
-	for next := "/subscriptions/" + subscription + below; next != ""; {
-		reply, err := l.fetch(ctx, next)
-		if err != nil {
-			return nil, err
+	err := l.each(ctx, "/subscriptions/"+subscription+below, func(doc gjson.Result) {
+		id, err := arm.ParseID(doc.Get("id").String())
+		if err != nil || !ours(id, doc) {
+			return
 		}
-		for _, doc := range gjson.GetBytes(reply.Body, "value").Array() {
-			id, err := arm.ParseID(doc.Get("id").String())
-			if err != nil || !ours(id, doc) {
-				continue
-			}
-			left := Leftover{Group: id, Until: tagOf(doc, untilTag)}
-			until, err := time.Parse(time.RFC3339, left.Until)
-			left.Stale = err == nil && time.Now().After(until) || p.Ended(tagOf(doc, byTag))
-			found = append(found, left)
-		}
-		next = gjson.GetBytes(reply.Body, "nextLink").String()
-	}
-	return found, nil
+		left := Leftover{Group: id, Until: tagOf(doc, untilTag)}
+		until, err := time.Parse(time.RFC3339, left.Until)
+		left.Stale = err == nil && time.Now().After(until) || p.Ended(tagOf(doc, byTag))
+		found = append(found, left)
+	})
+	return found, err
 }
 
 // ours reports whether a group is a throwaway group, by its name and by the tag with this name.
@@ -169,18 +163,12 @@ var errNotOurs = errors.New("so prove did not make all of it")
 // onlyOurs refuses to delete a group that contains a resource that no run makes.
 func (l *lab) onlyOurs(ctx context.Context) error {
 	made := []arm.ID{l.table(), l.large(), l.filter(), l.network(), l.probe()}
-	for next := address(l.group, "/resources", groupVersion); next != ""; {
-		reply, err := l.fetch(ctx, next)
-		if err != nil {
-			return err
+	var other error
+	err := l.each(ctx, address(l.group, "/resources", groupVersion), func(item gjson.Result) {
+		id := arm.ID(item.Get("id").String())
+		if other == nil && !slices.ContainsFunc(made, id.Equal) {
+			other = fmt.Errorf("it holds %s, %w", id.Short(), errNotOurs)
 		}
-		for _, item := range gjson.GetBytes(reply.Body, "value").Array() {
-			id := arm.ID(item.Get("id").String())
-			if !slices.ContainsFunc(made, id.Equal) {
-				return fmt.Errorf("it holds %s, %w", id.Short(), errNotOurs)
-			}
-		}
-		next = gjson.GetBytes(reply.Body, "nextLink").String()
-	}
-	return nil
+	})
+	return cmp.Or(other, err)
 }

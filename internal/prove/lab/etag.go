@@ -3,7 +3,6 @@ package lab
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -81,159 +80,85 @@ func dropETags(v any) {
 	}
 }
 
-func (l *lab) subnetWrites(ctx context.Context) (err error) {
-	l.seen.Subnet, err = l.writesOf(ctx, l.nodes(), l.flip)
-	return err
-}
+func (t *trial) subnetWrites() { t.seen.Subnet = t.writesOf(t.nodes(), t.flip) }
 
-func (l *lab) tableWrites(ctx context.Context) (err error) {
-	l.seen.Table, err = l.writesOf(ctx, l.table(), l.hop)
-	return err
-}
+func (t *trial) tableWrites() { t.seen.Table = t.writesOf(t.table(), t.hop) }
 
 // writesOf changes a resource with a fresh ETag, then with the same ETag, which is old by then, and
 // then writes it unchanged.
-func (l *lab) writesOf(
-	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
-) (*prove.Write, error) {
+func (t *trial) writesOf(id arm.ID, change func(arm.Document) (edit, error)) *prove.Write {
 	var w prove.Write
-	before, reply, err := l.firstWrite(ctx, id, change)
-	if err != nil {
-		return nil, err
-	}
-	if w.First = answerOf(reply); !w.First.OK() {
-		return &w, nil
+	before, reply := t.firstWrite(id, change)
+	if w.First = answerOf(reply); t.err != nil || !w.First.OK() {
+		return &w
 	}
 	w.Answered = gjson.GetBytes(reply.Body, "etag").String()
 	w.Updating = !inventory.Settled(reply.Body)
 	w.Operation = reply.Header.Get("Azure-AsyncOperation") != ""
-	end, err := l.follow(ctx, reply)
-	if err != nil {
-		return nil, err
-	}
-	w.End, w.Took = end.Status, fmt.Sprintf("%.1f s", time.Since(reply.Sent).Seconds())
-	settled, err := l.ready(ctx, id)
-	if err != nil {
-		return nil, err
-	}
+	w.End = t.follow(reply).Status
+	w.Took = fmt.Sprintf("%.1f s", time.Since(reply.Sent).Seconds())
+	settled := t.ready(id)
 	w.Settled = settled.ETag
 
-	stale, err := change(settled)
-	if err != nil {
-		return nil, err
-	}
-	if reply, err = l.put(ctx, id, stale.body, before.ETag); err != nil {
-		return nil, err
-	}
+	stale := t.edit(settled, change)
+	reply = t.put(id, stale.body, before.ETag)
 	w.Stale = answerOf(reply)
-	current, err := l.after(ctx, reply, id)
-	if err != nil {
-		return nil, err
-	}
+	current := t.after(reply, id)
 	w.Applied = stale.shows(current)
 
 	w.Before = current.ETag
-	if reply, err = l.put(ctx, id, current.Raw, ""); err != nil {
-		return nil, err
-	}
+	reply = t.put(id, current.Raw, "")
 	w.Same, w.SameUpdating = answerOf(reply), !inventory.Settled(reply.Body)
-	after, err := l.after(ctx, reply, id)
-	w.After = after.ETag
-	return &w, err
+	w.After = t.after(reply, id).ETag
+	return &w
 }
 
 // firstWrite changes a resource with a fresh ETag. If the resource is busy, it tries again.
-func (l *lab) firstWrite(
-	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
-) (before arm.Document, reply azure.Reply, err error) {
+func (t *trial) firstWrite(id arm.ID, change func(arm.Document) (edit, error)) (before arm.Document,
+	reply azure.Reply) {
 	for try := 1; ; try++ {
-		if before, err = l.ready(ctx, id); err != nil {
-			return before, reply, err
-		}
-		first, err := change(before)
-		if err != nil {
-			return before, reply, err
-		}
-		reply, err = l.put(ctx, id, first.body, before.ETag)
-		if err != nil {
-			return before, reply, err
-		}
+		before = t.ready(id)
+		reply = t.put(id, t.edit(before, change).body, before.ETag)
 		fault := reply.Fault()
 		switch {
-		case fault == nil || !fault.Transient():
-			return before, reply, nil
+		case t.err != nil || fault == nil || !fault.Transient():
+			return before, reply
 		case try == tries:
-			return before, reply, refusedBy(fault)
+			t.err = refusedBy(fault)
+			return before, reply
 		}
-		if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
-			return before, reply, err
-		}
+		t.err = azure.Pause(t.ctx, cmp.Or(fault.RetryAfter, pollInterval))
 	}
 }
 
-func (l *lab) sharedETags(ctx context.Context) error {
-	network, err := l.ready(ctx, l.network())
-	if err != nil {
-		return err
-	}
-	table, err := l.ready(ctx, l.table())
-	if err != nil {
-		return err
-	}
+func (t *trial) sharedETags() {
+	network, table := t.ready(t.network()), t.ready(t.table())
 	s := &prove.Shared{
 		Network: network.ETag, Subnet: gjson.GetBytes(network.Raw,
 			"properties.subnets.0.etag").String(),
 		Table: table.ETag, Route: gjson.GetBytes(table.Raw, "properties.routes.0.etag").String(),
 	}
-	if s.Subnet == "" || s.Route == "" {
-		return fmt.Errorf("a subnet or a route has no ETag in the answer")
+	if t.err == nil && (s.Subnet == "" || s.Route == "") {
+		t.err = fmt.Errorf("a subnet or a route has no ETag in the answer")
 	}
-	l.seen.Shared = s
-	return nil
+	t.seen.Shared = s
 }
 
 // strip removes the table from a subnet, as a redeployment does, and puts it back, as the keeper
 // does.
-func (l *lab) strip(ctx context.Context) error {
+func (t *trial) strip() {
+	const table = "properties.routeTable"
 	var s prove.Strip
-	before, err := l.ready(ctx, l.nodes())
-	if err != nil {
-		return err
-	}
-	tableETag := func() string {
-		doc, failed := l.ready(ctx, l.table())
-		if failed != nil {
-			err = failed
-		}
-		return doc.ETag
-	}
-	s.Before = tableETag()
-	stripped, failed := sjson.DeleteBytes(before.Raw, "properties.routeTable")
-	if failed == nil {
-		stripped, failed = redeployed(stripped)
-	}
-	if failed != nil || err != nil {
-		return cmp.Or(err, failed)
-	}
-	without, err := l.write(ctx, l.nodes(), stripped)
-	if err != nil {
-		return err
-	}
-	s.Gone = !gjson.GetBytes(without.Raw, "properties.routeTable.id").Exists()
-	s.Stripped = tableETag()
-	repaired, failed := sjson.SetBytes(without.Raw, "properties.routeTable.id", string(l.table()))
-	if failed != nil || err != nil {
-		return cmp.Or(err, failed)
-	}
-	after, err := l.write(ctx, l.nodes(), repaired)
-	if err != nil {
-		return err
-	}
-	s.Repaired = tableETag()
-	s.Back = arm.ID(gjson.GetBytes(after.Raw, "properties.routeTable.id").String()).Equal(l.table())
-	if s.Lost, failed = arm.Differences(before.Raw, after.Raw); failed != nil || err != nil {
-		return cmp.Or(err, failed)
-	}
-	l.seen.Strip = &s
-	return nil
+	before := t.ready(t.nodes())
+	s.Before = t.ready(t.table()).ETag
+	stripped := t.took(sjson.DeleteBytes(before.Raw, table))
+	without := t.write(t.nodes(), t.took(redeployed(stripped)))
+	s.Gone = !gjson.GetBytes(without.Raw, table+".id").Exists()
+	s.Stripped = t.ready(t.table()).ETag
+	repaired := t.took(sjson.SetBytes(without.Raw, table+".id", string(t.table())))
+	after := t.write(t.nodes(), repaired)
+	s.Repaired = t.ready(t.table()).ETag
+	s.Back = arm.ID(gjson.GetBytes(after.Raw, table+".id").String()).Equal(t.table())
+	s.Lost = step(t, func() ([]string, error) { return arm.Differences(before.Raw, after.Raw) })
+	t.seen.Strip = &s
 }

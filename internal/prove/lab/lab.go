@@ -94,24 +94,24 @@ type written struct {
 }
 
 // trials are the functions of the trials by name.
-var trials = map[string]func(*lab, context.Context) error{
-	prove.TrialSetup:            (*lab).setUp,
-	"subnet-writes":             (*lab).subnetWrites,
-	"table-writes":              (*lab).tableWrites,
-	"shared-etags":              (*lab).sharedETags,
-	"strip-and-repair":          (*lab).strip,
-	"unknown-fields":            (*lab).unknownFields,
-	"reads-after-writes":        (*lab).readsAfterWrites,
-	"large-tables":              (*lab).largeTables,
-	"writers-at-once":           (*lab).writersAtOnce,
-	"overlapping-table-writes":  (*lab).tableOverlap,
-	"overlapping-subnet-writes": (*lab).subnetOverlap,
-	"interface":                 (*lab).networkInterface,
-	"table-in-use":              (*lab).tableInUse,
-	"network-writes":            (*lab).networkWrites,
-	"rights":                    (*lab).rights,
-	"activity-log":              (*lab).activityLog,
-	prove.TrialCleanUp:          (*lab).cleanUp,
+var trials = map[string]func(*trial){
+	prove.TrialSetup:            (*trial).setUp,
+	"subnet-writes":             (*trial).subnetWrites,
+	"table-writes":              (*trial).tableWrites,
+	"shared-etags":              (*trial).sharedETags,
+	"strip-and-repair":          (*trial).strip,
+	"unknown-fields":            (*trial).unknownFields,
+	"reads-after-writes":        (*trial).readsAfterWrites,
+	"large-tables":              (*trial).largeTables,
+	"writers-at-once":           (*trial).writersAtOnce,
+	"overlapping-table-writes":  (*trial).tableOverlap,
+	"overlapping-subnet-writes": (*trial).subnetOverlap,
+	"interface":                 (*trial).networkInterface,
+	"table-in-use":              (*trial).tableInUse,
+	"network-writes":            (*trial).networkWrites,
+	"rights":                    (*trial).rights,
+	"activity-log":              (*trial).activityLog,
+	prove.TrialCleanUp:          func(t *trial) { t.err = t.cleanUp(t.ctx) },
 }
 
 // Run makes the trials one after the other. It always deletes the group, even if the context ends.
@@ -174,7 +174,9 @@ func ended(ctx context.Context) error {
 func (l *lab) try(ctx context.Context, t prove.Trial, limit time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	err := trials[t.Name](l, within)
+	run := trial{lab: l, ctx: within}
+	trials[t.Name](&run)
+	err := run.err
 	if err != nil && within.Err() != nil && ctx.Err() == nil {
 		err = fmt.Errorf("it did not end within %s: %w", limit, err)
 	}

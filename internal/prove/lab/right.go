@@ -1,10 +1,10 @@
 package lab
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tidwall/gjson"
 
@@ -94,11 +94,21 @@ const notRead = "they were not read"
 
 // rights reads what this login may do, and what else the keeper reads. It notes refusals and
 // continues.
-func (l *lab) rights(ctx context.Context) error {
-	if err := l.permissions(ctx); err != nil && ctx.Err() != nil {
-		return err
-	} else if err != nil {
-		l.seen.Rights.Unread = err.Error()
+func (t *trial) rights() {
+	var items []string
+	t.each(address(t.group, "/providers/Microsoft.Authorization/permissions", authorizationVersion),
+		func(item gjson.Result) { items = append(items, item.Raw) })
+	own := step(t, func() (all []inventory.Permission, err error) {
+		if err = json.Unmarshal([]byte("["+strings.Join(items, ",")+"]"), &all); err != nil {
+			err = fmt.Errorf("the answer is not a list of permissions: %w", err)
+		}
+		return all, err
+	})
+	switch {
+	case t.err == nil:
+		t.seen.Rights.Own, t.seen.Rights.Unread = own, ""
+	case t.ctx.Err() == nil:
+		t.seen.Rights.Unread, t.err = t.err.Error(), nil
 	}
 	for _, below := range []struct{ path, version string }{
 		{"/providers/Microsoft.Authorization/locks", lockVersion},
@@ -109,32 +119,12 @@ func (l *lab) rights(ctx context.Context) error {
 		{"/providers/" + arm.TypeScaleSet, scaleSetVersion},
 		{"/providers/" + arm.TypeGateway, networkVersion},
 	} {
-		at := address(l.group, below.path, below.version)
-		if _, err := l.fetch(ctx, at); err != nil && ctx.Err() != nil {
-			return err
-		}
+		step(t, func() (reply azure.Reply, err error) {
+			reply, err = t.fetch(t.ctx, address(t.group, below.path, below.version))
+			if t.ctx.Err() == nil {
+				err = nil // noted
+			}
+			return reply, err
+		})
 	}
-	return nil
-}
-
-// permissions reads what this login may do in the group.
-func (l *lab) permissions(ctx context.Context) error {
-	var own []inventory.Permission
-	next := address(l.group, "/providers/Microsoft.Authorization/permissions", authorizationVersion)
-	for next != "" {
-		reply, err := l.fetch(ctx, next)
-		if err != nil {
-			return err
-		}
-		var page struct {
-			Value    []inventory.Permission `json:"value"`
-			NextLink string                 `json:"nextLink"`
-		}
-		if err := json.Unmarshal(reply.Body, &page); err != nil {
-			return fmt.Errorf("the answer is not a list of permissions: %w", err)
-		}
-		own, next = append(own, page.Value...), page.NextLink
-	}
-	l.seen.Rights.Own, l.seen.Rights.Unread = own, ""
-	return nil
 }

@@ -47,36 +47,30 @@ func (l *lab) spare() arm.ID   { return l.network().Child("subnets", spareName) 
 func (l *lab) probe() arm.ID   { return l.of(arm.TypeInterface, interfaceName) }
 
 // setUp makes the group and its resources.
-func (l *lab) setUp(ctx context.Context) error {
-	if err := l.makeGroup(ctx); err != nil {
-		return err
-	}
+func (t *trial) setUp() {
+	t.err = t.makeGroup(t.ctx)
 	link := func(id arm.ID) object { return object{"id": string(id)} }
 	for _, r := range []struct {
 		id         arm.ID
 		properties object
 	}{
-		{l.filter(), object{}},
-		{l.table(), object{"routes": routes(5)}},
-		{l.large(), object{"routes": routes(2)}},
-		{l.network(), object{
+		{t.filter(), object{}},
+		{t.table(), object{"routes": routes(5)}},
+		{t.large(), object{"routes": routes(2)}},
+		{t.network(), object{
 			"addressSpace": object{"addressPrefixes": []any{"10.213.0.0/16"}},
 			"subnets": []any{
 				object{"name": nodesName, "properties": object{
-					"addressPrefix": "10.213.0.0/24", "routeTable": link(l.table()),
-					"networkSecurityGroup": link(l.filter()),
+					"addressPrefix": "10.213.0.0/24", "routeTable": link(t.table()),
+					"networkSecurityGroup": link(t.filter()),
 					"serviceEndpoints":     []any{object{"service": "Microsoft.Storage"}},
 				}},
 				object{"name": spareName, "properties": object{"addressPrefix": "10.213.1.0/24"}},
 			},
 		}},
 	} {
-		body := encode(object{"location": l.Location, "properties": r.properties})
-		if _, err := l.write(ctx, r.id, body); err != nil {
-			return err
-		}
+		t.write(r.id, encode(object{"location": t.Location, "properties": r.properties}))
 	}
-	return nil
 }
 
 // makeGroup makes a group with a name that no group has. Azure must answer that it was created:

@@ -1,9 +1,9 @@
 package lab
 
 import (
-	"context"
+	"errors"
+	"fmt"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -18,7 +18,7 @@ import (
 // unknownField is a field that no api-version has.
 const unknownField = "routekeeperProof"
 
-func (l *lab) unknownFields(ctx context.Context) error {
+func (t *trial) unknownFields() {
 	var u prove.Unknown
 	for _, f := range []struct {
 		id     arm.ID
@@ -26,172 +26,93 @@ func (l *lab) unknownFields(ctx context.Context) error {
 		answer *prove.Answer
 		kept   *bool
 	}{
-		{l.spare(), "properties." + unknownField, &u.Subnet, &u.SubnetKept},
-		{l.large(), "properties.routes.0.properties." + unknownField, &u.Route, &u.RouteKept},
+		{t.spare(), "properties." + unknownField, &u.Subnet, &u.SubnetKept},
+		{t.large(), "properties.routes.0.properties." + unknownField, &u.Route, &u.RouteKept},
 	} {
-		doc, err := l.ready(ctx, f.id)
-		if err != nil {
-			return err
-		}
-		e, err := edited(doc.Raw, f.path, "kept")
-		if err != nil {
-			return err
-		}
-		reply, err := l.put(ctx, f.id, e.body, "")
-		if err != nil {
-			return err
-		}
+		e := t.edit(t.ready(f.id), func(doc arm.Document) (edit, error) {
+			return edited(doc.Raw, f.path, "kept")
+		})
+		reply := t.put(f.id, e.body, "")
 		*f.answer = answerOf(reply)
-		after, err := l.after(ctx, reply, f.id)
-		if err != nil {
-			return err
-		}
-		*f.kept = e.shows(after)
-		if !*f.kept {
-			continue
-		}
-		// The other trials work without it.
-		clean, err := sjson.DeleteBytes(after.Raw, f.path)
-		if err != nil {
-			return err
-		}
-		if _, err := l.write(ctx, f.id, clean); err != nil {
-			return err
+		after := t.after(reply, f.id)
+		if *f.kept = e.shows(after); *f.kept { // the other trials work without it
+			t.write(f.id, t.took(sjson.DeleteBytes(after.Raw, f.path)))
 		}
 	}
-	l.seen.Unknown = &u
-	return nil
+	t.seen.Unknown = &u
 }
 
-func (l *lab) largeTables(ctx context.Context) error {
+func (t *trial) largeTables() {
 	var limit prove.Limit
 	body := func(n int) []byte {
-		return encode(object{"location": l.Location, "properties": object{"routes": routes(n)}})
+		return encode(object{"location": t.Location, "properties": object{"routes": routes(n)}})
 	}
-	reply, err := l.put(ctx, l.large(), body(prove.FullTable), "")
-	if err != nil {
-		return err
-	}
+	reply := t.put(t.large(), body(prove.FullTable), "")
 	if limit.Full = answerOf(reply); limit.Full.Again {
-		return refusedBy(reply.Fault())
+		t.err = refusedBy(reply.Fault())
 	}
-	settled := false
-	for limit.Full.OK() && !settled {
-		if end, err := l.follow(ctx, reply); err != nil {
-			return err
-		} else if end.Code != "" {
+	for t.err == nil && limit.Full.OK() && !limit.Settled && limit.Took <= settleWithin {
+		if end := t.follow(reply); end.Code != "" {
 			limit.Full = prove.Answer{Status: http.StatusConflict, Code: end.Code}
 			break
 		}
-		doc, err := l.get(ctx, l.large())
-		if err != nil {
-			return err
-		}
-		settled = inventory.Settled(doc.Raw)
+		limit.Settled = inventory.Settled(t.get(t.large()).Raw)
 		limit.Took = time.Since(reply.Sent)
-		if limit.Took > settleWithin {
-			break
-		}
-		if !settled && azure.Pause(ctx, pollInterval) != nil {
-			return ctx.Err()
+		if !limit.Settled && t.err == nil {
+			t.err = azure.Pause(t.ctx, pollInterval)
 		}
 	}
-	limit.Settled = settled
-	if settled {
-		if reply, err = l.put(ctx, l.large(), body(prove.FullTable+1), ""); err != nil {
-			return err
-		}
+	if limit.Settled {
+		reply = t.put(t.large(), body(prove.FullTable+1), "")
 		limit.Over = answerOf(reply)
-		doc, err := l.after(ctx, reply, l.large())
-		if err != nil {
-			return err
-		}
+		doc := t.after(reply, t.large())
 		limit.OverSeen = len(gjson.GetBytes(doc.Raw, "properties.routes").Array()) > prove.FullTable
 	}
-	l.seen.Limit = &limit
-	return nil
+	t.seen.Limit = &limit
 }
 
 // tableInUse tries to delete a table that a subnet uses.
-func (l *lab) tableInUse(ctx context.Context) error {
-	subnet, err := l.ready(ctx, l.nodes())
-	if err != nil {
-		return err
-	}
+func (t *trial) tableInUse() {
+	subnet := t.ready(t.nodes())
 	link := arm.ID(gjson.GetBytes(subnet.Raw, "properties.routeTable.id").String())
-	if !link.Equal(l.table()) {
-		return errNoTable
+	if t.err == nil && !link.Equal(t.table()) {
+		t.err = errors.New("the subnet has no table, after an earlier trial")
 	}
-	reply, err := l.change(ctx, azure.Request{
-		Method: http.MethodDelete, Address: address(l.table(), "", networkVersion),
-	})
-	if err != nil {
-		return err
-	}
+	reply := t.remove(t.table())
 	answer := answerOf(reply)
 	if answer.Again {
-		return refusedBy(reply.Fault())
+		t.err = refusedBy(reply.Fault())
 	}
 	if reply.Status == http.StatusAccepted { // it may be refused at the end
-		end, err := l.follow(ctx, reply)
-		if err != nil {
-			return err
-		}
-		if end.Code != "" {
+		if end := t.follow(reply); end.Code != "" {
 			answer = prove.Answer{Status: http.StatusConflict, Code: end.Code}
 		}
 	}
-	l.seen.InUse = &answer
-	return nil
+	t.seen.InUse = &answer
 }
 
 // networkWrites puts the network without subnets, and then with a subnet without its table.
-func (l *lab) networkWrites(ctx context.Context) error {
-	var n prove.Network
-	before, err := l.ready(ctx, l.network())
-	if err != nil {
-		return err
-	}
+func (t *trial) networkWrites() {
 	subnets := func(doc arm.Document) []gjson.Result {
 		return gjson.GetBytes(doc.Raw, "properties.subnets").Array()
 	}
-	n.Had = len(subnets(before))
-	body, err := redeployed(before.Raw)
-	if err != nil {
-		return err
-	}
-	bare, err := sjson.DeleteBytes(body, "properties.subnets")
-	if err != nil {
-		return err
-	}
-	after, err := l.write(ctx, l.network(), bare)
-	if err != nil {
-		return err
-	}
-	n.Left = len(subnets(after))
+	before := t.ready(t.network())
+	body := t.took(redeployed(before.Raw))
+	bare := t.took(sjson.DeleteBytes(body, "properties.subnets"))
+	n := prove.Network{Had: len(subnets(before)), Stripped: true,
+		Left: len(subnets(t.write(t.network(), bare)))}
 	for i, s := range subnets(before) {
 		if s.Get("name").String() == nodesName {
-			body, err = sjson.DeleteBytes(body, "properties.subnets."+strconv.Itoa(i)+
-				".properties.routeTable")
-			if err != nil {
-				return err
-			}
+			body = t.took(sjson.DeleteBytes(body, fmt.Sprintf(
+				"properties.subnets.%d.properties.routeTable", i)))
 		}
 	}
-	reply, err := l.put(ctx, l.network(), body, "")
-	if err != nil {
-		return err
-	}
+	reply := t.put(t.network(), body, "")
 	n.Listed = answerOf(reply)
-	if after, err = l.after(ctx, reply, l.network()); err != nil {
-		return err
-	}
-	n.Stripped = true
-	for _, s := range subnets(after) {
+	for _, s := range subnets(t.after(reply, t.network())) {
 		if s.Get("name").String() == nodesName && s.Get("properties.routeTable.id").Exists() {
 			n.Stripped = false
 		}
 	}
-	l.seen.Network = &n
-	return nil
+	t.seen.Network = &n
 }

@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"context"
+	"cmp"
 	"sync"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -10,142 +10,78 @@ import (
 	"routekeeper.dev/routekeeper/internal/prove"
 )
 
-// sending is a PUT to send together with others.
+// sending is a PUT to send together with another one.
 type sending struct {
 	id   arm.ID
 	edit edit
 	etag string
-
-	reply azure.Reply
-	err   error
 }
 
-// together sends PUTs at the same moment, and waits until all have ended.
-func (l *lab) together(ctx context.Context, all ...*sending) error {
+// race sends two PUTs at the same moment, waits until both have ended, and reports what each
+// resource shows.
+func (t *trial) race(first, second sending) *prove.Race {
+	if t.err != nil {
+		return nil
+	}
+	var replies [2]azure.Reply
+	var errs [2]error
 	var group sync.WaitGroup
-	for _, s := range all {
-		group.Go(func() { s.reply, s.err = l.put(ctx, s.id, s.edit.body, s.etag) })
+	for i, s := range []sending{first, second} {
+		group.Go(func() {
+			replies[i], errs[i] = t.lab.put(t.ctx, s.id, s.edit.body, s.etag)
+		})
 	}
 	group.Wait()
-	for _, s := range all {
-		if s.err == nil {
-			_, s.err = l.follow(ctx, s.reply)
+	for i := range replies {
+		if errs[i] == nil {
+			_, errs[i] = t.lab.follow(t.ctx, replies[i])
 		}
 	}
-	for _, s := range all {
-		if s.err != nil {
-			return s.err
-		}
+	t.err = cmp.Or(errs[0], errs[1])
+	one := t.ready(first.id)
+	another := one
+	if second.id != first.id {
+		another = t.ready(second.id)
 	}
-	return nil
+	return &prove.Race{
+		First: answerOf(replies[0]), FirstSeen: first.edit.shows(one),
+		Second: answerOf(replies[1]), SecondSeen: second.edit.shows(another),
+	}
 }
 
 // writersAtOnce sends two PUTs of one table at once, and PUTs of two subnets of one network.
-func (l *lab) writersAtOnce(ctx context.Context) error {
-	table, err := l.ready(ctx, l.table())
-	if err != nil {
-		return err
+func (t *trial) writersAtOnce() {
+	table := t.ready(t.table())
+	t.seen.SameTable = t.race(sending{t.table(), t.edit(table, t.hop), table.ETag},
+		sending{t.table(), t.edit(table, t.hop), table.ETag})
+	subnet := func(id arm.ID) sending {
+		e := t.edit(t.ready(id), t.flip)
+		e.body = t.took(redeployed(e.body))
+		return sending{id: id, edit: e}
 	}
-	one, another := &sending{id: l.table(), etag: table.ETag}, &sending{id: l.table(),
-		etag: table.ETag}
-	for _, s := range []*sending{one, another} {
-		if s.edit, err = l.hop(table); err != nil {
-			return err
-		}
-	}
-	if err := l.together(ctx, one, another); err != nil {
-		return err
-	}
-	if table, err = l.ready(ctx, l.table()); err != nil {
-		return err
-	}
-	l.seen.SameTable = &prove.Race{
-		First: answerOf(one.reply), FirstSeen: one.edit.shows(table),
-		Second: answerOf(another.reply), SecondSeen: another.edit.shows(table),
-	}
-
-	subnets := []*sending{{id: l.nodes()}, {id: l.spare()}}
-	for _, s := range subnets {
-		doc, err := l.ready(ctx, s.id)
-		if err != nil {
-			return err
-		}
-		if s.edit, err = l.flip(doc); err != nil {
-			return err
-		}
-		if s.edit.body, err = redeployed(s.edit.body); err != nil {
-			return err
-		}
-	}
-	if err := l.together(ctx, subnets...); err != nil {
-		return err
-	}
-	shows := func(s *sending) (bool, error) {
-		doc, err := l.ready(ctx, s.id)
-		return s.edit.shows(doc), err
-	}
-	r := &prove.Race{First: answerOf(subnets[0].reply), Second: answerOf(subnets[1].reply)}
-	if r.FirstSeen, err = shows(subnets[0]); err != nil {
-		return err
-	}
-	r.SecondSeen, err = shows(subnets[1])
-	l.seen.Siblings = r
-	return err
+	t.seen.Siblings = t.race(subnet(t.nodes()), subnet(t.spare()))
 }
 
-func (l *lab) tableOverlap(ctx context.Context) (err error) {
-	l.seen.TableOverlap, err = l.overlap(ctx, l.large(), l.hop)
-	return err
-}
+func (t *trial) tableOverlap() { t.seen.TableOverlap = t.overlap(t.large(), t.hop) }
 
-func (l *lab) subnetOverlap(ctx context.Context) (err error) {
-	l.seen.SubnetOverlap, err = l.overlap(ctx, l.nodes(), l.flip)
-	return err
-}
+func (t *trial) subnetOverlap() { t.seen.SubnetOverlap = t.overlap(t.nodes(), t.flip) }
 
 // overlap puts a resource, and puts it again without waiting for the end of the first operation.
-func (l *lab) overlap(
-	ctx context.Context, id arm.ID, change func(arm.Document) (edit, error),
-) (*prove.Overlap, error) {
-	doc, err := l.ready(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	first, err := change(doc)
-	if err != nil {
-		return nil, err
-	}
-	second, err := change(arm.Document{ID: id, Raw: first.body})
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range []*edit{&first, &second} {
-		if e.body, err = redeployed(e.body); err != nil {
-			return nil, err
-		}
-	}
-	began, err := l.put(ctx, id, first.body, "")
-	if err != nil {
-		return nil, err
-	}
+func (t *trial) overlap(id arm.ID, change func(arm.Document) (edit, error)) *prove.Overlap {
+	first := t.edit(t.ready(id), change)
+	second := t.edit(arm.Document{ID: id, Raw: first.body}, change)
+	began := t.put(id, t.took(redeployed(first.body)), "")
 	v := &prove.Overlap{First: answerOf(began)}
 	v.Running = v.First.OK() && !inventory.Settled(began.Body) &&
 		began.Header.Get("Azure-AsyncOperation") != ""
 	if !v.Running {
-		_, err := l.ready(ctx, id)
-		return v, err
+		t.ready(id)
+		return v
 	}
-	next, err := l.put(ctx, id, second.body, "")
-	if err != nil {
-		return nil, err
-	}
+	next := t.put(id, t.took(redeployed(second.body)), "")
 	v.Second = answerOf(next)
-	end, err := l.follow(ctx, began)
-	if err != nil {
-		return nil, err
-	}
+	end := t.follow(began)
 	v.End, v.EndCode, v.EndAgain = end.Status, end.Code, end.Again
-	after, err := l.after(ctx, next, id)
-	v.SecondSeen = second.shows(after)
-	return v, err
+	v.SecondSeen = second.shows(t.after(next, id))
+	return v
 }
