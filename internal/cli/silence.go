@@ -183,10 +183,9 @@ func listSilences(a *app, o silenceOptions) error {
 	}
 	all := store.Current()
 	if format == report.JSON {
-		if all == nil {
-			all = []silence.Entry{}
-		}
-		return report.WriteJSON(w, map[string]any{"entries": all})
+		return report.WriteJSON(w, struct {
+			Entries []silence.Entry `json:"entries"`
+		}{all})
 	}
 	if len(all) == 0 {
 		fmt.Fprintln(w, "Nothing is silenced, and no cluster is paused.")

@@ -83,9 +83,6 @@ func (a Alerts) summary() string {
 
 // Write writes it in the given format.
 func (a Alerts) Write(w io.Writer, format Format, style Style) error {
-	if a.Changes == nil {
-		a.Changes = []AlertChange{}
-	}
 	var b strings.Builder
 	switch format {
 	case JSON:
@@ -123,8 +120,7 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 	default:
 		b.WriteString(a.text(style))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }
 
 func (a Alerts) text(style Style) string {
@@ -144,9 +140,7 @@ func (a Alerts) text(style Style) string {
 	if len(rows) > 0 {
 		b.WriteString("\n")
 	}
-	for _, line := range Columns(rows) {
-		fmt.Fprintln(&b, strings.TrimRight(line, " "))
-	}
+	b.WriteString(aligned(rows))
 	for _, s := range a.Watched {
 		fmt.Fprintf(&b, "\nWatched in subscription %s:\n", plain(s.Subscription))
 		for _, id := range s.Scopes {

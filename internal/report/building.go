@@ -42,9 +42,6 @@ var buildMarks = map[string]string{"create": "+", "change": "~", "delete": "-", 
 
 // Write writes it as text or JSON.
 func (b Building) Write(w io.Writer, format Format, style Style) error {
-	if b.Steps == nil {
-		b.Steps = []BuildStep{}
-	}
 	if format == JSON {
 		return WriteJSON(w, b)
 	}
@@ -55,7 +52,7 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 	var out strings.Builder
 	lines := Columns(rows)
 	for i, s := range b.Steps {
-		fmt.Fprintln(&out, strings.TrimRight(lines[i], " "))
+		fmt.Fprintln(&out, lines[i])
 		for _, d := range s.Differences {
 			have := d.Have
 			if have == "" {
@@ -68,8 +65,7 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 		}
 	}
 	fmt.Fprintf(&out, "%s\n", UpperFirst(b.summary()))
-	_, err := io.WriteString(w, out.String())
-	return err
+	return put(w, out.String())
 }
 
 func (s BuildStep) mark(style Style) string {

@@ -49,12 +49,6 @@ func (c Checked) Sentence() string {
 
 // Write writes it in the given format.
 func (c Checked) Write(w io.Writer, format Format, style Style) error {
-	if c.Findings == nil {
-		c.Findings = []finding.Finding{}
-	}
-	if c.Files == nil {
-		c.Files = []CheckedFile{}
-	}
 	var out string
 	switch format {
 	case JSON:
@@ -74,8 +68,7 @@ func (c Checked) Write(w io.Writer, format Format, style Style) error {
 	default:
 		out = style.Bold(UpperFirst(c.Sentence())+".") + "\n" + explained(c.Findings, style)
 	}
-	_, err := io.WriteString(w, out)
-	return err
+	return put(w, out)
 }
 
 // placeOf returns the place of a finding in the code, as compilers write it: main.tf:18: .

@@ -113,6 +113,5 @@ func (d *Demo) Summary(ok bool, elapsed time.Duration) error {
 }
 
 func (d *Demo) lines(lines ...string) error {
-	_, err := io.WriteString(d.W, strings.Join(lines, "\n")+"\n")
-	return err
+	return put(d.W, strings.Join(lines, "\n")+"\n")
 }

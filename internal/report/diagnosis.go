@@ -108,19 +108,13 @@ func (d Diagnosis) states(style Style) string {
 	}
 	out := ""
 	for i, line := range Columns(rows) {
-		out += paint[i](cell(strings.TrimRight(line, " "))) + "\n"
+		out += paint[i](cell(line)) + "\n"
 	}
 	return out
 }
 
 // Write writes the diagnosis in the given format.
 func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
-	if d.Claims == nil {
-		d.Claims = []build.Claim{}
-	}
-	if d.Verdicts == nil {
-		d.Verdicts = []verdict.Verdict{}
-	}
 	sentence := UpperFirst(d.Sentence()) + "."
 	d.Findings = d.shown()
 	var out string
@@ -137,8 +131,7 @@ func (d Diagnosis) Write(w io.Writer, format Format, style Style) error {
 		out = style.Bold(sentence) + "\n" + d.states(style) + explained(d.Findings, style) +
 			whatIsRight(d.Claims, d.Verify, style)
 	}
-	_, err := io.WriteString(w, out)
-	return err
+	return put(w, out)
 }
 
 // WriteBelow writes the summary below the changes that were made.
@@ -158,14 +151,5 @@ type Fixed struct {
 // Write writes it as JSON.
 func (f Fixed) Write(w io.Writer) error {
 	f.Findings = f.shown()
-	if f.Claims == nil {
-		f.Claims = []build.Claim{}
-	}
-	if f.Fixes != nil && f.Fixes.Findings == nil {
-		f.Fixes.Findings = []finding.Finding{}
-	}
-	if f.Left == nil {
-		f.Left = []finding.Finding{}
-	}
 	return WriteJSON(w, f)
 }

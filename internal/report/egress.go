@@ -49,8 +49,7 @@ func (e Egress) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, e)
 	}
-	_, err := io.WriteString(w, e.text(style))
-	return err
+	return put(w, e.text(style))
 }
 
 func (e Egress) text(style Style) string {

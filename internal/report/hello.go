@@ -71,15 +71,6 @@ const maxGrid = 14
 
 // Write writes it in the given format.
 func (h Hello) Write(w io.Writer, format Format, style Style) error {
-	if h.Calls == nil {
-		h.Calls = []HelloCall{}
-	}
-	if h.Findings == nil {
-		h.Findings = []finding.Finding{}
-	}
-	if h.Unknown == nil {
-		h.Unknown = []string{}
-	}
 	if format == JSON {
 		return WriteJSON(w, h)
 	}
@@ -90,8 +81,7 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		paint = style.Red
 	}
 	b.WriteString(style.Bold("The demo on "+h.Cluster+": ") + paint(sentence+".") + "\n\n")
-	rows := [][]string{{style.Bold("#"), style.Bold("pod"), style.Bold("node"),
-		style.Bold("address"), ""}}
+	table := Table{Header: []string{"#", "pod", "node", "address", ""}}
 	for i, p := range h.Pods {
 		state := style.Yellow(p.Why)
 		if p.Why == "" && !p.Ready {
@@ -101,17 +91,15 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		if p.Address.IsValid() {
 			address = p.Address.String()
 		}
-		rows = append(rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address,
-			state})
+		table.Rows = append(table.Rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node),
+			address, state})
 	}
-	b.WriteString(strings.Join(Columns(rows), "\n") + "\n")
-	b.WriteString(h.grid(style) + h.carried(style) + h.holes(style))
+	b.WriteString(table.text(style) + h.grid(style) + h.carried(style) + h.holes(style))
 	for _, line := range h.Unknown {
 		b.WriteString(style.Dim("not known: "+line) + "\n")
 	}
 	b.WriteString(explained(h.Findings, style))
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }
 
 // grid returns the matrix: a row for each calling pod, a column for each called pod, in
@@ -144,7 +132,7 @@ func (h Hello) grid(style Style) string {
 		}
 		rows = append(rows, row)
 	}
-	return "\n" + style.Bold("Row calls column") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+	return "\n" + style.Bold("Row calls column") + "\n" + aligned(rows)
 }
 
 // carried lists the routes with the number of calls and answers that used them.
@@ -191,7 +179,7 @@ func (h Hello) carried(style Style) string {
 	if len(rows) == 0 {
 		return ""
 	}
-	return "\n" + style.Bold("Routes used") + "\n" + strings.Join(Columns(rows), "\n") + "\n"
+	return "\n" + style.Bold("Routes used") + "\n" + aligned(rows)
 }
 
 // holes lists the calls that did not arrive, grouped by reason.

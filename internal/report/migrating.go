@@ -18,8 +18,7 @@ func (m Migrating) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, m.Progress)
 	}
-	_, err := io.WriteString(w, m.text(style))
-	return err
+	return put(w, m.text(style))
 }
 
 func (m Migrating) text(style Style) string {

@@ -115,14 +115,7 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 	default:
 		b.WriteString(style.Bold(m.Sentence()) + "\n")
 		if len(m.Clusters) > 0 {
-			header := make([]string, len(migrationHeader))
-			for i, h := range migrationHeader {
-				header[i] = style.Bold(h)
-			}
-			b.WriteString("\n")
-			for _, line := range Columns(append([][]string{header}, m.rows(style)...)) {
-				fmt.Fprintln(&b, line)
-			}
+			b.WriteString("\n" + Table{Header: migrationHeader, Rows: m.rows(style)}.text(style))
 		}
 		for i, line := range m.fleet() {
 			fmt.Fprintf(&b, "%s%s\n", strings.Repeat("\n", 1-min(i, 1)), plain(line))
@@ -152,8 +145,7 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 	if len(m.Optional) > 0 {
 		m.optional(&b, format, style)
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }
 
 // optional writes what clusters on Azure CNI can do.
@@ -172,9 +164,7 @@ func (m Migration) optional(b *strings.Builder, format Format, style Style) {
 		}
 	default: // for a terminal
 		fmt.Fprintf(b, "\n%s:\n", style.Bold(title))
-		for _, line := range Columns(rows) {
-			fmt.Fprintln(b, line)
-		}
+		b.WriteString(aligned(rows))
 		for _, c := range m.Optional {
 			if m.Steps {
 				clusterText(b, c, style)

@@ -225,8 +225,7 @@ func (p Past) Write(w io.Writer, format Format, style Style) error {
 	default:
 		out = p.text(style)
 	}
-	_, err := io.WriteString(w, out)
-	return err
+	return put(w, out)
 }
 
 // head returns the first line: what the check was, and how long it took.

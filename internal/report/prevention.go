@@ -41,14 +41,6 @@ type PreventedWrite struct {
 // Write writes it as text or JSON.
 func (p Prevention) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
-		for _, list := range []*[]string{&p.Left, &p.Blocks} {
-			if *list == nil {
-				*list = []string{}
-			}
-		}
-		if p.Refused == nil {
-			p.Refused = []PreventedWrite{}
-		}
 		return WriteJSON(w, p)
 	}
 	var b strings.Builder
@@ -83,6 +75,5 @@ func (p Prevention) Write(w io.Writer, format Format, style Style) error {
 		fmt.Fprintf(&b, "  - %s\n    lacks %s\n", plain(r.Write),
 			plain(strings.Join(r.Lacks, ", ")))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }

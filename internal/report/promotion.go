@@ -28,10 +28,6 @@ type Promotion struct {
 func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	switch {
 	case format == JSON:
-		p.Plan = p.Plan.complete()
-		if p.Edits == nil {
-			p.Edits = []config.Edit{}
-		}
 		return WriteJSON(w, p)
 	case len(p.Edits) == 0:
 		_, err := fmt.Fprintf(w, "Nothing to promote: %s.\n", strings.Join(p.AsItIs, ", "))

@@ -109,7 +109,7 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 		rows = append(rows, []string{"  " + style.Bold(t.Name), t.What, took})
 	}
 	for i, row := range Columns(rows) {
-		fmt.Fprintln(&out, strings.TrimRight(row, " "))
+		fmt.Fprintln(&out, row)
 		if p.DryRun {
 			fmt.Fprintf(&out, "      %s\n", style.Dim(calls(p.Trials[i].Calls)))
 		}
@@ -133,8 +133,7 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 				plain(l.Group))
 		}
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return put(w, out.String())
 }
 
 func calls(all []prove.Call) string {
@@ -185,8 +184,7 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 			"file to the maintainers.\n",
 			finding.Count(p.Calls, "call"), plain(p.Recording))
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return put(w, out.String())
 }
 
 func wording(v prove.Verdict, style Style) string {

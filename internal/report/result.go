@@ -49,7 +49,6 @@ func Planned(p plan.Plan) Result {
 
 // Write writes the result of a check in the given format.
 func (r Result) Write(w io.Writer, format Format, style Style) error {
-	r = r.complete()
 	var out string
 	switch format {
 	case JSON:
@@ -61,8 +60,7 @@ func (r Result) Write(w io.Writer, format Format, style Style) error {
 	default:
 		out = r.text(style)
 	}
-	_, err := io.WriteString(w, out)
-	return err
+	return put(w, out)
 }
 
 // WriteBelow writes the result of a check below its cause.
@@ -71,17 +69,6 @@ func (r Result) WriteBelow(w io.Writer, format Format, style Style) error {
 		return err
 	}
 	return r.Write(w, format, style)
-}
-
-// complete returns the result with empty lists where JSON would show null.
-func (r Result) complete() Result {
-	if r.Findings == nil {
-		r.Findings = []finding.Finding{}
-	}
-	if r.Changes == nil {
-		r.Changes = []plan.Outcome{}
-	}
-	return r
 }
 
 // Summary says in one line what happened.

@@ -125,7 +125,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		fmt.Fprintln(&b, "Before the outage:")
 	}
 	for i, line := range Columns(rows) {
-		fmt.Fprintln(&b, style.byColor(shown[i].State)(strings.TrimRight(line, " ")))
+		fmt.Fprintln(&b, style.byColor(shown[i].State)(line))
 	}
 	if folded != "" {
 		fmt.Fprintln(&b, cell(folded))
@@ -133,8 +133,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	for _, line := range s.lines() {
 		fmt.Fprintln(&b, cell(line))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }
 
 // byColor returns the function that paints the line of a cluster whose state has that color.

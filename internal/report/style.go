@@ -96,6 +96,14 @@ func Columns(rows [][]string) []string {
 	return lines
 }
 
+// aligned returns aligned rows as a text, a line for each.
+func aligned(rows [][]string) string {
+	if len(rows) == 0 {
+		return ""
+	}
+	return strings.Join(Columns(rows), "\n") + "\n"
+}
+
 // cells returns rows with every cell on one line.
 func cells(rows [][]string) [][]string {
 	clean := make([][]string, len(rows))

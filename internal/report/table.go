@@ -31,13 +31,7 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 			fmt.Fprintf(&b, "\n%s\n", prose(line))
 		}
 	default:
-		header := make([]string, len(t.Header))
-		for i, h := range t.Header {
-			header[i] = style.Bold(h)
-		}
-		for _, line := range Columns(append([][]string{header}, t.Rows...)) {
-			fmt.Fprintln(&b, line)
-		}
+		b.WriteString(t.text(style))
 		if len(t.Lines) > 0 {
 			b.WriteString("\n")
 			for _, line := range t.Lines {
@@ -45,6 +39,14 @@ func (t Table) Write(w io.Writer, format Format, style Style) error {
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
+}
+
+// text returns the table for a terminal, without the lines below it.
+func (t Table) text(style Style) string {
+	header := make([]string, len(t.Header))
+	for i, h := range t.Header {
+		header[i] = style.Bold(h)
+	}
+	return aligned(append([][]string{header}, t.Rows...))
 }

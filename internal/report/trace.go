@@ -31,9 +31,8 @@ func (a Ways) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, a)
 	}
-	_, err := io.WriteString(w, wayText("there", a.There, a.From, a.To, style)+"\n"+
+	return put(w, wayText("there", a.There, a.From, a.To, style)+"\n"+
 		wayText("back", a.Back, a.To, a.From, style))
-	return err
 }
 
 func wayText(direction string, way trace.Way, from, to trace.Endpoint, style Style) string {
@@ -79,8 +78,7 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, m.Matrix)
 	}
-	_, err := io.WriteString(w, m.text(style))
-	return err
+	return put(w, m.text(style))
 }
 
 // text returns a summary and then the causes, worst first, with as many ends as fit a line.

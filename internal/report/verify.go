@@ -59,15 +59,6 @@ func claimsSentence(claims []build.Claim) string {
 
 // Write writes it in the given format.
 func (v Verification) Write(w io.Writer, format Format, style Style) error {
-	if v.Clusters == nil {
-		v.Clusters = []string{}
-	}
-	if v.Claims == nil {
-		v.Claims = []build.Claim{}
-	}
-	if v.Findings == nil {
-		v.Findings = []finding.Finding{}
-	}
 	var b strings.Builder
 	switch format {
 	case JSON:
@@ -84,14 +75,11 @@ func (v Verification) Write(w io.Writer, format Format, style Style) error {
 				b.WriteString("\n")
 			}
 			b.WriteString(style.Bold(claims[0].Cluster+": "+claimsSentence(claims)+".") + "\n\n")
-			for _, line := range Columns(claimRows(claims, style)) {
-				b.WriteString(line + "\n")
-			}
+			b.WriteString(aligned(claimRows(claims, style)))
 		}
 		b.WriteString(explained(v.Findings, style))
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return put(w, b.String())
 }
 
 var claimsHeader = []string{"state", "claim", "detail"}
@@ -151,8 +139,7 @@ func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, st
 			rows = append(rows, []string{"  " + claimPaint(style)[state](claimStates[state]),
 				plain(part[0].Cluster), sentence})
 		}
-		b.WriteString("\n" + style.Bold("Clusters") + "\n" + strings.Join(Columns(rows), "\n") +
-			"\n")
+		b.WriteString("\n" + style.Bold("Clusters") + "\n" + aligned(rows))
 		return b.String()
 	}
 	block := func(title string, in func(build.Claim) bool) {
@@ -163,8 +150,7 @@ func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, st
 			}
 		}
 		if len(rows) > 0 {
-			b.WriteString("\n" + style.Bold(title) + "\n" + strings.Join(Columns(rows), "\n") +
-				"\n")
+			b.WriteString("\n" + style.Bold(title) + "\n" + aligned(rows))
 		}
 	}
 	block("What is right", func(c build.Claim) bool { return c.State == build.ClaimRight })
