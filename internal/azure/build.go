@@ -39,6 +39,9 @@ var buildVersions = map[string]string{
 	arm.TypeSubnet:         networkVersion,
 	arm.TypePublicIP:       networkVersion,
 	arm.TypeGateway:        networkVersion,
+	// the newest that azurerm uses as well
+	arm.TypeActionGroup: "2023-01-01",
+	arm.TypeAlertRule:   "2020-10-01",
 }
 
 // buildVersion returns the api-version of a type that can be created.

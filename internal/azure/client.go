@@ -47,8 +47,10 @@ func apiVersion(id arm.ID) string {
 	if id.Is(arm.TypeCluster) {
 		return clusterVersion
 	}
-	if t, ok := alertTypeOf(id); ok {
-		return t.version
+	for _, t := range alertTypes {
+		if id.Is(t) {
+			return buildVersions[t]
+		}
 	}
 	return networkVersion
 }
@@ -153,7 +155,7 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 	docs := &documents{activityLog: &activityLog{lister: lists}}
 	docs.reader = newReader(docs)
 	c := &Client{caller: call, lister: lists, documents: docs,
-		surveyor: surveyor{docs}, rightsReader: rightsReader{call}, monitor: monitor{call},
+		surveyor: surveyor{docs}, rightsReader: rightsReader{call}, monitor: monitor{builder{call}},
 		builder: builder{call}}
 	options := azarm.ClientOptions{DisableRPRegistration: true}
 	options.Cloud = o.Cloud
