@@ -62,8 +62,8 @@ type gate struct {
 	Auth
 	log    *slog.Logger
 	client *http.Client
-	secret *secret // nil: none
-	users  *users  // nil: none
+	secret *reloaded[string] // nil: none
+	users  *users            // nil: none
 
 	mu        sync.Mutex
 	verifiers []*oidc.IDTokenVerifier // for each issuer and audience
@@ -83,7 +83,9 @@ func newGate(a Auth, log *slog.Logger, open *openfiles.Watch) (*gate, error) {
 		Timeout: 10 * time.Second}
 	var err error
 	if a.SecretFile != "" {
-		if g.secret, err = newSecret(a.SecretFile, log, open); err != nil {
+		read := func() (string, error) { return ReadSecret(a.SecretFile) }
+		if g.secret, err = newReloaded("the event secret", log, open, read,
+			a.SecretFile); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +109,7 @@ func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 		return caller{may: [...]bool{true, true, true, g.Token == "" || g.held(r)}}, nil
 	}
 	token, isBearer := bearer(r)
-	if g.secret != nil && (g.secret.is(secret) || isBearer && g.secret.is(token)) {
+	if g.isSecret(secret) || isBearer && g.isSecret(token) {
 		who.bySecret, who.may[toSend], who.may[toMeasure] = true, true, true
 		return who, nil
 	}
@@ -137,6 +139,11 @@ func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 		return who, errWrong
 	}
 	return who, errNobody
+}
+
+// isSecret reports whether a caller's secret is the one of senders.
+func (g *gate) isSecret(of string) bool {
+	return g.secret != nil && of != "" && same(of, g.secret.get())
 }
 
 // challenge tells the caller how to authenticate.

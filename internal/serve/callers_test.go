@@ -252,7 +252,7 @@ func TestRefusals(t *testing.T) {
 // nothing.
 func TestSecretRotates(t *testing.T) {
 	file := secretFile(t, "the-first-long-secret")
-	s, err := newSecret(file, slog.New(slog.DiscardHandler), nil)
+	g, err := newGate(Auth{SecretFile: file}, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,14 +264,15 @@ func TestSecretRotates(t *testing.T) {
 			os.Chtimes(file, at, at)); err != nil {
 			t.Fatal(err)
 		}
-		s.checked = time.Time{} // a second has passed
+		g.secret.checked = time.Time{} // a second has passed
 	}
 	write("the-other-long-secret")
-	if s.is("the-first-long-secret") || !s.is("the-other-long-secret") || s.is("") {
+	if g.isSecret("the-first-long-secret") || !g.isSecret("the-other-long-secret") ||
+		g.isSecret("") {
 		t.Error("the secret did not rotate")
 	}
 	write("short")
-	if s.is("short") || !s.is("the-other-long-secret") {
+	if g.isSecret("short") || !g.isSecret("the-other-long-secret") {
 		t.Error("a file without a secret changed it")
 	}
 }

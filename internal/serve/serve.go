@@ -8,7 +8,6 @@ package serve
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -111,14 +110,11 @@ func Start(o Options, waker Waker) (*Server, error) {
 		ErrorLog:       slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	s.http.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
-	var files *certificate
-	if o.CertFile != "" || o.KeyFile != "" {
-		files = &certificate{certFile: o.CertFile, keyFile: o.KeyFile, log: o.Log, open: o.Files}
-		if err := files.load(); err != nil {
+	encrypted := o.CertFile != "" || o.KeyFile != ""
+	if encrypted {
+		if s.http.TLSConfig, err = encryption(o); err != nil {
 			return nil, err
 		}
-		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: aeadSuites(),
-			GetCertificate: files.get}
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
@@ -136,7 +132,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 	s.http.Handler = s.handler()
 	go func() {
 		var err error
-		if files != nil {
+		if encrypted {
 			err = s.http.ServeTLS(s.listener, "", "")
 		} else {
 			err = s.http.Serve(s.listener)
@@ -323,7 +319,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	origin := r.Header.Get("WebHook-Request-Origin")
 	secret := r.PathValue("secret")
 	switch {
-	case s.gate.secret != nil && secret != "" && !s.gate.secret.is(secret):
+	case s.gate.secret != nil && secret != "" && !s.gate.isSecret(secret):
 		s.refuse(w, r, toSend, caller{}, errWrong)
 	case origin == "":
 		s.metrics.refused("malformed")

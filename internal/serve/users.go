@@ -10,11 +10,9 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"golang.org/x/crypto/bcrypt"
 	"routekeeper.dev/routekeeper/internal/input"
@@ -23,49 +21,44 @@ import (
 
 // users are the people in a file with lines of NAME:HASH, as htpasswd -B writes them.
 type users struct {
-	file string
-	log  *slog.Logger
-	open *openfiles.Watch
-
-	mu      sync.Mutex
-	read    time.Time // modification time of the file when it was read
-	checked time.Time
-	hashes  map[string][]byte
-	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
-	// guessing.
-	known   map[[sha256.Size]byte]bool
+	*reloaded[accounts]
 	salt    []byte
 	guesses *guesses // one check at a time, so that logins do not use the whole machine
+	known   sync.Mutex
+}
+
+// accounts are the content of a users file.
+type accounts struct {
+	hashes map[string][]byte
+	// known are correct passwords, by salted hash. Checking a bcrypt hash is slow, to prevent
+	// guessing.
+	known map[[sha256.Size]byte]bool
 	// slowest is the slowest of the hashes. Unknown names are checked against it, so that they take
 	// as long.
 	slowest []byte
 }
 
-func newUsers(file string, log *slog.Logger, open *openfiles.Watch) (*users, error) {
-	u := &users{file: file, log: log, open: open, salt: make([]byte, 32), guesses: newGuesses()}
+func newUsers(file string, log *slog.Logger, open *openfiles.Watch) (u *users, err error) {
+	u = &users{salt: make([]byte, 32), guesses: newGuesses()}
 	_, _ = rand.Read(u.salt) // it never fails
-	return u, u.load()
+	u.reloaded, err = newReloaded("the users file", log, open, func() (accounts, error) {
+		return readUsers(file)
+	}, file)
+	return u, err
 }
 
-// load reads the file.
-func (u *users) load() error {
-	info, err := os.Stat(u.file)
+func readUsers(file string) (a accounts, err error) {
+	raw, err := input.ReadFile(file, input.Small)
 	if err != nil {
-		return err
+		return a, err
 	}
-	raw, err := input.ReadFile(u.file, input.Small)
-	if err != nil {
-		return err
+	a.known = map[[sha256.Size]byte]bool{}
+	if a.hashes, err = parseUsers(file, raw); err == nil {
+		a.slowest = slices.MaxFunc(slices.Collect(maps.Values(a.hashes)), func(a, b []byte) int {
+			return cmp.Compare(cost(a), cost(b))
+		})
 	}
-	hashes, err := parseUsers(u.file, raw)
-	if err != nil {
-		return err
-	}
-	u.hashes, u.read, u.known = hashes, info.ModTime(), map[[sha256.Size]byte]bool{}
-	u.slowest = slices.MaxFunc(slices.Collect(maps.Values(hashes)), func(a, b []byte) int {
-		return cmp.Compare(cost(a), cost(b))
-	})
-	return nil
+	return a, err
 }
 
 // cost returns how slow a hash is to check. It was validated when it was read.
@@ -76,10 +69,7 @@ func cost(hash []byte) int {
 
 // CheckUsers says what is wrong in a users file.
 func CheckUsers(file string) error {
-	raw, err := input.ReadFile(file, input.Small)
-	if err == nil {
-		_, err = parseUsers(file, raw)
-	}
+	_, err := readUsers(file)
 	return err
 }
 
@@ -114,51 +104,25 @@ func parseUsers(file string, raw []byte) (map[string][]byte, error) {
 	return hashes, nil
 }
 
-// again reloads the file if it has changed, at most once a second. If the new file has a mistake,
-// the old users stay.
-func (u *users) again() {
-	if time.Since(u.checked) < time.Second {
-		return
-	}
-	u.checked = time.Now()
-	info, err := os.Stat(u.file)
-	if err == nil && info.ModTime().Equal(u.read) {
-		return
-	}
-	if err == nil {
-		err = u.load()
-	}
-	if u.open.Note(err) {
-		return // the next calls try again
-	}
-	if err != nil {
-		u.log.Error("the new users file cannot be used; the previous users stay in use", "error",
-			err.Error())
-		return
-	}
-	u.log.Info("the users file was reloaded", "users", len(u.hashes))
-}
-
 // know reports whether a name and a password are correct. It gives up if the caller has gone. An
 // error says that they were not compared.
 func (u *users) know(ctx context.Context, address, name, password string) (bool, error) {
-	u.mu.Lock()
-	u.again()
-	hash, known, slowest := u.hashes[name], u.known, u.slowest
+	a := u.get()
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s%d:%s%s", u.salt, len(name), name, password))
-	right := known[sum]
-	u.mu.Unlock()
+	u.known.Lock()
+	right := a.known[sum]
+	u.known.Unlock()
 	if right {
 		return true, nil
 	}
 	return u.guesses.check(ctx, address, name, func() bool {
-		right := compare(hash, slowest, func(hash []byte) bool {
+		right := compare(a.hashes[name], a.slowest, func(hash []byte) bool {
 			return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil
 		})
 		if right {
-			u.mu.Lock()
-			known[sum] = true // belongs to the file that was checked
-			u.mu.Unlock()
+			u.known.Lock()
+			a.known[sum] = true // belongs to the file that was checked
+			u.known.Unlock()
 		}
 		return right
 	})

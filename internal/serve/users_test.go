@@ -91,8 +91,8 @@ func TestUsersTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(u.slowest) != string(slow) {
-		t.Errorf("who is not in the file is compared with a hash of cost %d", cost(u.slowest))
+	if string(u.get().slowest) != string(slow) {
+		t.Errorf("who is not in the file is compared with a hash of cost %d", cost(u.get().slowest))
 	}
 	// the password of that hash
 	if ok, err := u.know(t.Context(), "here", "mallory", "x"); ok || err != nil {
