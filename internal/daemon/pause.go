@@ -27,22 +27,9 @@ func PauseFile(config string) string {
 	return strings.TrimSuffix(config, filepath.Ext(config)) + pauseExtension
 }
 
-// WritePause writes a pause file. It replaces the file as a whole, because a keeper may read it at
-// any time. Keepers of other users can read it, whatever the umask is.
+// WritePause writes a pause file, which keepers of other users may read at any time.
 func WritePause(file string, until time.Time) error {
-	// A new name that cannot be foreseen: a link of another user there would be followed.
-	f, err := os.CreateTemp(filepath.Dir(file), ".routekeeper-*"+pauseExtension)
-	if err != nil {
-		return input.Unwritten(file, err)
-	}
-	_, err = f.WriteString(until.UTC().Format(time.RFC3339) + "\n")
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return input.Unwritten(file, errors.Join(err, os.Remove(f.Name())))
-	}
-	if err := os.Rename(f.Name(), file); err != nil {
-		return input.Unwritten(file, errors.Join(err, os.Remove(f.Name())))
-	}
-	return nil
+	return input.WriteWhole(file, []byte(until.UTC().Format(time.RFC3339)+"\n"))
 }
 
 // pauses are the pause files of a keeper's configs.

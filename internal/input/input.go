@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 	"syscall"
 )
@@ -198,6 +199,25 @@ func (f *inFolder) Read(p []byte) (int, error) { return f.rest.Read(p) }
 
 // ReadDir lists a folder: fs.Glob needs it.
 func (f folder) ReadDir(name string) ([]fs.DirEntry, error) { return fs.ReadDir(f.FS, name) }
+
+// WriteWhole replaces a file as a whole, because others may read it at any time. They can read it
+// whatever the umask is. The temporary file has the extension of the file: a folder of configs may
+// hold both.
+func WriteWhole(path string, data []byte) error {
+	// A new name that cannot be foreseen: a link of another user there would be followed.
+	f, err := os.CreateTemp(filepath.Dir(path), ".routekeeper-*"+filepath.Ext(path))
+	if err != nil {
+		return Unwritten(path, err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return Unwritten(path, errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
 
 // DiskFull is the reason why nothing can be written to a full disk, with what to do.
 const DiskFull = "the disk is full: free some space, then try again"

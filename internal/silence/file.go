@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -137,17 +136,8 @@ func (s *Store) change(edit func(*document) error) error {
 	if err != nil {
 		return err
 	}
-	// A new name that cannot be foreseen: a link of another user there would be followed.
-	f, err := os.CreateTemp(filepath.Dir(s.path), ".routekeeper-*"+Extension)
-	if err != nil {
-		return input.Unwritten(s.path, err)
-	}
-	_, err = f.Write(append(raw, '\n'))
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return input.Unwritten(s.path, errors.Join(err, os.Remove(f.Name())))
-	}
-	if err := os.Rename(f.Name(), s.path); err != nil {
-		return input.Unwritten(s.path, errors.Join(err, os.Remove(f.Name())))
+	if err := input.WriteWhole(s.path, append(raw, '\n')); err != nil {
+		return err
 	}
 	s.seen = stamp{} // read it again
 	s.loadLocked()
