@@ -31,9 +31,6 @@ type TemplateOptions struct {
 	Carriers []Carrier
 }
 
-// IsTemplate reports whether a file is an ARM template, written or compiled from Bicep.
-func IsTemplate(data []byte) bool { return is(data, armtemplate.IsTemplate) }
-
 // IsParameters reports whether a file holds parameters for a template, or is a compiled
 // .bicepparam.
 func IsParameters(data []byte) bool { return is(data, armtemplate.IsParameters) }
@@ -249,11 +246,9 @@ func (t *armReading) carriers() {
 		if why == "" {
 			return
 		}
-		for _, item := range r.Body.Object("properties").List("agentPoolProfiles") {
-			if pool, _ := item.(*armtemplate.Object); pool != nil {
-				t.doubt(pool.Get("vnetSubnetID"))
-				add(pool.Text("vnetSubnetID"), r, why)
-			}
+		for _, pool := range r.Body.Object("properties").Objects("agentPoolProfiles") {
+			t.doubt(pool.Get("vnetSubnetID"))
+			add(pool.Text("vnetSubnetID"), r, why)
 		}
 	})
 	t.each(arm.TypeCluster+"/agentPools", func(r *armtemplate.Resource) {
@@ -270,11 +265,9 @@ func (t *armReading) carriers() {
 		}
 	})
 	t.each(arm.TypeGateway, func(r *armtemplate.Resource) {
-		for _, item := range r.Body.Object("properties").List("gatewayIPConfigurations") {
-			if c, _ := item.(*armtemplate.Object); c != nil {
-				add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+
-					lastName(r.Name)+" is in it and must reach pods")
-			}
+		for _, c := range r.Body.Object("properties").Objects("gatewayIPConfigurations") {
+			add(c.Object("properties").Object("subnet").Text("id"), r, "the gateway "+
+				lastName(r.Name)+" is in it and must reach pods")
 		}
 	})
 }

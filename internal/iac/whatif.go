@@ -120,16 +120,14 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 	if e := root.Object("error"); e != nil {
 		w.note(Place{}, true, "what-if itself failed: "+e.Text("code")+" "+e.Text("message"))
 	}
-	for _, item := range root.List("diagnostics") { // such as NestedDeploymentShortCircuited
-		if d, _ := item.(*armtemplate.Object); d != nil &&
-			!strings.EqualFold(d.Text("level"), "Info") {
+	for _, d := range root.Objects("diagnostics") { // such as NestedDeploymentShortCircuited
+		if !strings.EqualFold(d.Text("level"), "Info") {
 			w.note(Place{}, true, "what-if did not see everything: "+d.Text("code")+" "+
 				d.Text("message"))
 		}
 	}
-	for _, item := range root.List("potentialChanges") {
-		if c, _ := item.(*armtemplate.Object); c != nil &&
-			ofInterest(arm.ID(c.Text("resourceId"))) {
+	for _, c := range root.Objects("potentialChanges") {
+		if ofInterest(arm.ID(c.Text("resourceId"))) {
 			w.note(subnetPlace(c.Text("resourceId")), true,
 				"what-if says that it may change, but not how")
 		}
@@ -260,8 +258,7 @@ func (w *whatIf) vnet(c *whatIfChange) {
 		}
 	}
 	after := subnetsIn(c.after)
-	for _, item := range c.before.Object("properties").List("subnets") {
-		s, _ := item.(*armtemplate.Object)
+	for _, s := range c.before.Object("properties").Objects("subnets") {
 		name := s.Text("name")
 		if name == "" {
 			continue

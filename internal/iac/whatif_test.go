@@ -8,6 +8,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
 func whatIfFile(t *testing.T, changes ...string) File {
@@ -28,7 +29,7 @@ func whatIfFile(t *testing.T, changes ...string) File {
 
 func readWhatIf(t *testing.T, f File) *Reading {
 	t.Helper()
-	if !IsWhatIf(f.Data) || IsTemplate(f.Data) || IsParameters(f.Data) {
+	if !IsWhatIf(f.Data) || is(f.Data, armtemplate.IsTemplate) || IsParameters(f.Data) {
 		t.Error("it is not recognised")
 	}
 	r, err := ReadWhatIf(f)

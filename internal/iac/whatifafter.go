@@ -54,8 +54,8 @@ func (w *whatIf) snapshot(of func(*whatIfChange) *armtemplate.Object) *inventory
 				if o.Object("properties").Get("subnets") == nil {
 					o = cmp.Or(c.before, o)
 				}
-				for _, item := range o.Object("properties").List("subnets") {
-					if sub, _ := item.(*armtemplate.Object); sub != nil && sub.Text("name") != "" {
+				for _, sub := range o.Object("properties").Objects("subnets") {
+					if sub.Text("name") != "" {
 						add(c.id.Child("subnets", sub.Text("name")), sub)
 					}
 				}
@@ -85,8 +85,8 @@ func addPlain(s *inventory.Snapshot, id arm.ID, o *armtemplate.Object) error {
 // subnetsIn returns the subnets that a network's document lists, by name.
 func subnetsIn(o *armtemplate.Object) map[string]*armtemplate.Object {
 	out := map[string]*armtemplate.Object{}
-	for _, item := range o.Object("properties").List("subnets") {
-		if s, _ := item.(*armtemplate.Object); s != nil && s.Text("name") != "" {
+	for _, s := range o.Object("properties").Objects("subnets") {
+		if s.Text("name") != "" {
 			out[s.Text("name")] = s
 		}
 	}

@@ -45,10 +45,8 @@ func (w *whatIf) cluster(c *whatIfChange) {
 func (w *whatIf) pools(c *whatIfChange) {
 	before := map[string]*armtemplate.Object{}
 	list := func(o *armtemplate.Object, do func(name string, pool *armtemplate.Object)) {
-		for _, item := range o.Object("properties").List("agentPoolProfiles") {
-			if pool, _ := item.(*armtemplate.Object); pool != nil {
-				do(pool.Text("name"), pool)
-			}
+		for _, pool := range o.Object("properties").Objects("agentPoolProfiles") {
+			do(pool.Text("name"), pool)
 		}
 	}
 	list(c.before, func(name string, pool *armtemplate.Object) {

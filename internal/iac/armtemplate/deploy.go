@@ -1,10 +1,8 @@
 package armtemplate
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -375,45 +373,4 @@ func (d *deployment) unknownIn(v any) *Unknown {
 		}
 	}
 	return nil
-}
-
-// JSON encodes a value that is completely known.
-func JSON(v any) []byte { return appendJSON(nil, v) }
-
-func appendJSON(b []byte, v any) []byte {
-	switch v := v.(type) {
-	case nil:
-		return append(b, "null"...)
-	case bool:
-		return strconv.AppendBool(b, v)
-	case int64:
-		return strconv.AppendInt(b, v, 10)
-	case float64:
-		return strconv.AppendFloat(b, v, 'g', -1, 64)
-	case []any:
-		b = append(b, '[')
-		for i, item := range v {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = appendJSON(b, item)
-		}
-		return append(b, ']')
-	case *Object:
-		b = append(b, '{')
-		for i, m := range v.Members {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendJSON(b, m.Name), ':')
-			b = appendJSON(b, m.Value)
-		}
-		return append(b, '}')
-	}
-	text, _ := TextOf(v)
-	raw, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
-	return append(b, raw...)
 }

@@ -261,53 +261,55 @@ func (p *jsonParser) text() (any, error) {
 
 // json encodes a value on one line. Unknown parts are in braces.
 func (x *scope) json(v any) string {
-	var b strings.Builder
-	x.writeJSON(&b, v)
-	return b.String()
+	return string(appendJSON(nil, v, func(size int) {
+		x.d.spend(1)
+		if size > maxText {
+			panic(limit{fmt.Sprintf("a value is longer than %d characters", maxText)})
+		}
+	}))
 }
 
-func (x *scope) writeJSON(b *strings.Builder, v any) {
-	x.d.spend(1)
-	if b.Len() > maxText {
-		panic(limit{fmt.Sprintf("a value is longer than %d characters", maxText)})
-	}
+// JSON encodes a value that is completely known.
+func JSON(v any) []byte { return appendJSON(nil, v, func(int) {}) }
+
+// appendJSON encodes a value. It calls check for each part, with the size so far.
+func appendJSON(b []byte, v any, check func(size int)) []byte {
+	check(len(b))
 	switch v := v.(type) {
 	case nil:
-		b.WriteString("null")
+		return append(b, "null"...)
 	case bool:
-		b.WriteString(strconv.FormatBool(v))
+		return strconv.AppendBool(b, v)
 	case int64:
-		b.WriteString(strconv.FormatInt(v, 10))
+		return strconv.AppendInt(b, v, 10)
 	case float64:
-		b.WriteString(strconv.FormatFloat(v, 'g', -1, 64))
-	case string, Opaque:
-		s, _ := TextOf(v)
-		raw, err := json.Marshal(s)
-		if err != nil {
-			panic(err) // strings always marshal
-		}
-		b.Write(raw)
+		return strconv.AppendFloat(b, v, 'g', -1, 64)
 	case *Unknown:
-		b.WriteString(`"{` + strings.ReplaceAll(v.Why+" "+v.Of+" "+v.Path, `"`, "'") + `}"`)
+		return append(b, `"{`+strings.ReplaceAll(v.Why+" "+v.Of+" "+v.Path, `"`, "'")+`}"`...)
 	case []any:
-		b.WriteByte('[')
+		b = append(b, '[')
 		for i, item := range v {
 			if i > 0 {
-				b.WriteByte(',')
+				b = append(b, ',')
 			}
-			x.writeJSON(b, item)
+			b = appendJSON(b, item, check)
 		}
-		b.WriteByte(']')
+		return append(b, ']')
 	case *Object:
-		b.WriteByte('{')
+		b = append(b, '{')
 		for i, m := range v.Members {
 			if i > 0 {
-				b.WriteByte(',')
+				b = append(b, ',')
 			}
-			x.writeJSON(b, m.Name)
-			b.WriteByte(':')
-			x.writeJSON(b, m.Value)
+			b = append(appendJSON(b, m.Name, check), ':')
+			b = appendJSON(b, m.Value, check)
 		}
-		b.WriteByte('}')
+		return append(b, '}')
 	}
+	text, _ := TextOf(v)
+	raw, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // strings always marshal
+	}
+	return append(b, raw...)
 }

@@ -143,8 +143,8 @@ func variable(x *scope, args []any) (any, error) {
 	}
 	d := x.d.expressions()
 	all := d.template.Object("variables")
-	for _, item := range all.List("copy") {
-		if l, _ := item.(*Object); l != nil && strings.EqualFold(l.Text("name"), name) {
+	for _, l := range all.Objects("copy") {
+		if strings.EqualFold(l.Text("name"), name) {
 			return d.once("variables."+strings.ToLower(name), func() any {
 				return (&scope{d: d, place: place{d.address + "variables." + name, l.File,
 					l.Line}}).expand(l)

@@ -142,8 +142,8 @@ func (x *scope) stateOf(r *Resource, full bool) any {
 		if c := r.nested(); c != nil {
 			properties.set("outputs", c.outputValues(), 0)
 		}
-		for _, item := range properties.List("subnets") { // as a network lists its subnets
-			if s, _ := item.(*Object); s != nil && s.Text("name") != "" {
+		for _, s := range properties.Objects("subnets") { // as a network lists its subnets
+			if s.Text("name") != "" {
 				s.set("id", marked(r.ID+"/subnets/"+s.Text("name")), 0)
 			}
 		}

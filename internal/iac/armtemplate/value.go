@@ -82,6 +82,16 @@ func (o *Object) List(name string) []any {
 	return v
 }
 
+// Objects returns the objects in a member that is an array.
+func (o *Object) Objects(name string) (all []*Object) {
+	for _, item := range o.List(name) {
+		if o, is := item.(*Object); is {
+			all = append(all, o)
+		}
+	}
+	return all
+}
+
 // Text returns a member that is text, possibly partly unknown, or "".
 func (o *Object) Text(name string) string {
 	s, _ := TextOf(o.Get(name))
