@@ -15,8 +15,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/kube"
@@ -294,22 +295,20 @@ type Asked struct {
 // CallAll makes each pod call all addresses except its own.
 func (d *Demo) CallAll(ctx context.Context, pods []Pod, to []netip.Addr) []Asked {
 	out := make([]Asked, len(pods))
-	var all sync.WaitGroup
 	some := make(chan struct{}, 8)
 	done := make(chan struct{}, len(pods))
 	for i, pod := range pods {
-		all.Go(func() {
+		go func() {
 			some <- struct{}{}
 			defer func() { <-some; done <- struct{}{} }()
 			calls, err := d.callFrom(ctx, pod, to)
 			out[i] = Asked{pod, calls, err}
-		})
+		}()
 	}
 	for n := range pods {
 		<-done
 		d.Tell(fmt.Sprintf("calling: %d of %d pods have called the others", n+1, len(pods)))
 	}
-	all.Wait()
 	return out
 }
 
@@ -322,21 +321,17 @@ func (d *Demo) callFrom(ctx context.Context, from Pod, to []netip.Addr) ([]Call,
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, Timeout: time.Minute}
 	to = slices.DeleteFunc(slices.Clone(to), func(a netip.Addr) bool { return a == from.Address })
-	calls, failed := make([]Call, len(to)), make([]error, len(to))
-	var all sync.WaitGroup
-	some := make(chan struct{}, atOnce)
+	calls := make([]Call, len(to))
+	var all errgroup.Group
+	all.SetLimit(atOnce)
 	for i, a := range to {
-		all.Go(func() {
-			some <- struct{}{}
-			defer func() { <-some }()
-			calls[i], failed[i] = ask(ctx, &client, a, callTime)
+		all.Go(func() (err error) {
+			calls[i], err = ask(ctx, &client, a, callTime)
+			return err
 		})
 	}
-	all.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return nil, err
-		}
+	if err := all.Wait(); err != nil {
+		return nil, err
 	}
 	return calls, nil
 }

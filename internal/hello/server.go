@@ -12,11 +12,12 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
 	_ "embed"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Port is the port of every pod of the demo.
@@ -184,17 +185,15 @@ func (s *Server) callPeers(ctx context.Context) ([]Call, error) {
 		return a.String() == s.Self.Address
 	})
 	calls := make([]Call, len(peers))
-	var all sync.WaitGroup
-	some := make(chan struct{}, 16)
+	var all errgroup.Group
+	all.SetLimit(16)
 	for i, to := range peers {
-		all.Go(func() {
-			some <- struct{}{}
-			defer func() { <-some }()
+		all.Go(func() error {
 			calls[i] = s.call(ctx, to, callTime)
+			return nil
 		})
 	}
-	all.Wait()
-	return calls, nil
+	return calls, all.Wait()
 }
 
 //go:embed page.html

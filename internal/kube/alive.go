@@ -63,14 +63,8 @@ func (c *Client) countNodes(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.askFor,
 		fmt.Errorf("no answer within %s", c.askFor))
 	defer cancel()
-	u := c.server.JoinPath("/api/v1/nodes")
-	u.RawQuery = url.Values{"limit": {"1"}}.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return 0, err
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := c.watch.Do(request)
+	response, err := c.open(ctx, c.watch, request{path: "/api/v1/nodes",
+		query: url.Values{"limit": {"1"}}})
 	if err != nil {
 		return 0, c.explain("nodes", causeOf(ctx, err))
 	}

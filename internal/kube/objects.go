@@ -57,30 +57,24 @@ func (c *Client) ClusterRoutes(ctx context.Context) ([]ClusterRoutes, error) {
 // Lease by its name, because a controller's account may do no more.
 func (c *Client) Leaders(ctx context.Context, namespace string) ([]Leader, error) {
 	const api = "/apis/coordination.k8s.io/v1/"
-	var list struct{ Items []lease }
+	path := api + "leases"
+	query := url.Values{"fieldSelector": {"metadata.name=" + v1alpha1.LeaseName}}
+	list := struct{ Items []lease }{make([]lease, 1)}
+	var into any = &list
 	if namespace != "" {
-		raw, err := c.get(ctx, api+"namespaces/"+url.PathEscape(namespace)+"/leases/"+
-			v1alpha1.LeaseName, nil)
-		var f *failure
-		if errors.As(err, &f) && f.status == http.StatusNotFound {
-			return nil, nil
-		}
-		if err != nil {
-			return nil, errors.New(oneLine(err))
-		}
-		list.Items = make([]lease, 1)
-		if err := json.Unmarshal(raw, &list.Items[0]); err != nil {
-			return nil, err
-		}
-	} else {
-		raw, err := c.get(ctx, api+"leases",
-			url.Values{"fieldSelector": {"metadata.name=" + v1alpha1.LeaseName}})
-		if err != nil {
-			return nil, errors.New(oneLine(err))
-		}
-		if err := json.Unmarshal(raw, &list); err != nil {
-			return nil, err
-		}
+		path, query = api+"namespaces/"+url.PathEscape(namespace)+"/leases/"+v1alpha1.LeaseName, nil
+		into = &list.Items[0]
+	}
+	raw, err := c.get(ctx, path, query)
+	if f, is := errors.AsType[*failure](err); is && f.status == http.StatusNotFound &&
+		namespace != "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, errors.New(oneLine(err))
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return nil, err
 	}
 	var leaders []Leader
 	for _, l := range list.Items {

@@ -154,23 +154,13 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 // call makes one call. It ends with the context, but a login plugin may continue, because client-go
 // starts plugins without a context.
 func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
-	u := c.server.JoinPath(r.path)
-	u.RawQuery = r.query.Encode()
-	request, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
-	if err != nil {
-		return nil, err
-	}
-	request.Header.Set("Accept", "application/json")
-	if r.contentType != "" {
-		request.Header.Set("Content-Type", r.contentType)
-	}
 	type result struct {
 		body []byte
 		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		body, err := c.do(request)
+		body, err := c.do(ctx, r)
 		done <- result{body, err}
 	}()
 	select {
@@ -181,8 +171,23 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	}
 }
 
-func (c *Client) do(request *http.Request) ([]byte, error) {
-	response, err := c.http.Do(request)
+// open sends a request, and returns the answer before its body is read.
+func (c *Client) open(ctx context.Context, client *http.Client, r request) (*http.Response, error) {
+	u := c.server.JoinPath(r.path)
+	u.RawQuery = r.query.Encode()
+	request, err := http.NewRequestWithContext(ctx, r.method, u.String(), bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", "application/json")
+	if r.contentType != "" {
+		request.Header.Set("Content-Type", r.contentType)
+	}
+	return client.Do(request)
+}
+
+func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
+	response, err := c.open(ctx, c.http, r)
 	if err != nil {
 		return nil, err
 	}

@@ -39,16 +39,9 @@ func (c *Client) watchNodes(ctx context.Context, version string,
 	tell func(node inventory.Node, deleted bool)) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	u := c.server.JoinPath("/api/v1/nodes")
-	u.RawQuery = url.Values{"watch": {"1"}, "allowWatchBookmarks": {"1"},
-		"resourceVersion": {version},
-		"timeoutSeconds":  {strconv.Itoa(int(watchFor.Seconds()))}}.Encode()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return version, err
-	}
-	request.Header.Set("Accept", "application/json")
-	response, err := c.watch.Do(request)
+	response, err := c.open(ctx, c.watch, request{path: "/api/v1/nodes", query: url.Values{
+		"watch": {"1"}, "allowWatchBookmarks": {"1"}, "resourceVersion": {version},
+		"timeoutSeconds": {strconv.Itoa(int(watchFor.Seconds()))}}})
 	if err != nil {
 		return version, c.explain("nodes", err)
 	}

@@ -82,9 +82,9 @@ func (c *Client) failed(verb string, o Object, err error) error {
 	case !errors.As(err, &f):
 		return &explained{fmt.Sprintf("the Kubernetes API of context %s does not answer at %s (%s)",
 			c.context, c.server, oneLine(err)), err}
-	case errors.As(err, &f) && f.status == http.StatusNotFound && o.Name != "":
+	case f.status == http.StatusNotFound && o.Name != "":
 		return fmt.Errorf("%s: %w (%s)", o, ErrNotFound, oneLine(f))
-	case errors.As(err, &f) && f.status == http.StatusForbidden:
+	case f.status == http.StatusForbidden:
 		where := ""
 		if o.Namespace != "" {
 			where = " -n " + o.Namespace
@@ -93,7 +93,7 @@ func (c *Client) failed(verb string, o Object, err error) error {
 			"auth can-i %s %s%s shows whether this login may", c.context, verb, o, oneLine(f), verb,
 			o.Plural, where)
 		return &explained{line, err}
-	case errors.As(err, &f) && f.status >= 400 && f.status < 500 &&
+	case f.status >= 400 && f.status < 500 &&
 		f.status != http.StatusUnauthorized && f.status != http.StatusGone:
 		return &explained{fmt.Sprintf("the Kubernetes API of context %s refuses to %s %s: %s",
 			c.context, verb, o, oneLine(f)), err}
