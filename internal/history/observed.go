@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -43,27 +42,18 @@ func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 // readObserved reads the observed changes that still stand, so that a new program does not report
 // them as new.
 func readObserved(q querier) (map[string]unmade, error) {
-	rows, err := q.Query("SELECT key, cluster, change, true_at FROM changes" +
-		" WHERE state = 'observed' AND id IN (SELECT max(id) FROM changes GROUP BY key)")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	all := map[string]unmade{}
-	for rows.Next() {
-		var key, raw string
+	err := each(q, func(scan scanner) error {
+		var key string
 		var trueAt *int64
 		c := unmade{state: plan.Observed}
-		if err := rows.Scan(&key, &c.cluster, &raw, &trueAt); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal([]byte(raw), &c.change); err != nil {
-			return nil, err
-		}
+		err := scan(&key, &c.cluster, kept{&c.change}, &trueAt)
 		if trueAt != nil {
 			c.trueAt = time.UnixMilli(*trueAt)
 		}
 		all[key] = c
-	}
-	return all, rows.Err()
+		return err
+	}, "SELECT key, cluster, change, true_at FROM changes WHERE state = 'observed' AND id IN "+
+		"(SELECT max(id) FROM changes GROUP BY key)")
+	return all, err
 }

@@ -3,7 +3,6 @@ package history
 import (
 	"database/sql"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -30,27 +29,47 @@ type querier interface {
 	Query(string, ...any) (*sql.Rows, error)
 }
 
-// leftOpen reads the unsettled changes from before a time.
-func leftOpen(q querier, before time.Time) ([]left, error) {
-	rows, err := q.Query("SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?",
-		before.UnixMilli())
+// scanner takes over the columns of a row.
+type scanner func(into ...any) error
+
+// each calls read for each row of the answer to a query.
+func each(q querier, read func(scanner) error, query string, args ...any) error {
+	rows, err := q.Query(query, args...)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer rows.Close()
-	var all []left
 	for rows.Next() {
-		var l left
-		var raw string
-		if err := rows.Scan(&l.number, &raw); err != nil {
-			return nil, err
+		if err := read(rows.Scan); err != nil {
+			return err
 		}
-		if err := json.Unmarshal([]byte(raw), &l.change); err != nil {
-			return nil, fmt.Errorf("change %d: %w", l.number, err)
-		}
-		all = append(all, l)
 	}
-	return all, rows.Err()
+	return rows.Err()
+}
+
+// kept is a column with a document; "" changes nothing.
+type kept struct{ into any }
+
+// Scan implements sql.Scanner.
+func (k kept) Scan(column any) error {
+	text, _ := column.(string)
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), k.into)
+}
+
+// leftOpen reads the unsettled changes from before a time.
+func leftOpen(q querier, before time.Time) ([]left, error) {
+	var all []left
+	err := each(q, func(scan scanner) error {
+		var l left
+		err := scan(&l.number, kept{&l.change})
+		all = append(all, l)
+		return err
+	}, "SELECT id, change FROM changes WHERE state = 'intended' AND intended < ?",
+		before.UnixMilli())
+	return all, err
 }
 
 // settlement is the step that settles a change that was left open.

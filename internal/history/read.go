@@ -2,7 +2,6 @@ package history
 
 import (
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -204,74 +203,40 @@ func (r *Reader) Each(q Query, use func(Entry) error) error {
 		return err
 	}
 	defer tx.Rollback()
-	rows, err := tx.Query("SELECT id, started, elapsed_ms, woke_by, caller, event, complete, "+
-		"observed, "+
-		"reads, writes, polls FROM checks r WHERE "+
-		strings.Join(where, " AND ")+" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(tx, func(scan scanner) error {
 		e := Entry{Changes: []Change{}, Findings: []News{}}
 		var started int64
-		var event, observed string
-		if err := rows.Scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, &event,
-			&e.Complete, &observed, &e.Reads, &e.Writes, &e.Polls); err != nil {
-			return err
-		}
-		if event != "" {
-			if err := json.Unmarshal([]byte(event), &e.Woke.Event); err != nil {
-				return fmt.Errorf("check %d: %w", e.ID, err)
-			}
-		}
+		err := scan(&e.ID, &started, &e.ElapsedMs, &e.Woke.By, &e.Woke.Caller, kept{&e.Woke.Event},
+			&e.Complete, kept{&e.Observed}, &e.Reads, &e.Writes, &e.Polls)
 		e.Started = time.UnixMilli(started).UTC()
-		if err := json.Unmarshal([]byte(observed), &e.Observed); err != nil {
+		if err == nil {
+			err = e.readChanges(tx)
+		}
+		if err == nil {
+			err = e.readFindings(tx)
+		}
+		if err != nil {
 			return fmt.Errorf("check %d: %w", e.ID, err)
 		}
-		if err := e.readChanges(tx); err != nil {
-			return fmt.Errorf("check %d: %w", e.ID, err)
-		}
-		if err := e.readFindings(tx); err != nil {
-			return fmt.Errorf("check %d: %w", e.ID, err)
-		}
-		if err := use(e); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+		return use(e)
+	}, "SELECT id, started, elapsed_ms, woke_by, caller, event, complete, observed, reads, "+
+		"writes, polls FROM checks r WHERE "+strings.Join(where, " AND ")+
+		" ORDER BY id DESC LIMIT ?4", q.Cluster, since, q.ID, limit)
 }
 
 func (e *Entry) readChanges(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT change, state, error, note, intended, settled, writer, true_at "+
-		"FROM changes WHERE check_id = ? ORDER BY id", e.ID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(tx, func(scan scanner) error {
 		var c Change
-		var raw, writer string
 		var intended int64
 		var settled, correct *int64
-		if err := rows.Scan(&raw, &c.State, &c.Error, &c.Note, &intended, &settled,
-			&writer, &correct); err != nil {
-			return err
-		}
-		if writer != "" {
-			c.ChangedBy = &Writer{}
-			if err := json.Unmarshal([]byte(writer), c.ChangedBy); err != nil {
-				return err
-			}
-		}
-		if err := json.Unmarshal([]byte(raw), &c.Change); err != nil {
-			return err
-		}
+		err := scan(kept{&c.Change}, &c.State, &c.Error, &c.Note, &intended, &settled,
+			kept{&c.ChangedBy}, &correct)
 		c.Intended = time.UnixMilli(intended).UTC()
 		c.Settled, c.Correct = moment(settled), moment(correct)
 		e.Changes = append(e.Changes, c)
-	}
-	return rows.Err()
+		return err
+	}, "SELECT change, state, error, note, intended, settled, writer, true_at FROM changes WHERE "+
+		"check_id = ? ORDER BY id", e.ID)
 }
 
 // moment converts a time that is stored in the file; nil stays nil.
@@ -284,42 +249,22 @@ func moment(ms *int64) *time.Time {
 }
 
 func (e *Entry) readFindings(tx *sql.Tx) error {
-	rows, err := tx.Query("SELECT news, finding FROM findings WHERE check_id = ? ORDER BY id", e.ID)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return each(tx, func(scan scanner) error {
 		var n News
-		var raw string
-		if err := rows.Scan(&n.News, &raw); err != nil {
-			return err
-		}
-		if err := json.Unmarshal([]byte(raw), &n.Finding); err != nil {
-			return err
-		}
+		err := scan(&n.News, kept{&n.Finding})
 		e.Findings = append(e.Findings, n)
-	}
-	return rows.Err()
+		return err
+	}, "SELECT news, finding FROM findings WHERE check_id = ? ORDER BY id", e.ID)
 }
 
 // Clusters returns the names of all clusters in the history.
-func (r *Reader) Clusters() ([]string, error) {
-	rows, err := r.db.Query("SELECT cluster FROM changes UNION SELECT cluster FROM findings " +
-		"ORDER BY cluster")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var names []string
-	for rows.Next() {
+func (r *Reader) Clusters() (names []string, err error) {
+	err = each(r.db, func(scan scanner) error {
 		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names, rows.Err()
+		err := scan(&name)
+		names = append(names, name)
+		return err
+	}, "SELECT cluster FROM changes WHERE cluster <> '' UNION SELECT cluster FROM findings WHERE "+
+		"cluster <> '' ORDER BY cluster")
+	return names, err
 }

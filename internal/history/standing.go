@@ -1,7 +1,6 @@
 package history
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,24 +34,15 @@ func readStanding(q querier) (map[string]finding.Finding, error) {
 
 // readAll reads rows with a key and a document.
 func readAll[V any](q querier, query string) (map[string]V, error) {
-	rows, err := q.Query(query)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	all := map[string]V{}
-	for rows.Next() {
-		var key, raw string
-		if err := rows.Scan(&key, &raw); err != nil {
-			return nil, err
-		}
+	err := each(q, func(scan scanner) error {
+		var key string
 		var v V
-		if err := json.Unmarshal([]byte(raw), &v); err != nil {
-			return nil, err
-		}
+		err := scan(&key, kept{&v})
 		all[key] = v
-	}
-	return all, rows.Err()
+		return err
+	}, query)
+	return all, err
 }
 
 // remembered is the step that writes what a keeper must not forget.

@@ -2,10 +2,8 @@ package history
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -134,43 +132,31 @@ const mostRepairs = 10000
 // Repairs sums up the repairs of the last days, of one cluster or, with "", of all.
 func (r *Reader) Repairs(cluster string, now time.Time) (Repairs, error) {
 	sum := Repairs{Days: RepairDays}
-	rows, err := r.db.Query("SELECT r.started, r.event, c.change, c.settled, c.writer, c.true_at "+
-		"FROM checks r JOIN changes c ON c.check_id = r.id WHERE r.started >= ?1 AND (?2 = '' OR "+
-		"c.cluster = ?2) AND "+isRepair+" ORDER BY r.id DESC LIMIT ?3",
-		now.AddDate(0, 0, -RepairDays).UnixMilli(), cluster, mostRepairs)
-	if err != nil {
-		return sum, err
-	}
-	defer rows.Close()
 	var took []int64
-	for rows.Next() {
+	err := each(r.db, func(scan scanner) error {
 		var started int64
 		var settled, correct *int64
-		var event, change, writer string
-		if err := rows.Scan(&started, &event, &change, &settled, &writer, &correct); err != nil {
-			return sum, err
-		}
-		e, c := Entry{Started: time.UnixMilli(started)}, Change{}
-		for text, into := range map[string]any{event: &e.Woke.Event, change: &c.Change,
-			writer: &c.ChangedBy} {
-			if err := json.Unmarshal([]byte(strings.TrimSpace(cmp.Or(text, "null"))),
-				into); err != nil {
-				return sum, err
-			}
-		}
-		if settled == nil {
-			continue
+		e, c := Entry{}, Change{}
+		err := scan(&started, kept{&e.Woke.Event}, kept{&c.Change}, &settled, kept{&c.ChangedBy},
+			&correct)
+		e.Started = time.UnixMilli(started)
+		if err != nil || settled == nil {
+			return err
 		}
 		c.State, c.Settled, c.Correct = plan.Done, moment(settled), moment(correct)
 		if s, is := e.Story(c); is {
 			took = append(took, s.Took().Milliseconds())
 		}
-	}
+		return nil
+	}, "SELECT r.started, r.event, c.change, c.settled, c.writer, c.true_at FROM checks r JOIN "+
+		"changes c ON c.check_id = r.id WHERE r.started >= ?1 AND (?2 = '' OR c.cluster = ?2) AND "+
+		isRepair+" ORDER BY r.id DESC LIMIT ?3",
+		now.AddDate(0, 0, -RepairDays).UnixMilli(), cluster, mostRepairs)
 	if slices.Sort(took); len(took) > 0 {
 		at := func(percent int) int64 { return took[(len(took)*percent+99)/100-1] }
 		sum.Count, sum.P50Ms, sum.P95Ms, sum.MaxMs = len(took), at(50), at(95), at(100)
 	}
-	return sum, rows.Err()
+	return sum, err
 }
 
 // String returns the sum on one line, "" if there was no repair.

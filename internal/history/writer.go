@@ -41,28 +41,18 @@ type Author struct {
 
 // Authors returns the last known author for each cluster, by its name.
 func (r *Reader) Authors() (map[string]Author, error) {
-	rows, err := r.db.Query("SELECT cluster, writer, intended FROM changes WHERE id IN (SELECT " +
-		"max(id) FROM changes WHERE json_extract(nullif(writer, ''), '$.caller') IS NOT NULL " +
-		"GROUP BY cluster)")
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
 	authors := map[string]Author{}
-	for rows.Next() {
-		var cluster, raw string
+	err := each(r.db, func(scan scanner) error {
+		var cluster string
 		var intended int64
 		var w Writer
-		if err := rows.Scan(&cluster, &raw, &intended); err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal([]byte(raw), &w); err != nil {
-			return nil, err
-		}
+		err := scan(&cluster, kept{&w}, &intended)
 		authors[cluster] = Author{cmp.Or(w.Name, w.Caller), w.At,
 			time.UnixMilli(intended).UTC()}
-	}
-	return authors, rows.Err()
+		return err
+	}, "SELECT cluster, writer, intended FROM changes WHERE id IN (SELECT max(id) FROM changes "+
+		"WHERE json_extract(nullif(writer, ''), '$.caller') IS NOT NULL GROUP BY cluster)")
+	return authors, err
 }
 
 // delays are the times after a repair at which the activity log is queried: it lags by up to twenty
