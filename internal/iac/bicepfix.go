@@ -2,6 +2,7 @@ package iac
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -218,10 +219,7 @@ func (b *bicepFix) wanted(name string) bool {
 	if len(b.carriers) == 0 {
 		return true
 	}
-	for _, c := range b.carriers {
-		if strings.EqualFold(c.Name, name) && c.needs(inventory.PropertyTable) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.carriers, func(c Carrier) bool {
+		return strings.EqualFold(c.Name, name) && c.needs(inventory.PropertyTable)
+	})
 }

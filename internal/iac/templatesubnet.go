@@ -2,6 +2,7 @@ package iac
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -326,12 +327,7 @@ func (t *armReading) judge(s *templateSubnet) {
 // givenBefore reports whether the template itself gives the subnet a table, so that it has one at
 // the next deployment.
 func (t *armReading) givenBefore(s *templateSubnet) bool {
-	for _, w := range s.writes {
-		if w.outcome == gives {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.writes, func(w subnetWrite) bool { return w.outcome == gives })
 }
 
 func (t *armReading) how(w subnetWrite, p inventory.Property) string {

@@ -88,12 +88,7 @@ func routesDiffer(before, after []tfRouteValues) bool {
 	for _, r := range before {
 		seen[r] = true
 	}
-	for _, r := range after {
-		if !seen[r] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(after, func(r tfRouteValues) bool { return !seen[r] })
 }
 
 // route judges an azurerm_route that is destroyed or gets another next hop.
@@ -187,11 +182,8 @@ func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
 	if nodeName().MatchString(r.Name) {
 		return true
 	}
-	for _, cidr := range cidrs {
-		if cidr.Bits() < route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr()) &&
-			(route.Prefix.Bits() == 24 || route.Prefix.Bits() == 64) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {
+		return cidr.Bits() < route.Prefix.Bits() && cidr.Contains(route.Prefix.Addr()) &&
+			(route.Prefix.Bits() == 24 || route.Prefix.Bits() == 64)
+	})
 }

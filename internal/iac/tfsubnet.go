@@ -3,6 +3,7 @@ package iac
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -89,12 +90,9 @@ func namesTables(blocks []map[string]any) bool {
 // nameUnknown reports whether a block's name is known only after apply, so that no block is
 // certainly gone.
 func (j *judge) nameUnknown(r *tfResource) bool {
-	for _, u := range r.Change.Unknown.of("subnet").items {
-		if u.of("name").all {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Change.Unknown.of("subnet").items, func(u unknown) bool {
+		return u.of("name").all
+	})
 }
 
 // inlineBlock judges a block that is written.

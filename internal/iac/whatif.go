@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -135,12 +136,7 @@ func (w *whatIf) troubles(root *armtemplate.Object) {
 }
 
 func ofInterest(id arm.ID) bool {
-	for _, kind := range armMatters {
-		if id.Is(kind) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(armMatters, id.Is)
 }
 
 func (w *whatIf) add(o *armtemplate.Object) {

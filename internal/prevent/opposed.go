@@ -3,6 +3,7 @@ package prevent
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -126,12 +127,9 @@ func oppose(p inventory.AssignedPolicy, r policy.Request,
 // names reports whether a condition names a property that can be guarded.
 func names(condition policy.Object) bool {
 	text, _ := json.Marshal(condition)
-	for _, property := range inventory.Properties {
-		if strings.Contains(strings.ToLower(string(text)), strings.ToLower(string(property))) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(inventory.Properties, func(property inventory.Property) bool {
+		return strings.Contains(strings.ToLower(string(text)), strings.ToLower(string(property)))
+	})
 }
 
 // needed reports whether a subnet of a request must have a property.

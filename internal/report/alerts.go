@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -47,12 +48,9 @@ const (
 
 // Pending reports whether something is only planned.
 func (a Alerts) Pending() bool {
-	for _, c := range a.Changes {
-		if c.State == AlertPlanned {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.Changes, func(c AlertChange) bool {
+		return c.State == AlertPlanned
+	})
 }
 
 // summary says in one line what happened.

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -101,10 +102,5 @@ func (b Building) summary() string {
 
 // Pending reports whether something is left to do.
 func (b Building) Pending() bool {
-	for _, s := range b.Steps {
-		if s.Verb != "keep" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Steps, func(s BuildStep) bool { return s.Verb != "keep" })
 }

@@ -36,12 +36,9 @@ func (e Egress) Lacking() bool {
 	}) {
 		return true
 	}
-	for _, exit := range e.Exits {
-		if exit.Firewall != "" && !exit.Partly && len(exit.Lacking()) > 0 {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(e.Exits, func(exit egress.Exit) bool {
+		return exit.Firewall != "" && !exit.Partly && len(exit.Lacking()) > 0
+	})
 }
 
 // Write writes it in the given format.
