@@ -27,7 +27,6 @@ type Request struct {
 type Reply struct {
 	Request
 	Sent   time.Time
-	Took   time.Duration
 	Status int
 	Header http.Header
 	Body   []byte
@@ -71,7 +70,6 @@ func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 		reply.Status, reply.Header = response.StatusCode, response.Header
 		reply.Body, err = runtime.Payload(response)
 	}
-	reply.Took = time.Since(reply.Sent)
 	if err != nil {
 		if ctx.Err() != nil {
 			return reply, ctx.Err()

@@ -38,12 +38,11 @@ type Counts struct {
 	Gateways []GatewayPlace
 }
 
-// NodeCount is a node with the number of routes it should have, and the number it lacks.
+// NodeCount is a node with the number of routes that it lacks.
 type NodeCount struct {
-	Name          string
-	Ready         bool
-	Routes, Lacks int
-	Waits         bool // it is new, and its routes may still follow
+	Ready bool
+	Lacks int
+	Waits bool // it is new, and its routes may still follow
 }
 
 // Place is a range of addresses for nodes or pods: a subnet, or the pod CIDR.
@@ -126,10 +125,10 @@ func countNodes(p *clusterCase, counts *Counts) {
 	nodes, b := p.nodes(), p.checkTable()
 	counts.Asked, counts.Complete = nodes.asked, nodes.exact
 	for _, n := range nodes.all {
-		c := NodeCount{Name: n.String(), Ready: n.kube != nil && n.kube.Ready}
+		c := NodeCount{Ready: n.kube != nil && n.kube.Ready}
 		if b != nil {
-			lacks, of := b.lacks(n)
-			c.Routes, c.Lacks, c.Waits = of, len(lacks), b.waits(n)
+			lacks, _ := b.lacks(n)
+			c.Lacks, c.Waits = len(lacks), b.waits(n)
 		}
 		counts.Nodes = append(counts.Nodes, c)
 	}

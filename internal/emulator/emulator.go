@@ -114,7 +114,6 @@ const (
 type Emulator struct {
 	opts          Options
 	kernel        *kernel.Kernel
-	resources     *resources.Resources
 	network       *network.Network
 	compute       *compute.Compute
 	aks           *aks.AKS
@@ -165,7 +164,7 @@ func New(opts Options) (*Emulator, error) {
 		Probe: opts.Probe})
 	e.authorization = authorization.New(k, e.entra,
 		authorization.Options{StrictLists: opts.StrictLists, RoleDelay: opts.RoleDelay})
-	e.resources = resources.New(k, e.authorization)
+	resources.New(k, e.authorization)
 	e.compute = compute.New(k, e.network, e.entra)
 	e.aks = aks.New(k, e.network, e.compute, e.entra, e.authorization, aks.Options{
 		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,

@@ -19,7 +19,6 @@ package prove
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"routekeeper.dev/routekeeper/docs"
 )
@@ -158,7 +157,6 @@ type Answer struct {
 	Code, Message string
 	// Again is true if the answer asks to try again later.
 	Again bool
-	Took  time.Duration
 }
 
 // OK reports whether the call was accepted.

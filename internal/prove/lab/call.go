@@ -68,7 +68,7 @@ func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
 
 // answerOf returns the part of an answer that facts depend on.
 func answerOf(r azure.Reply) prove.Answer {
-	a := prove.Answer{Status: r.Status, Took: r.Took}
+	a := prove.Answer{Status: r.Status}
 	if fault := r.Fault(); fault != nil {
 		a.Code, a.Message, a.Again = fault.Code, fault.Message, fault.Transient()
 	}
