@@ -244,3 +244,26 @@ func TestEmptyCapabilities(t *testing.T) {
 		}
 	}
 }
+
+// TestScaleSetKeeps: a PUT of a scale set keeps what it leaves out, except tags.
+func TestScaleSetKeeps(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	full := scaleSet("Standard_DS1_v2", `{"publisher":"canonical","offer":"server","sku":"20_04"}`, 2)
+	b.put(machines, strings.Replace(full, `"virtualMachineProfile":{`, `"virtualMachineProfile":{`+
+		`"securityProfile":{"securityType":"TrustedLaunch","uefiSettings":{"vTpmEnabled":true}},`,
+		1))
+	b.put(machines, `{"location":"westeurope","properties":{"virtualMachineProfile":{`+
+		`"securityProfile":{"uefiSettings":{"secureBootEnabled":true}}}}}`)
+	profile := kernel.ObjectAt(b.get(machines), "properties", "virtualMachineProfile")
+	security := kernel.ObjectAt(profile, "securityProfile")
+	uefi := kernel.ObjectAt(security, "uefiSettings")
+	if security["securityType"] != "TrustedLaunch" || uefi["vTpmEnabled"] != true ||
+		uefi["secureBootEnabled"] != true || kernel.ObjectAt(profile, "osProfile") == nil {
+		t.Errorf("%v", profile)
+	}
+	if n := len(kernel.ListAt(b.get(machines+"/virtualMachines"), "value")); n != 2 {
+		t.Errorf("%d machines", n)
+	}
+}

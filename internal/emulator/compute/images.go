@@ -132,9 +132,8 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 	}
 }
 
-// settleMachineProfile removes the fields of the machine profile that Azure does not show again,
-// and keeps the image if a PUT leaves it out (recorded).
-func settleMachineProfile(r, old *kernel.Resource) {
+// settleMachineProfile removes the fields of the machine profile that Azure does not show again.
+func settleMachineProfile(r *kernel.Resource) {
 	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
@@ -153,12 +152,5 @@ func settleMachineProfile(r, old *kernel.Resource) {
 	notice := kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile")
 	if enable, isText := notice["enable"].(string); isText {
 		notice["enable"] = strings.EqualFold(enable, "true")
-	}
-	if old == nil || profile == nil {
-		return
-	}
-	image := kernel.ObjectAt(old.Body, "properties", "virtualMachineProfile", "storageProfile")
-	if storage := kernel.ObjectAt(profile, "storageProfile"); storage != nil && image != nil {
-		kernel.SetDefault(storage, "imageReference", kernel.CloneValue(image["imageReference"]))
 	}
 }

@@ -41,7 +41,7 @@ func (i Instance) id() arm.ID {
 func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
-	settleMachineProfile(r, old)
+	settleMachineProfile(r)
 	if f := checkImage(r); f != nil {
 		return f
 	}
