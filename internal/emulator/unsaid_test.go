@@ -82,7 +82,8 @@ func TestInterfaceParts(t *testing.T) {
 			t.Errorf("%s is %v", at, b.get(at))
 		}
 	}
-	b.refused(http.MethodGet, arm.ID(kernel.Text(first, "id")).Child("ipConfigurations", "x"), "", 404, "NotFound")
+	b.refused(http.MethodGet, arm.ID(kernel.Text(first, "id")).Child("ipConfigurations", "x"), "",
+		404, "NotFound")
 	for _, list := range []arm.ID{"/osUpgradeHistory", "/extensions"} {
 		if items := kernel.ListAt(b.get(machines+list), "value"); len(items) != 0 {
 			t.Errorf("%s: %v", list, items)

@@ -58,8 +58,8 @@ func (s *Resources) tagNamesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure,
 	return answer, nil, true
 }
 
-// tagsInUse returns a subscription's tags, predefined or of a resource, with how many resources have
-// each name and value.
+// tagsInUse returns a subscription's tags, predefined or of a resource, and how many resources
+// have each name and value.
 func (s *Resources) tagsInUse(subscription *kernel.Resource) []kernel.Object {
 	counts := map[string]map[string]int{}
 	count := func(name, value string, n int) {
