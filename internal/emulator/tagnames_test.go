@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -40,4 +42,23 @@ func TestTagNames(t *testing.T) {
 	if want := "env=dev 0/1 env=prod 1/1 team=a 1/1 "; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
+}
+
+// TestRegistration: a resource provider is being registered for some time.
+func TestRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: time.Minute})
+		provider := arm.ID("/subscriptions/" + sub + "/providers/Microsoft.Confluent")
+		var states []any
+		for _, verb := range []string{"register", "unregister", "register"} {
+			_, _, doc := b.call(http.MethodPost, string(provider)+"/"+verb+"?api-version="+api, "")
+			states = append(states, doc["registrationState"])
+			time.Sleep(2 * time.Minute)
+			states = append(states, b.get(provider)["registrationState"])
+		}
+		if got := fmt.Sprint(states); got != "[Registered Registered Unregistering Unregistered "+
+			"Registering Registered]" {
+			t.Error(got)
+		}
+	})
 }
