@@ -421,7 +421,8 @@ func TestProviders(t *testing.T) {
 		}
 	}
 	if doc := b.get(scope + "/providers/Microsoft.Storage"); doc["registrationState"] !=
-		"Registered" || doc["registrationPolicy"] != "RegistrationRequired" {
+		"Registered" || doc["registrationPolicy"] != "RegistrationRequired" ||
+		doc["resourceTypes"] == nil {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
 	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404,

@@ -212,7 +212,7 @@ func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (k
 		return strings.EqualFold(s, "resourceTypes/aliases")
 	})
 	describe := func(namespace string) kernel.Object {
-		var types []kernel.Object
+		types := []kernel.Object{}
 		for _, t := range s.providerTypes(namespace) {
 			described := kernel.Object{
 				"resourceType": t, "locations": []string{"West Europe", "North Europe",
