@@ -35,6 +35,17 @@ func TestClusterKeeps(t *testing.T) {
 	}
 }
 
+// TestAddonIdentities: AKS creates an identity for the virtual nodes' add-on, too.
+func TestAddonIdentities(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aksID, clusterWith(`"addonProfiles":{"aciConnectorLinux":{"enabled":true}},`, ""))
+	own := kernel.ObjectAt(b.properties(aksID), "addonProfiles", "aciConnectorLinux", "identity")
+	if id := arm.ID(kernel.Text(own, "resourceId")); id.Name() != "aciconnectorlinux-c" ||
+		b.properties(id)["clientId"] != own["clientId"] {
+		t.Errorf("%v", own)
+	}
+}
+
 // TestAutoScalerProfile: a cluster with a pool that scales by itself shows all settings.
 func TestAutoScalerProfile(t *testing.T) {
 	b := withNetwork(t, Options{})

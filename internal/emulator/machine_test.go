@@ -267,3 +267,35 @@ func TestScaleSetKeeps(t *testing.T) {
 		t.Errorf("%d machines", n)
 	}
 }
+
+// TestAutomaticRepairs: a set that repairs its machines says so in its view, and can be told to
+// stop.
+func TestAutomaticRepairs(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	services := func() string {
+		return fmt.Sprint(b.get(machines + "/instanceView")["orchestrationServices"])
+	}
+	body := scaleSet("Standard_D2_v2", "null", 1)
+	b.put(machines, body)
+	if got := services(); got != "<nil>" {
+		t.Error(got)
+	}
+	b.put(machines, strings.Replace(body, `"properties":{`,
+		`"properties":{"automaticRepairsPolicy":{"enabled":"true"},`, 1))
+	for action, want := range map[string]string{"Resume": "Running", "Suspend": "Suspended"} {
+		if status, _, _ := b.call(http.MethodPost, string(machines)+
+			"/setOrchestrationServiceState?api-version="+api,
+			`{"serviceName":"AutomaticRepairs","action":"`+action+`"}`); status != 200 {
+			t.Errorf("%s: %d", action, status)
+		}
+		b.put(machines, body)
+		if got := services(); got != "[map[serviceName:AutomaticRepairs serviceState:"+want+"]]" {
+			t.Errorf("after %q: %s", action, got)
+		}
+		if doc := b.get(machines); doc["routekeeper.repairs"] != nil {
+			t.Errorf("%v", doc)
+		}
+	}
+}

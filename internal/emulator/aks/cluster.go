@@ -432,9 +432,10 @@ func (cl *cluster) kubeletIdentity() arm.ID {
 			"-agentpool")
 }
 
-// addonsWithIdentity are the add-ons for which AKS creates an identity.
+// addonsWithIdentity are the add-ons for which AKS creates an identity (the summary of them in
+// azure/aks/use-managed-identity).
 var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
-	"azurepolicy", "omsagent"}
+	"azurepolicy", "omsagent", "aciConnectorLinux", "httpApplicationRouting"}
 
 // AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.

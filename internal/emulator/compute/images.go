@@ -140,17 +140,21 @@ func settleMachineProfile(r *kernel.Resource) {
 	}
 	interfaces := kernel.ListAt(kernel.ObjectAt(profile, "networkProfile"),
 		"networkInterfaceConfigurations")
-	for _, nic := range interfaces { // az sends "true" in a template
+	for _, nic := range interfaces {
 		p := kernel.ObjectAt(nic, "properties")
-		if primary, isText := p["primary"].(string); isText {
-			p["primary"] = strings.EqualFold(primary, "true")
-		}
+		readBool(p, "primary")
 		if p != nil && len(interfaces) == 1 {
 			kernel.SetDefault(p, "primary", true)
 		}
 	}
-	notice := kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile")
-	if enable, isText := notice["enable"].(string); isText {
-		notice["enable"] = strings.EqualFold(enable, "true")
+	readBool(kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile"),
+		"enable")
+	readBool(kernel.ObjectAt(r.Body, "properties", "automaticRepairsPolicy"), "enabled")
+}
+
+// readBool makes a truth value of a text: az sends "true" in templates.
+func readBool(o kernel.Object, field string) {
+	if text, isText := o[field].(string); isText {
+		o[field] = strings.EqualFold(text, "true")
 	}
 }

@@ -244,11 +244,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		answer, f := s.kernel.PageObjects(c, machines())
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
-		return kernel.OK(kernel.Object{"virtualMachine": kernel.Object{
-			"statusesSummary": []kernel.Object{
-				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
-			"statuses": []any{kernel.Object{"code": "ProvisioningState/succeeded",
-				"level": "Info", "displayStatus": "Provisioning succeeded"}}}), nil, true
+		return kernel.OK(viewOf(set, len(all))), nil, true
 	case one:
 		return kernel.OK(machines()[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
