@@ -284,6 +284,10 @@ func TestAutomaticRepairs(t *testing.T) {
 	}
 	b.put(machines, strings.Replace(body, `"properties":{`,
 		`"properties":{"automaticRepairsPolicy":{"enabled":"true"},`, 1))
+	b.put(machines, `{"location":"westeurope","properties":{"overprovision":"False"}}`)
+	if p := b.properties(machines); p["overprovision"] != false {
+		t.Errorf("overprovision %v", p["overprovision"])
+	}
 	for action, want := range map[string]string{"Resume": "Running", "Suspend": "Suspended"} {
 		if status, _, _ := b.call(http.MethodPost, string(machines)+
 			"/setOrchestrationServiceState?api-version="+api,

@@ -134,6 +134,7 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 
 // settleMachineProfile removes the fields of the machine profile that Azure does not show again.
 func settleMachineProfile(r *kernel.Resource) {
+	readTruths(r.Body["properties"])
 	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
@@ -142,19 +143,28 @@ func settleMachineProfile(r *kernel.Resource) {
 		"networkInterfaceConfigurations")
 	for _, nic := range interfaces {
 		p := kernel.ObjectAt(nic, "properties")
-		readBool(p, "primary")
 		if p != nil && len(interfaces) == 1 {
 			kernel.SetDefault(p, "primary", true)
 		}
 	}
-	readBool(kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile"),
-		"enable")
-	readBool(kernel.ObjectAt(r.Body, "properties", "automaticRepairsPolicy"), "enabled")
 }
 
-// readBool makes a truth value of a text: az sends "true" in templates.
-func readBool(o kernel.Object, field string) {
-	if text, isText := o[field].(string); isText {
-		o[field] = strings.EqualFold(text, "true")
+// readTruths makes truth values of the texts true and false, which az sends in templates (recorded
+// for three fields). The settings of extensions are the client's.
+func readTruths(value any) {
+	o, _ := value.(kernel.Object)
+	for field, inner := range o {
+		text, _ := inner.(string)
+		switch truth := strings.EqualFold(text, "true"); {
+		case field == "settings" || field == "protectedSettings":
+		case truth || strings.EqualFold(text, "false"):
+			o[field] = truth
+		default:
+			readTruths(inner)
+		}
+	}
+	items, _ := value.([]any)
+	for _, item := range items {
+		readTruths(item)
 	}
 }
