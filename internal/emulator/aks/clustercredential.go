@@ -23,8 +23,8 @@ func (s *APIServers) renew(action string) func(*kernel.Call, *kernel.Resource) (
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 		f := s.aks.changeable(r)
-		sent := kernel.Object{}
 		if field := renewals[action]; f == nil && field != "" {
+			var sent kernel.Object
 			if sent, f = kernel.DecodeObject(c.Body); f == nil {
 				s.aks.kernel.KindOf(r.ID).Accept(sent)
 				s.aks.kernel.Remember(r.ID)
