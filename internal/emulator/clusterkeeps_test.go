@@ -35,6 +35,27 @@ func TestClusterKeeps(t *testing.T) {
 	}
 }
 
+// TestSecrets: no answer has a secret that a client has sent.
+func TestSecrets(t *testing.T) {
+	b := withNetwork(t, Options{})
+	b.put(aksID, clusterWith(`"servicePrincipalProfile":{"clientId":"x","secret":"hush"},`+
+		`"windowsProfile":{"adminUsername":"u","adminPassword":"hush"},`+
+		`"aadProfile":{"serverAppID":"x","serverAppSecret":"hush"},`, ""))
+	if status, _ := b.try(http.MethodPost, aksID+"/resetServicePrincipalProfile", api,
+		`{"clientId":"x","secret":"hush"}`); status != 200 {
+		t.Error(status)
+	}
+	b.put(machines, strings.Replace(scaleSet("Standard_D2_v2", "null", 1),
+		`"virtualMachineProfile":{`, `"virtualMachineProfile":{"extensionProfile":{"extensions":`+
+			`[{"name":"e","properties":{"publisher":"p","protectedSettings":{"key":"hush"}}}]},`,
+		1))
+	for _, id := range []arm.ID{aksID, machines, machines + "/virtualMachines"} {
+		if doc := string(kernel.Encode(b.get(id))); strings.Contains(doc, "hush") {
+			t.Errorf("%s shows a secret: %s", id, doc)
+		}
+	}
+}
+
 // TestAddonIdentities: AKS creates an identity for the virtual nodes' add-on, too.
 func TestAddonIdentities(t *testing.T) {
 	b := withNetwork(t, Options{})

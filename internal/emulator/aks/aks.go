@@ -115,7 +115,8 @@ func (s *AKS) types() []kernel.Kind {
 			Stored: s.storedCluster, Show: s.showCluster,
 			Removed: s.clusterRemoved},
 		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
-			Show: showMaintenance},
+			Show: showMaintenance, Facts: []kernel.Fact{
+				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented
 		{Name: TypeTrustedAccess},
 	}
 }

@@ -27,6 +27,7 @@ const (
 // settleCluster checks a managed cluster and fills in AKS's defaults.
 func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
+	dropSecrets(properties)
 	var before kernel.Object
 	if old != nil {
 		if f := s.changeable(old); f != nil {

@@ -29,6 +29,7 @@ func (s *APIServers) renew(action string) func(*kernel.Call, *kernel.Resource) (
 				s.aks.kernel.KindOf(r.ID).Accept(sent)
 				s.aks.kernel.Remember(r.ID)
 				kernel.ObjectAt(r.Body, "properties")[field] = sent
+				dropSecrets(kernel.ObjectAt(r.Body, "properties"))
 			}
 		}
 		s.aks.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
@@ -37,6 +38,14 @@ func (s *APIServers) renew(action string) func(*kernel.Call, *kernel.Resource) (
 		}
 		s.aks.kernel.Occupy(c, r, "Updating")
 		return s.aks.kernel.Accepted(c, nil), nil
+	}
+}
+
+// dropSecrets removes what AKS never shows (recorded).
+func dropSecrets(properties kernel.Object) {
+	for profile, secret := range map[string]string{"servicePrincipalProfile": "secret",
+		"windowsProfile": "adminPassword", "aadProfile": "serverAppSecret"} {
+		delete(kernel.ObjectAt(properties, profile), secret)
 	}
 }
 

@@ -139,6 +139,9 @@ func settleMachineProfile(r *kernel.Resource) {
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
 	}
+	for _, e := range kernel.ListAt(kernel.ObjectAt(profile, "extensionProfile"), "extensions") {
+		delete(kernel.ObjectAt(e, "properties"), "protectedSettings")
+	}
 	interfaces := kernel.ListAt(kernel.ObjectAt(profile, "networkProfile"),
 		"networkInterfaceConfigurations")
 	for _, nic := range interfaces {
