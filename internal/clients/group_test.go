@@ -2,6 +2,7 @@ package clients
 
 import (
 	"testing"
+	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/to"
 	"github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/resources/armresources/v4"
@@ -112,10 +113,11 @@ func TestProviders(t *testing.T) {
 	}
 	is(t, "after unregistering",
 		call(providers.Unregister(a.ctx, "Microsoft.Network", nil)).ok(t).RegistrationState,
-		"Unregistered")
+		"Unregistering")
 	is(t, "after registering",
 		call(providers.Register(a.ctx, "Microsoft.Network", nil)).ok(t).RegistrationState,
-		"Registered")
+		"Registering")
+	time.Sleep(2 * operationTime)
 	is(t, "later", call(providers.Get(a.ctx, "Microsoft.Network", nil)).ok(t).RegistrationState,
 		"Registered")
 	found := map[string]bool{}

@@ -363,7 +363,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 
 	// Clients send no token over plain HTTP, so the kubeconfig names the TLS port.
-	b.put(aksID, clusterBody(``, ``))
+	b.put(aksID, with(`"apiServerAccessProfile":{"enablePrivateCluster":false}`))
 	server, err := b.e.Start(t.TempDir(), "", "")
 	if err != nil {
 		t.Fatal(err)

@@ -267,7 +267,8 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 		400, "InvalidMaintenanceConfigurationName")
 	b.put(schedule, `{"properties":{"maintenanceWindow":{"durationHours":4,"startTime":"02:00","schedule":{"daily":{"intervalDays":3}}}}}`)
 	if got := b.get(schedule); kernel.ObjectAt(got, "properties", "maintenanceWindow", "schedule",
-		"daily") == nil || kernel.ObjectAt(got, "properties")["provisioningState"] != nil {
+		"daily") == nil || kernel.ObjectAt(got, "properties")["provisioningState"] != nil ||
+		kernel.ObjectAt(got, "properties", "maintenanceWindow")["utcOffset"] != "+00:00" {
 		t.Errorf("%s", kernel.Encode(got))
 	}
 	if all := kernel.ListAt(b.get(aksID+"/maintenanceConfigurations"), "value"); len(all) != 1 {

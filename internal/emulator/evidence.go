@@ -146,8 +146,9 @@ var Evidences = []Evidence{
 		},
 	},
 	{
-		Name: "AKS maintenance configurations", Types: []string{aks.TypeMaintenance}, Clients: goes,
-		Documented: "names, windows", Guessed: "wording of refusals", GuessedIn: []string{
+		Name:  "AKS maintenance configurations, trusted access",
+		Types: []string{aks.TypeMaintenance, aks.TypeTrustedAccess}, Clients: goes,
+		Documented: "names, windows, roles", Guessed: "wording of refusals", GuessedIn: []string{
 			"aks/maintenance.go"},
 	},
 	{

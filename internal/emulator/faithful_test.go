@@ -351,13 +351,13 @@ func TestStoppedPool(t *testing.T) {
 // is used.
 func TestPublicAddresses(t *testing.T) {
 	b := withNetwork(t, Options{})
-	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"x"}}}`)
+	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"label"}}}`)
 	p := b.properties(pip)
 	if kernel.Text(kernel.ObjectAt(b.get(pip), "sku"), "name") != "Basic" ||
 		kernel.Text(p, "publicIPAllocationMethod") != "Dynamic" ||
 		p["ipAddress"] != nil ||
 		kernel.Text(kernel.ObjectAt(p, "dnsSettings"),
-			"fqdn") != "x.westeurope.cloudapp.azure.com" {
+			"fqdn") != "label.westeurope.cloudapp.azure.com" {
 		t.Errorf("%s", kernel.Encode(b.get(pip)))
 	}
 	b.put(nic, nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)))

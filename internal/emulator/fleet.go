@@ -66,10 +66,11 @@ func BuildFleet(e *Emulator, as Principal) (special []string, err error) {
 }
 
 func buildFleet(e *Emulator, as Principal) ([]string, error) {
-	c, err := e.Client(as)
+	c, end, err := e.builder(as)
 	if err != nil {
 		return nil, err
 	}
+	defer end()
 	members := fleet(e.opts.Subscriptions[0])
 	for i, m := range members {
 		if err := m.build(c, i); err != nil {

@@ -420,6 +420,11 @@ func TestProviders(t *testing.T) {
 			t.Errorf("after %s: %s", verb, got)
 		}
 	}
+	if doc := b.get(scope + "/providers/Microsoft.Storage"); doc["registrationState"] !=
+		"Registered" || doc["registrationPolicy"] != "RegistrationRequired" ||
+		doc["resourceTypes"] == nil {
+		t.Errorf("%s", kernel.Encode(doc))
+	}
 	b.refused(http.MethodGet, scope+"/providers/Microsoft.Nothing", "", 404,
 		"InvalidResourceNamespace")
 	if doc := b.get(scope + "/providers"); len(kernel.ListAt(doc, "value")) != 3 ||

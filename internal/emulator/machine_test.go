@@ -244,3 +244,62 @@ func TestEmptyCapabilities(t *testing.T) {
 		}
 	}
 }
+
+// TestScaleSetKeeps: a PUT of a scale set keeps what it leaves out, except tags.
+func TestScaleSetKeeps(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	full := scaleSet("Standard_DS1_v2", `{"publisher":"canonical","offer":"server","sku":"20_04"}`, 2)
+	b.put(machines, strings.Replace(full, `"virtualMachineProfile":{`, `"virtualMachineProfile":{`+
+		`"securityProfile":{"securityType":"TrustedLaunch","uefiSettings":{"vTpmEnabled":true}},`,
+		1))
+	b.put(machines, `{"location":"westeurope","properties":{"virtualMachineProfile":{`+
+		`"securityProfile":{"uefiSettings":{"secureBootEnabled":true}}}}}`)
+	profile := kernel.ObjectAt(b.get(machines), "properties", "virtualMachineProfile")
+	security := kernel.ObjectAt(profile, "securityProfile")
+	uefi := kernel.ObjectAt(security, "uefiSettings")
+	if security["securityType"] != "TrustedLaunch" || uefi["vTpmEnabled"] != true ||
+		uefi["secureBootEnabled"] != true || kernel.ObjectAt(profile, "osProfile") == nil {
+		t.Errorf("%v", profile)
+	}
+	if n := len(kernel.ListAt(b.get(machines+"/virtualMachines"), "value")); n != 2 {
+		t.Errorf("%d machines", n)
+	}
+}
+
+// TestAutomaticRepairs: a set that repairs its machines says so in its view, and can be told to
+// stop.
+func TestAutomaticRepairs(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(rt, `{"location":"westeurope"}`)
+	b.put(vnet, plainVNet)
+	services := func() string {
+		return fmt.Sprint(b.get(machines + "/instanceView")["orchestrationServices"])
+	}
+	body := scaleSet("Standard_D2_v2", "null", 1)
+	b.put(machines, body)
+	if got := services(); got != "<nil>" {
+		t.Error(got)
+	}
+	b.put(machines, strings.Replace(body, `"properties":{`,
+		`"properties":{"automaticRepairsPolicy":{"enabled":"true"},`, 1))
+	b.put(machines, `{"location":"westeurope","properties":{"overprovision":"False"}}`)
+	if p := b.properties(machines); p["overprovision"] != false {
+		t.Errorf("overprovision %v", p["overprovision"])
+	}
+	for action, want := range map[string]string{"Resume": "Running", "Suspend": "Suspended"} {
+		if status, _, _ := b.call(http.MethodPost, string(machines)+
+			"/setOrchestrationServiceState?api-version="+api,
+			`{"serviceName":"AutomaticRepairs","action":"`+action+`"}`); status != 200 {
+			t.Errorf("%s: %d", action, status)
+		}
+		b.put(machines, body)
+		if got := services(); got != "[map[serviceName:AutomaticRepairs serviceState:"+want+"]]" {
+			t.Errorf("after %q: %s", action, got)
+		}
+		if doc := b.get(machines); doc["routekeeper.repairs"] != nil {
+			t.Errorf("%v", doc)
+		}
+	}
+}

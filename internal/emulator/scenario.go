@@ -36,6 +36,12 @@ func (e *Emulator) Client(p Principal) (*Client, error) {
 	return c, err
 }
 
+// builder returns a client that builds a scenario, until end is called.
+func (e *Emulator) builder(p Principal) (c *Client, end func(), err error) {
+	token, end, err := e.entra.Session(p)
+	return &Client{e: e, p: p, token: token, expires: time.Now().Add(entra.TokenLife)}, end, err
+}
+
 // login returns a token, a cached one while it is valid.
 func (c *Client) login() (string, error) {
 	c.mu.Lock()
@@ -198,10 +204,11 @@ func (e *Emulator) beforehand(build func() error) error {
 
 func buildDemo(e *Emulator, as Principal) (Demo, error) {
 	d := DemoIn(e.opts.Subscriptions[0])
-	c, err := e.Client(as)
+	c, end, err := e.builder(as)
 	if err != nil {
 		return d, err
 	}
+	defer end()
 	sub := d.Cluster.Subscription()
 	nsg := arm.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
 	at := func(o kernel.Object) kernel.Object { o["location"] = "westeurope"; return o }

@@ -62,7 +62,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified + " sshAccess", Waits: waits(),
+		Types: s.types(), Names: specified + " sshAccess effectiveNoProxy!", Waits: waits(),
 		Calls:    []kernel.Special{s.clusterCall, s.agentPoolCall},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
@@ -115,11 +115,14 @@ func (s *AKS) types() []kernel.Kind {
 			Stored: s.storedCluster, Show: s.showCluster,
 			Removed: s.clusterRemoved},
 		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
-			Show: showMaintenance},
+			Show: showMaintenance, Facts: []kernel.Fact{
+				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented
+		{Name: TypeTrustedAccess},
 	}
 }
 
 // waits returns nothing: AKS sends no Retry-After.
 func waits() map[string][2]int {
-	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0}}
+	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0},
+		TypeTrustedAccess: {0, 0}}
 }

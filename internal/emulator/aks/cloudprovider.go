@@ -124,9 +124,12 @@ func (p *cloudProvider) reconcile() {
 	}
 	for _, n := range p.cluster.nodes() {
 		for _, prefix := range n.PodCIDRs {
+			if have[p.keyOf(n, prefix)] {
+				continue
+			}
 			route := p.route(n, prefix)
 			switch {
-			case route == nil || have[p.routeKey(route)]:
+			case route == nil:
 			case beginsAs(before, p.spelled(n.Name)):
 				believed = append(believed, route) // the next batch adds it
 			default:
@@ -199,8 +202,7 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 	for _, n := range p.cluster.nodes() {
 		there := true
 		for _, prefix := range n.PodCIDRs {
-			route := p.route(n, prefix)
-			there = there && route != nil && have[p.routeKey(route)]
+			there = there && have[p.keyOf(n, prefix)]
 		}
 		if n.routesSeen.Since.IsZero() || n.routesSeen.There != there {
 			n.routesSeen = routesSeen{time.Now(), there}
@@ -343,6 +345,11 @@ func (p *cloudProvider) routeKey(r kernel.Object) string {
 	return p.spelled(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
 		kernel.Text(kernel.ObjectAt(r, "properties"),
 			"addressPrefix")
+}
+
+// keyOf returns the routeKey of the route that a node needs for a pod CIDR.
+func (p *cloudProvider) keyOf(n *Node, prefix netip.Prefix) string {
+	return p.spelled(n.Name) + " " + prefix.String()
 }
 
 // spelled returns a node's name as it is compared.

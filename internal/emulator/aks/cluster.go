@@ -20,23 +20,21 @@ import (
 const (
 	defaultPodCIDR  = "10.244.0.0/16"
 	defaultPodCIDR6 = "fd12:3456:789a::/64"
+
+	defaultServiceCIDR6 = "fd12:3456:789a:1::/108"
 )
 
 // settleCluster checks a managed cluster and fills in AKS's defaults.
 func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := kernel.ObjectAt(r.Body, "properties")
+	dropSecrets(properties)
 	var before kernel.Object
 	if old != nil {
 		if f := s.changeable(old); f != nil {
 			return f
 		}
 		before = kernel.ObjectAt(old.Body, "properties")
-		for _, field := range []string{"nodeResourceGroup", "dnsPrefix", "kubernetesVersion",
-			"agentPoolProfiles"} {
-			if before[field] != nil {
-				kernel.SetDefault(properties, field, kernel.CloneValue(before[field]))
-			}
-		}
+		keepLeftOut(properties, before)
 		kernel.SetDefault(r.Body, "identity", kernel.CloneValue(old.Body["identity"]))
 	}
 	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
@@ -95,6 +93,17 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	r.Doing = doingTo(properties, before)
 	return s.checkClusterIdentity(r)
+}
+
+// keepLeftOut fills in what a PUT leaves out: a cluster keeps it, and each storage driver, as
+// recorded. The network profile has rules of its own.
+func keepLeftOut(properties, before kernel.Object) {
+	for field, value := range before {
+		if field != "networkProfile" {
+			kernel.SetDefault(properties, field, kernel.CloneValue(value))
+		}
+	}
+	kernel.KeepLeftOut(properties, kernel.Object{"storageProfile": before["storageProfile"]})
 }
 
 // checkNodeGroup refuses a node resource group that cannot be created for the cluster.
@@ -376,6 +385,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	if cl == nil {
 		return
 	}
+	showProxy(s, cl, r, properties)
 	identity := kernel.ObjectAt(doc, "identity")
 	if identity == nil { // it works as a service principal
 		return
@@ -423,9 +433,10 @@ func (cl *cluster) kubeletIdentity() arm.ID {
 			"-agentpool")
 }
 
-// addonsWithIdentity are the add-ons for which AKS creates an identity.
+// addonsWithIdentity are the add-ons for which AKS creates an identity (the summary of them in
+// azure/aks/use-managed-identity).
 var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSecretsProvider",
-	"azurepolicy", "omsagent"}
+	"azurepolicy", "omsagent", "aciConnectorLinux", "httpApplicationRouting"}
 
 // AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.

@@ -185,7 +185,11 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	}
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
 	var answer func(*kernel.Call, *kernel.Resource) (kernel.Reply, *kernel.Failure)
-	switch c.Method + " " + strings.ToLower(strings.Join(c.Path[8:], "/")) {
+	action := strings.ToLower(strings.Join(c.Path[8:], "/"))
+	if _, renews := renewals[action]; renews && c.Method == http.MethodPost {
+		answer = s.APIServers.renew(action)
+	}
+	switch c.Method + " " + action {
 	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
 		answer = s.APIServers.credential("clusterUser")
 	case "POST listclusteradmincredential":
@@ -207,9 +211,8 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 		answer = s.upgradeProfile
 	case "GET availableagentpoolversions":
 		answer = availableVersions
-	case "GET agentpools", "PUT agentpools":
-		return kernel.Reply{}, nil, false
-	default:
+	}
+	if answer == nil {
 		return kernel.Reply{}, nil, false
 	}
 	r := s.kernel.Store.Get(id)
@@ -411,6 +414,10 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 				"upgrades":               upgradeList(kernel.Text(had, "orchestratorVersion")),
 				"latestNodeImageVersion": nodeImages[0],
 			}}), nil
+	}
+	if cl := s.Clusters[r.ID.Key()]; what == "GET machines" {
+		answer, f := s.kernel.Page(c, machinesOf(cl.Pool(kernel.Text(had, "name")), id), nil)
+		return answer, f
 	}
 	if what == "POST abort" {
 		answer, f := s.abort(c, r)

@@ -96,6 +96,12 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 		{Path: p + "storageProfile.snapshotController", Value: enabled(true)},
 		{Path: p + "workloadAutoScalerProfile", Value: kernel.Object{}, Since: "2023-02-01"},
 		{Path: p + "securityProfile", Value: kernel.Object{}, Since: "2022-01-01"},
+		{
+			Path:  p + "securityProfile.azureKeyVaultKms.keyVaultNetworkAccess",
+			Value: "Public",
+			Since: "2022-09-01",
+			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true },
+		},
 		{Path: p + "oidcIssuerProfile", Value: enabled(false), Since: "2022-09-01"},
 		{
 			Path:  p + "oidcIssuerProfile.issuerURL",
@@ -161,8 +167,14 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 			},
 		},
 		{
-			Path:  network + "serviceCidrs",
-			Value: func(s kernel.Sight) any { return []any{kernel.Text(s.At, "serviceCidr")} },
+			Path: network + "serviceCidrs",
+			Value: func(s kernel.Sight) any {
+				cidrs := []any{kernel.Text(s.At, "serviceCidr")}
+				if len(kernel.List(s.At, "ipFamilies")) == 2 {
+					cidrs = append(cidrs, defaultServiceCIDR6)
+				}
+				return cidrs
+			},
 			Since: "2021-07-01",
 		},
 		{Path: network + "dockerBridgeCidr", Value: "172.17.0.1/16", Before: "2023-05-01"},
@@ -194,7 +206,35 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 			},
 		},
 	}
+	all = append(all, autoScalerFacts(p+"autoScalerProfile")...)
 	return append(all, poolFacts(p+"agentPoolProfiles[].")...)
+}
+
+// autoScalerFacts returns the settings of the cluster autoscaler, shown once a pool scales
+// by itself (clusters as published, such as AKS#2766).
+func autoScalerFacts(path string) []kernel.Fact {
+	all := []kernel.Fact{{Path: path, Value: kernel.Object{}, When: func(s kernel.Sight) bool {
+		return slices.ContainsFunc(kernel.ListAt(s.At, "agentPoolProfiles"),
+			func(p kernel.Object) bool { return p["enableAutoScaling"] == true })
+	}}}
+	for _, setting := range []struct{ name, value string }{
+		{"balance-similar-node-groups", "false"}, {"expander", "random"},
+		{"max-empty-bulk-delete", "10"}, {"max-graceful-termination-sec", "600"},
+		{"max-node-provision-time", "15m"}, {"max-total-unready-percentage", "45"},
+		{"new-pod-scale-up-delay", "0s"}, {"ok-total-unready-count", "3"},
+		{"scale-down-delay-after-add", "10m"}, {"scale-down-delay-after-delete", "10s"},
+		{"scale-down-delay-after-failure", "3m"}, {"scale-down-unneeded-time", "10m"},
+		{"scale-down-unready-time", "20m"}, {"scale-down-utilization-threshold", "0.5"},
+		{"scan-interval", "10s"}, {"skip-nodes-with-local-storage", "false"},
+		{"skip-nodes-with-system-pods", "true"},
+	} {
+		all = append(all, kernel.Fact{Path: path + "." + setting.name, Value: setting.value})
+	}
+	for name, value := range map[string]bool{"daemonset-eviction-for-empty-nodes": false,
+		"daemonset-eviction-for-occupied-nodes": true, "ignore-daemonsets-utilization": false} {
+		all = append(all, kernel.Fact{Path: path + "." + name, Value: value, Since: "2024-05-01"})
+	}
+	return all
 }
 
 // poolFacts returns the facts of agent pools, below a prefix in a cluster's document and in

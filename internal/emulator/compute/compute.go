@@ -47,6 +47,7 @@ type pools interface {
 func (s *Compute) types() []kernel.Kind {
 	return []kernel.Kind{
 		s.entra.WithSystemIdentity(kernel.Kind{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
+			Keeps:  true,
 			Facts:  scaleSetFacts(),
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet}),
 		s.entra.WithSystemIdentity(kernel.Kind{Name: network.TypeVM, Tracked: true,

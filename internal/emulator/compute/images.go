@@ -132,33 +132,42 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 	}
 }
 
-// settleMachineProfile removes the fields of the machine profile that Azure does not show again,
-// and keeps the image if a PUT leaves it out (recorded).
-func settleMachineProfile(r, old *kernel.Resource) {
+// settleMachineProfile removes the fields of the machine profile that Azure does not show again.
+func settleMachineProfile(r *kernel.Resource) {
+	readTruths(r.Body["properties"])
 	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
 	}
+	for _, e := range kernel.ListAt(kernel.ObjectAt(profile, "extensionProfile"), "extensions") {
+		delete(kernel.ObjectAt(e, "properties"), "protectedSettings")
+	}
 	interfaces := kernel.ListAt(kernel.ObjectAt(profile, "networkProfile"),
 		"networkInterfaceConfigurations")
-	for _, nic := range interfaces { // az sends "true" in a template
+	for _, nic := range interfaces {
 		p := kernel.ObjectAt(nic, "properties")
-		if primary, isText := p["primary"].(string); isText {
-			p["primary"] = strings.EqualFold(primary, "true")
-		}
 		if p != nil && len(interfaces) == 1 {
 			kernel.SetDefault(p, "primary", true)
 		}
 	}
-	notice := kernel.ObjectAt(profile, "scheduledEventsProfile", "terminateNotificationProfile")
-	if enable, isText := notice["enable"].(string); isText {
-		notice["enable"] = strings.EqualFold(enable, "true")
+}
+
+// readTruths makes truth values of the texts true and false, which az sends in templates (recorded
+// for three fields). The settings of extensions are the client's.
+func readTruths(value any) {
+	o, _ := value.(kernel.Object)
+	for field, inner := range o {
+		text, _ := inner.(string)
+		switch truth := strings.EqualFold(text, "true"); {
+		case field == "settings" || field == "protectedSettings":
+		case truth || strings.EqualFold(text, "false"):
+			o[field] = truth
+		default:
+			readTruths(inner)
+		}
 	}
-	if old == nil || profile == nil {
-		return
-	}
-	image := kernel.ObjectAt(old.Body, "properties", "virtualMachineProfile", "storageProfile")
-	if storage := kernel.ObjectAt(profile, "storageProfile"); storage != nil && image != nil {
-		kernel.SetDefault(storage, "imageReference", kernel.CloneValue(image["imageReference"]))
+	items, _ := value.([]any)
+	for _, item := range items {
+		readTruths(item)
 	}
 }

@@ -1,6 +1,7 @@
 package compute
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -15,6 +16,23 @@ const noEntity = "The entity was not found in this Azure location."
 // number: their power state, whether they have an older model than the set, and what a PUT of the
 // machine changed. Clients do not see it.
 const machinesField = "routekeeper.machines"
+
+// repairsField is the field of a scale set's document with the state of its automatic repairs after
+// an action; "" is Running. Clients do not see it.
+const repairsField = "routekeeper.repairs"
+
+// viewOf returns the instance view of a scale set.
+func viewOf(set *kernel.Resource, machines int) kernel.Object {
+	view := kernel.Object{"virtualMachine": kernel.Object{"statusesSummary": []kernel.Object{
+		{"code": "ProvisioningState/succeeded", "count": machines}}},
+		"statuses": []any{kernel.Object{"code": "ProvisioningState/succeeded", "level": "Info",
+			"displayStatus": "Provisioning succeeded", "time": computeTime(set.Changed)}}}
+	if kernel.ObjectAt(set.Body, "properties", "automaticRepairsPolicy")["enabled"] == true {
+		view["orchestrationServices"] = []any{kernel.Object{"serviceName": "AutomaticRepairs",
+			"serviceState": cmp.Or(kernel.Text(set.Body, repairsField), "Running")}}
+	}
+	return view
+}
 
 // powerStates are the states of a machine after an action, with the word that Azure shows.
 var powerStates = map[string]string{"start": "running", "restart": "running",
@@ -60,6 +78,7 @@ func (s *Compute) keepMachines(c *kernel.Call, r, old *kernel.Resource) {
 	if have := kernel.ObjectAt(old.Body, machinesField); have != nil {
 		r.Body[machinesField] = kernel.Clone(have)
 	}
+	r.Body[repairsField] = kernel.Text(old.Body, repairsField)
 	model := func(of *kernel.Resource) string {
 		return string(kernel.Encode(kernel.ObjectAt(s.kernel.Document(of, c.Version),
 			"properties", "virtualMachineProfile")))
@@ -82,6 +101,13 @@ func (s *Compute) act(c *kernel.Call, set *kernel.Resource, action string, parts
 	switch state := powerStates[action]; {
 	case state != "":
 		s.change(set, numbers, "power", state)
+	case action == "setorchestrationservicestate":
+		sent, f := kernel.DecodeObject(c.Body)
+		if f != nil {
+			return
+		}
+		set.Body[repairsField] = map[string]string{"Suspend": "Suspended",
+			"Resume": "Running"}[kernel.Text(sent, "action")]
 	case action == "manualupgrade" || action == "reimage" || action == "reimageall":
 		s.change(set, numbers, "old", false)
 	default:

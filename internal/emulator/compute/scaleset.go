@@ -41,7 +41,7 @@ func (i Instance) id() arm.ID {
 func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
-	settleMachineProfile(r, old)
+	settleMachineProfile(r)
 	if f := checkImage(r); f != nil {
 		return f
 	}
@@ -168,8 +168,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		return kernel.Reply{}, nil, false
 	}
 	// resources of their own
-	if next := strings.ToLower(c.Path[8]); next == "providers" ||
-		next == "extensions" && len(c.Path) > 9 {
+	if next := strings.ToLower(c.Path[8]); next == "providers" || next == "extensions" {
 		return kernel.Reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
@@ -245,26 +244,60 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		answer, f := s.kernel.PageObjects(c, machines())
 		return answer, f, true
 	case len(parts) == 1 && what == "instanceview":
-		return kernel.OK(kernel.Object{"virtualMachine": kernel.Object{
-			"statusesSummary": []kernel.Object{
-				{"code": "ProvisioningState/succeeded", "count": len(all)}}},
-			"statuses": []any{kernel.Object{"code": "ProvisioningState/succeeded",
-				"level": "Info", "displayStatus": "Provisioning succeeded"}}}), nil, true
+		return kernel.OK(viewOf(set, len(all))), nil, true
 	case one:
 		return kernel.OK(machines()[0]), nil, true
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
 		return kernel.OK(all[0].view(doc)), nil, true
-	case len(parts) == 4 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
+	case len(parts) == 1 && what == "osupgradehistory": // no upgrade of images is emulated
+		answer, f := s.kernel.PageObjects(c, nil)
+		return answer, f, true
+	case len(parts) > 3 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
 		for _, nic := range nics() {
-			if strings.EqualFold(kernel.Text(nic, "name"), what) {
-				return kernel.OK(nic), nil, true
+			if strings.EqualFold(kernel.Text(nic, "name"), parts[3]) {
+				answer, f := s.interfaceCall(c, nic, parts[4:], s.publicAddresses(all))
+				return answer, f, true
 			}
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
-			"The network interface %s of instance %s of %s was not found.", what, parts[1],
+			"The network interface %s of instance %s of %s was not found.", parts[3], parts[1],
 			id.Name()), true
 	}
 	return kernel.Reply{}, kernel.NotFound(c), true
+}
+
+// interfaceCall answers with an instance's interface, or with what is below it: IP configurations,
+// and the public IP addresses of each.
+func (s *Compute) interfaceCall(c *kernel.Call, nic kernel.Object, below []string,
+	public []kernel.Object) (kernel.Reply, *kernel.Failure) {
+	at := nic
+	for i, word := range below {
+		var items []kernel.Object
+		switch {
+		case i == 0 && word == "ipconfigurations":
+			items = kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")
+		case i == 2 && word == "publicipaddresses":
+			of := arm.ID(kernel.Text(at, "id"))
+			items = slices.DeleteFunc(public, func(address kernel.Object) bool {
+				return !kernel.PartOf(arm.ID(kernel.Text(address, "id")), of)
+			})
+		case i%2 == 0:
+			return kernel.Reply{}, kernel.NotFound(c)
+		default:
+			continue
+		}
+		if i == len(below)-1 {
+			return s.kernel.PageObjects(c, items)
+		}
+		found := slices.IndexFunc(items, func(item kernel.Object) bool {
+			return strings.EqualFold(kernel.Text(item, "name"), below[i+1])
+		})
+		if found < 0 {
+			return kernel.Reply{}, kernel.NotFound(c)
+		}
+		at = items[found]
+	}
+	return kernel.OK(at), nil
 }
 
 // nodePools returns the backend pools that the machines of a cluster's scale set are in.

@@ -111,5 +111,6 @@ func (s *Compute) instancesOf(set *kernel.Resource) []Instance {
 func (s *Compute) showScaleSet(_ *kernel.Resource, doc kernel.Object, _ string) {
 	delete(doc, SurplusField)
 	delete(doc, machinesField)
+	delete(doc, repairsField)
 	s.entra.ShowAssigned(doc)
 }

@@ -125,8 +125,6 @@ func (s *Insights) settleActionGroup(c *kernel.Call, r, old *kernel.Resource) *k
 				"The webhook receiver '%s' of action group %s needs a name and a serviceUri.",
 				kernel.Text(receiver, "name"), r.ID.Name())
 		}
-		kernel.SetDefault(receiver, "useCommonAlertSchema", false)
-		kernel.SetDefault(receiver, "useAadAuth", false)
 	}
 	for _, kind := range []string{"emailReceivers", "smsReceivers", "webhookReceivers",
 		"itsmReceivers", "azureAppPushReceivers", "automationRunbookReceivers", "voiceReceivers",
@@ -134,6 +132,22 @@ func (s *Insights) settleActionGroup(c *kernel.Call, r, old *kernel.Resource) *k
 		kernel.SetDefault(properties, kind, []any{})
 	}
 	return nil
+}
+
+// actionGroupFacts returns the facts of action groups: receivers of mails and messages have a
+// status, and all receivers of more than a short text have a schema (REST API of action groups).
+func actionGroupFacts() []kernel.Fact {
+	all := []kernel.Fact{
+		{Path: "properties.emailReceivers[].status", Value: "Enabled"},
+		{Path: "properties.smsReceivers[].status", Value: "Enabled"},
+		{Path: "properties.webhookReceivers[].useAadAuth", Value: false, Since: "2019-06-01"},
+	}
+	for _, kind := range []string{"email", "webhook", "armRole", "automationRunbook", "logicApp",
+		"azureFunction", "eventHub"} {
+		all = append(all, kernel.Fact{Path: "properties." + kind +
+			"Receivers[].useCommonAlertSchema", Value: false, Since: "2019-03-01"})
+	}
+	return all
 }
 
 // alert fires the alerts that match a record, after the delay.

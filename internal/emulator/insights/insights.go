@@ -55,6 +55,6 @@ func (s *Insights) types() []kernel.Kind {
 		{Name: arm.TypeAlertRule, Tracked: true, Immediate: true, Merges: true,
 			Settle: s.settleAlert},
 		{Name: arm.TypeActionGroup, Tracked: true, Immediate: true, Merges: true,
-			Settle: s.settleActionGroup},
+			Facts: actionGroupFacts(), Settle: s.settleActionGroup},
 	}
 }

@@ -160,6 +160,13 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	if f := k.Busy(id); f != nil {
 		return Reply{}, f
 	}
+	if old != nil && k.KindOf(id).Keeps {
+		had := Object{"sku": old.Body["sku"], "properties": old.Body["properties"]}
+		if sent["identity"] == nil { // it is one value
+			had["identity"] = old.Body["identity"]
+		}
+		KeepLeftOut(sent, had)
+	}
 	stored, f := k.PutResource(c, id, sent)
 	if f != nil {
 		k.Record(c, id, "write", f)

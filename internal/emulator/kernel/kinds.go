@@ -18,6 +18,7 @@ type Kind struct {
 	// that has ended. Nil: no write does.
 	Synchronous func(r, old *Resource) bool
 	Merges      bool // a PATCH changes more than its tags
+	Keeps       bool // a PUT keeps the properties, sku and identity that it leaves out
 	unknown     bool
 	// PutStatus is the status of every PUT; 0: 201 if it creates, otherwise 200.
 	PutStatus int

@@ -68,6 +68,20 @@ func merge(into, from Object) {
 	}
 }
 
+// KeepLeftOut fills in what a request leaves out, or sets to null, from the old document.
+func KeepLeftOut(sent, old Object) {
+	for name, value := range old {
+		inner, isObject := sent[name].(Object)
+		had, wasObject := value.(Object)
+		switch {
+		case isObject && wasObject:
+			KeepLeftOut(inner, had)
+		case sent[name] == nil && value != nil:
+			sent[name] = CloneValue(value)
+		}
+	}
+}
+
 // maxTags is how many one resource can have.
 const maxTags = 50
 

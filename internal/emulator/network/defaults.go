@@ -14,6 +14,7 @@ var vnetFacts = []kernel.Fact{
 	{Path: "properties.enableVmProtection", Value: false, Before: "2020-06-01"},
 	{Path: "properties.privateEndpointVNetPolicies", Value: "Disabled", Since: "2024-03-01"},
 	{Path: "properties.dhcpOptions.dnsServers", Value: []any{}},
+	{Path: "properties.encryption.enforcement", Value: "AllowUnencrypted"}, // documented
 }
 
 var peeringFacts = []kernel.Fact{
@@ -71,6 +72,13 @@ var interfaceFacts = []kernel.Fact{
 		Path:  "properties.dnsSettings.internalDomainNameSuffix",
 		Value: func(s kernel.Sight) any { return InternalSuffix(s.Doc) },
 	},
+	{Path: "properties.dnsSettings.internalFqdn", Value: func(s kernel.Sight) any { // documented
+		label, suffix := kernel.Text(s.At, "internalDnsNameLabel"), InternalSuffix(s.Doc)
+		if label == "" || suffix == nil {
+			return nil
+		}
+		return label + "." + suffix.(string)
+	}},
 	{Path: "properties.primary", Value: true, When: onMachine},
 	{
 		Path:  "properties.macAddress",

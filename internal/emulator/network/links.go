@@ -113,8 +113,9 @@ func (r reference) Target() arm.ID { return arm.ID(kernel.Text(r.at, "id")) }
 // ReferencesIn finds the links in a document.
 func ReferencesIn(id arm.ID, body kernel.Object) []reference {
 	var out []reference
+	kind := id.Type()
 	for _, l := range Links {
-		if id.Is(l.from) {
+		if strings.EqualFold(kind, l.from) {
 			properties := kernel.ObjectAt(body, "properties")
 			out = append(out, follow(l, strings.Split(l.path, "."), id, properties, properties)...)
 		}
@@ -152,8 +153,9 @@ func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []refe
 // SettleLinks checks the links of a document, and changes the IDs to the spelling of the linked
 // resources.
 func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failure {
+	kind := r.ID.Type()
 	for _, l := range Links { // null means the same as an absent field
-		if properties := kernel.ObjectAt(r.Body, "properties"); r.ID.Is(l.from) &&
+		if properties := kernel.ObjectAt(r.Body, "properties"); strings.EqualFold(kind, l.from) &&
 			!strings.ContainsAny(l.path, ".[") {
 			if properties[l.path] == nil {
 				delete(properties, l.path)

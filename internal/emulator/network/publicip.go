@@ -5,7 +5,9 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/netip"
+	"regexp"
 	"slices"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -36,6 +38,9 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 				"addresses are only supported for standard SKU public IP addresses. Public IP "+
 				"address %s is not standard SKU.", r.ID)
 	}
+	if f := checkDomainLabel(s.kernel, r); f != nil {
+		return f
+	}
 	if prefix := kernel.LinkOf(r.Body, "publicIPPrefix"); prefix != "" &&
 		s.kernel.Store.Get(prefix) == nil {
 		return referenceMissing(prefix)
@@ -58,6 +63,34 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 		(held || kernel.Text(properties, "publicIPAllocationMethod") == "Static") {
 		properties["ipAddress"] = s.PublicAddress(r.ID,
 			kernel.Text(properties, "publicIPAddressVersion") == "IPv6").String()
+	}
+	return nil
+}
+
+// domainLabel is the form of the label of a public IP address.
+var domainLabel = regexp.MustCompile(`^[a-z][a-z0-9-]{1,61}[a-z0-9]$`)
+
+// checkDomainLabel refuses a label that is malformed, or that another address in the region has
+// (Azure's pages on deployment errors). The labels of other subscriptions do not count here.
+func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
+	label := kernel.Text(kernel.ObjectAt(r.Body, "properties", "dnsSettings"), "domainNameLabel")
+	if label == "" {
+		return nil
+	}
+	if !domainLabel.MatchString(label) {
+		return kernel.Fail(http.StatusBadRequest, "InvalidDomainNameLabel",
+			"The domain name label %s is invalid. It must conform to the following regular "+
+				"expression: %s.", label, domainLabel)
+	}
+	for _, other := range k.Store.ByType[kernel.KindKey(TypePublicIP)] {
+		if !other.ID.Equal(r.ID) && strings.EqualFold(other.ID.Subscription(),
+			r.ID.Subscription()) && other.Body["location"] == r.Body["location"] &&
+			kernel.Text(kernel.ObjectAt(other.Body, "properties", "dnsSettings"),
+				"domainNameLabel") == label {
+			return kernel.Fail(http.StatusBadRequest, "DnsRecordInUse",
+				"DNS record %s.%s.cloudapp.azure.com is already used by another public IP.",
+				label, kernel.Text(r.Body, "location"))
+		}
 	}
 	return nil
 }

@@ -4,6 +4,8 @@ package resources
 
 import (
 	_ "embed"
+	"strings"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -31,16 +33,21 @@ func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	k.Add(kernel.Service{
 		Types: s.types(), Names: specified, Waits: s.waits(), Above: []kernel.Special{
 			s.topCall}, Refuse: s.deprovisioning,
-		Calls: []kernel.Special{s.tagsCall, s.resourcesCall, s.featureCall},
+		Calls: []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
 		Things: []kernel.Thing{{Name: "registration", Save: func() any { return s.registration },
 			Restore: func(read func(into any) error) error { return read(&s.registration) }}},
-		Resume: kernel.Resumer{Last: s.resumeGroups},
+		Resume: kernel.Resumer{Last: s.resume},
 	})
 	return s
 }
 
-// resumeGroups continues the deletion of groups.
-func (s *Resources) resumeGroups() {
+// resume continues the deletion of groups, and ends the registration of providers.
+func (s *Resources) resume() {
+	for key, state := range s.registration {
+		if began, busy := strings.CutSuffix(state, "ing"); busy {
+			s.registration[key] = began + "ed"
+		}
+	}
 	for _, r := range s.kernel.Store.List(arm.TypeResourceGroup, "") {
 		if r.Deleting {
 			s.kernel.At(r.BusyUntil, func() { s.emptyGroup(r) })

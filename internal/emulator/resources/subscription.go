@@ -1,10 +1,12 @@
 package resources
 
 import (
+	"cmp"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
@@ -91,7 +93,7 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 		if strings.EqualFold(c.Path[4], "unregister") {
 			state = "Unregistered"
 		}
-		s.registration[registrationKey("/subscriptions/"+sub, c.Path[3])] = state
+		s.register(c, registrationKey("/subscriptions/"+sub, c.Path[3]), state)
 		return handled(s.providerCall(c, c.Path[3:4], "/subscriptions/"+sub))
 	}
 	return kernel.Reply{}, nil, false
@@ -126,7 +128,40 @@ var providerVersions = map[string][]string{
 	"Microsoft.Resources":       {"2024-11-01", "2024-03-01", "2022-09-01", "2021-04-01"},
 	"Microsoft.Insights":        {"2015-04-01", "2020-10-01", "2023-01-01"},
 	"Microsoft.Features":        {"2021-07-01", "2015-12-01"},
+	"Microsoft.KeyVault":        {"2024-11-01", "2023-07-01", "2022-07-01"},
 }
+
+// otherNamespaces are resource providers of Azure whose resources are stored as plain documents
+// (azure-services-resource-providers).
+var otherNamespaces = strings.Fields(`
+Microsoft.AAD Microsoft.Addons Microsoft.Advisor Microsoft.AlertsManagement
+Microsoft.AnalysisServices Microsoft.ApiManagement Microsoft.App Microsoft.AppConfiguration Microsoft.AppPlatform
+Microsoft.Attestation Microsoft.Automation Microsoft.Batch Microsoft.Billing Microsoft.BotService
+Microsoft.Cache Microsoft.Cdn Microsoft.CertificateRegistration Microsoft.ChangeAnalysis
+Microsoft.ClassicInfrastructureMigrate Microsoft.CognitiveServices Microsoft.Communication
+Microsoft.ConfidentialLedger Microsoft.Confluent Microsoft.ContainerInstance
+Microsoft.ContainerRegistry Microsoft.CostManagement Microsoft.Dashboard Microsoft.DataBox
+Microsoft.DataFactory Microsoft.DataMigration Microsoft.DataProtection Microsoft.Databricks
+Microsoft.DBforMariaDB Microsoft.DBforMySQL Microsoft.DBforPostgreSQL
+Microsoft.DesktopVirtualization Microsoft.Devices Microsoft.DevCenter Microsoft.DevTestLab
+Microsoft.DocumentDB Microsoft.DomainRegistration Microsoft.ElasticSan Microsoft.EventGrid
+Microsoft.EventHub Microsoft.ExtendedLocation Microsoft.GuestConfiguration
+Microsoft.HardwareSecurityModules Microsoft.HDInsight Microsoft.HealthcareApis
+Microsoft.HybridCompute Microsoft.HybridConnectivity Microsoft.Kubernetes
+Microsoft.KubernetesConfiguration Microsoft.Kusto Microsoft.LabServices Microsoft.LoadTestService
+Microsoft.Logic Microsoft.MachineLearningServices Microsoft.Maintenance Microsoft.ManagedServices
+Microsoft.Management Microsoft.Maps Microsoft.Media Microsoft.Migrate Microsoft.Monitor
+Microsoft.NetApp Microsoft.NetworkFunction Microsoft.NotificationHubs
+Microsoft.OperationalInsights Microsoft.OperationsManagement Microsoft.Orbital
+Microsoft.PolicyInsights Microsoft.PowerBIDedicated Microsoft.Purview Microsoft.Quantum Microsoft.Quota
+Microsoft.RecoveryServices Microsoft.RedHatOpenShift Microsoft.Relay Microsoft.ResourceGraph
+Microsoft.ResourceHealth Microsoft.Search Microsoft.Security Microsoft.SecurityInsights
+Microsoft.SerialConsole Microsoft.ServiceBus Microsoft.ServiceFabric Microsoft.ServiceLinker
+Microsoft.SignalRService Microsoft.Solutions Microsoft.Sql Microsoft.SqlVirtualMachine
+Microsoft.Storage Microsoft.StorageCache Microsoft.StorageMover Microsoft.StorageSync
+Microsoft.StreamAnalytics Microsoft.Subscription Microsoft.Support Microsoft.Synapse
+Microsoft.VirtualMachineImages Microsoft.Web Microsoft.WorkloadMonitor
+`)
 
 // providerTypes returns the resource types for which the emulator does more than store documents.
 func (s *Resources) providerTypes(namespace string) []string {
@@ -149,6 +184,18 @@ func (s *Resources) providerTypes(namespace string) []string {
 	return slices.Compact(types)
 }
 
+// register starts to register a resource provider, or to unregister it.
+func (s *Resources) register(c *kernel.Call, key, state string) {
+	if cmp.Or(s.registration[key], "Registered") == state {
+		return
+	}
+	s.registration[key] = state
+	if took := s.kernel.OperationTime(c); took > 0 {
+		s.registration[key] = strings.TrimSuffix(state, "ed") + "ing"
+		s.kernel.At(time.Now().Add(took), func() { s.registration[key] = state })
+	}
+}
+
 func registrationKey(scope, namespace string) string {
 	return strings.ToLower(scope + "/" + namespace)
 }
@@ -165,7 +212,7 @@ func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (k
 		return strings.EqualFold(s, "resourceTypes/aliases")
 	})
 	describe := func(namespace string) kernel.Object {
-		var types []kernel.Object
+		types := []kernel.Object{}
 		for _, t := range s.providerTypes(namespace) {
 			described := kernel.Object{
 				"resourceType": t, "locations": []string{"West Europe", "North Europe",
@@ -192,7 +239,9 @@ func (s *Resources) providerCall(c *kernel.Call, rest []string, scope string) (k
 			"resourceTypes": types}
 	}
 	var all []kernel.Object
-	for _, namespace := range slices.Sorted(maps.Keys(providerVersions)) {
+	known := slices.AppendSeq(slices.Clone(otherNamespaces), maps.Keys(providerVersions))
+	slices.Sort(known)
+	for _, namespace := range slices.Compact(known) {
 		if len(rest) > 0 && strings.EqualFold(rest[0], namespace) {
 			return kernel.OK(describe(namespace)), nil
 		}

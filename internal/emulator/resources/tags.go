@@ -19,9 +19,8 @@ func (s *Resources) tagsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, boo
 	}
 	scope := arm.ID("/" + strings.Join(c.Path[:n-4], "/"))
 	r := s.kernel.Store.Get(scope)
-	if r == nil && scope.Is(arm.TypeSubscription) {
-		r = &kernel.Resource{ID: scope, Body: kernel.Object{}}
-		s.kernel.Store.Put(r)
+	if scope.Is(arm.TypeSubscription) {
+		r = s.subscriptionDocument(c, scope)
 	}
 	if r == nil {
 		return kernel.Reply{}, s.kernel.Missing(scope), true
@@ -64,6 +63,18 @@ func (s *Resources) tagsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, boo
 		"id": fmt.Sprintf("%s/providers/Microsoft.Resources/tags/default", r.ID), "name": "default",
 		"type": "Microsoft.Resources/tags", "properties": kernel.Object{"tags": tags},
 	}), nil, true
+}
+
+// subscriptionDocument returns what is stored of a subscription, its tags, for a call.
+func (s *Resources) subscriptionDocument(c *kernel.Call, id arm.ID) *kernel.Resource {
+	r := s.kernel.Store.Get(id)
+	if r == nil {
+		r = &kernel.Resource{ID: id, Body: kernel.Object{}}
+		if c.Method != http.MethodGet {
+			s.kernel.Store.Put(r)
+		}
+	}
+	return r
 }
 
 // changeTags applies a PATCH of tags: names compare without case, and Delete removes those with the
