@@ -47,12 +47,23 @@ func (c *check) readAround(ctx context.Context) error {
 		notBefore = now.Truncate(aroundLost)
 	}
 	near, lost, unclear, err := c.around(ctx, hops, notBefore)
-	if since := c.suspect(hops, lost, now); err == nil && near.Taken.Before(since) {
-		near, lost, unclear, err = c.around(ctx, hops, since)
-		c.suspect(hops, lost, now)
-	}
 	if err != nil {
 		return ctx.Err() // without a login, say, what was known stays
+	}
+	if since := c.suspect(hops, lost, now); near.Taken.Before(since) {
+		again, gone, doubtful, err := c.around(ctx, hops, since)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil { // otherwise the first reading holds, which proves no new loss
+			for _, hop := range hops { // it was read a moment ago that this one is back
+				if !lost.Has(hop) && !unclear.Has(hop) {
+					doubtful.Remove(hop)
+				}
+			}
+			near, lost, unclear = again, gone, doubtful
+			c.suspect(hops, lost, now)
+		}
 	}
 	suspects := map[plan.Hop]time.Time{}
 	var fresh []plan.Hop // newly lost

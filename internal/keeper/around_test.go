@@ -409,3 +409,65 @@ func TestAroundSeldom(t *testing.T) {
 		}
 	})
 }
+
+// TestSecondReadFails: what was read a moment ago shows that a lost next hop is back and another
+// one gone, and cannot be read again. The one that is back counts as back at once; the other is
+// lost only when it could be read again.
+func TestSecondReadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		vnet := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		first := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeInterface,
+			"appliance")
+		w.edit(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable,
+			"egress"), func(p object) {
+			p["routes"] = []any{}
+			for i, to := range []string{"0.0.0.0/1", "128.0.0.0/1"} {
+				p["routes"] = append(p["routes"].([]any), object{"name": fmt.Sprint("half", i),
+					"properties": object{"addressPrefix": to, "nextHopType": "VirtualAppliance",
+						"nextHopIpAddress": []string{hubAt, "10.71.1.5"}[i]}})
+			}
+		})
+		next, left := emulatortest.Transport(t, w.e), -1 // how many reads pass, -1: all
+		fails := func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/networkInterfaces") {
+				switch left {
+				case 0:
+					return nil, fmt.Errorf("broken")
+				case 1: // a later check uses it, and so reads again what it shows as lost
+					time.Sleep(aroundWithin + aroundWithin/2)
+				}
+				left = max(left-1, -1)
+			}
+			return next.RoundTrip(r)
+		}
+		k := w.runOver(emulatortest.ClientOver(t, roundTrip(fails), w.e, emulatortest.Keeper),
+			Options{}, 10*time.Second, config)
+		sentences := func(within time.Duration) (all []string) {
+			for _, r := range k.since(within) {
+				all = append(all, string(r.Verdicts[0].State)+" "+r.Verdicts[0].Sentence)
+			}
+			return all
+		}
+		all := sentences(2 * time.Minute)
+		if last := all[len(all)-1]; !strings.Contains(last, "its next hop 10.71.1.5 cannot") {
+			t.Fatal(last)
+		}
+		w.put(first+"-later", object{"properties": object{"enableIPForwarding": true,
+			"ipConfigurations": []any{object{"name": "ip", "properties": object{
+				"subnet": object{"id": string(vnet.Child("subnets", "appliances"))}}}}}})
+		if status, body := w.op.Do("DELETE", first, networkAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		left = 1
+		all = sentences(aroundLost + 20*time.Second)
+		if last := all[len(all)-1]; left != 0 || !strings.HasPrefix(last, "in-sync") {
+			t.Errorf("%d reads left: %s", left, last)
+		}
+		left = -1
+		all = sentences(2 * time.Minute)
+		if last := all[len(all)-1]; !strings.Contains(last, "its next hop "+hubAt+" cannot") {
+			t.Errorf("read again: %s", last)
+		}
+	})
+}

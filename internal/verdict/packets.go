@@ -260,7 +260,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 		}
 		for _, r := range declared {
 			to, all := outside[r.Prefix]
-			if !r.Prefix.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
+			general := r.Prefix.Bits() <= 1 // a default route, or one of its halves
+			if !r.Prefix.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !general ||
 				slices.ContainsFunc(out, func(e Egress) bool {
 					return e.Subnet.Equal(s.ID) && (e.Declared == r.NextHop() || e.To == r.Prefix)
 				}) {
