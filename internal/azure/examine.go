@@ -123,6 +123,7 @@ func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error
 	}
 	maps.Copy(s.Interfaces, read.Interfaces)
 	maps.Copy(s.Firewalls, read.Firewalls)
+	maps.Copy(s.Balancers, read.Balancers)
 	return nil
 }
 

@@ -12,8 +12,9 @@ import (
 
 // How it works: a default or declared route can lead to an address that nothing has, in the
 // cluster's network or in a hub. The networks, and what has an address in the next hop's subnet,
-// are read for the verdict alone, for all groups together: a list of networks, one of interfaces
-// and one of firewalls for each subscription in aroundBelieved. No check waits long for them.
+// are read for the verdict alone, for all groups together: a list of networks, one of interfaces,
+// one of firewalls and one of load balancers for each subscription in aroundBelieved. No check
+// waits long for them.
 //
 // A next hop is lost only by what was read after its route: a machine that was made a minute ago
 // may be missing from what was read before. So what looks lost for the first time is suspected, and
@@ -68,10 +69,11 @@ func (c *check) readAround(ctx context.Context) error {
 	suspects := map[plan.Hop]time.Time{}
 	var fresh []plan.Hop // newly lost
 	for _, hop := range hops {
-		was, since := c.mem.lost.Has(hop), c.mem.suspects[hop]
+		more, was := c.mem.lost.Lookup(hop)
+		since := c.mem.suspects[hop]
 		switch {
 		case was && unclear.Has(hop):
-			lost.Add(hop)
+			lost.Explain(hop, more)
 		case !was && lost.Has(hop) && near.Taken.Before(since):
 			lost.Remove(hop)
 			suspects[hop] = since

@@ -206,19 +206,25 @@ func TestNextHopHolders(t *testing.T) {
 		k.since(aroundBelieved)
 		state("10.71.1.6", verdict.InSync)
 		state("10.71.1.77", verdict.Broken)
-		// A front end has an address that no document of the check shows: nothing is certain.
 		w.put(id("Microsoft.Network/loadBalancers", "lb"), object{"sku": object{
 			"name": "Standard"}, "properties": object{"frontendIPConfigurations": []any{object{
 			"name": "ip", "properties": object{"subnet": in}}}}})
 		k.since(aroundLost + 10*time.Second)
 		state("10.71.1.7", verdict.InSync)
+		state("10.71.1.77", verdict.Broken)
 	})
 }
 
 // TestAroundBudget: what is around many clusters with one hub costs at most four calls in five
-// minutes: a list of their networks, the hub, and the appliance. The rest of what they read does
-// not depend on the route to it.
+// minutes: a list of their networks, the hub, the appliance, and its load balancer. The rest of
+// what they read does not depend on the route to it.
 func TestAroundBudget(t *testing.T) {
+	for hop, balanced := range map[string]bool{hubAt: false, "10.71.1.10": true} {
+		t.Run(hop, func(t *testing.T) { aroundBudget(t, hop, balanced) })
+	}
+}
+
+func aroundBudget(t *testing.T, hop string, balanced bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		var configs []v1alpha1.ClusterRoutes
@@ -229,13 +235,16 @@ func TestAroundBudget(t *testing.T) {
 			w.edit(c.table, func(p object) {
 				p["routes"] = append(p["routes"].([]any), object{"name": "out",
 					"properties": object{"addressPrefix": "0.0.0.0/0",
-						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hubAt}})
+						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}})
 			})
 			networks, tables = append(networks, c.subnet.Parent()), append(tables, c.table)
 			configs = append(configs, configure(name, c.cluster, c.target))
 		}
 		w.put(arm.GroupID(emulator.DefaultSubscription, "over-rg"), object{})
-		w.hub(networks...)
+		nva := w.hub(networks...)
+		if balanced {
+			w.balancer(hop, nva)
+		}
 		k := w.run(10*time.Second, configs...)
 		k.since(6 * time.Minute)
 		reads := func() (all []string) {
