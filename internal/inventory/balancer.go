@@ -32,7 +32,7 @@ type Frontend struct {
 }
 
 type balancerPool struct {
-	ID         arm.ID `json:"id"`
+	Name       string `json:"name"`
 	Properties struct {
 		Members   []arm.Ref `json:"backendIPConfigurations"`
 		Addresses []struct {
@@ -93,7 +93,10 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 		if f.Forwards = len(all) > 0; f.Forwards {
 			rules = all
 		}
-		f.addBackends(rules, p.Pools)
+		for _, pool := range p.Pools {
+			f.addBackends(rules, pool, h.ID.Child("backendAddressPools", pool.Name))
+		}
+		f.Backends = SortIDs(f.Backends)
 		f.Empty = len(rules) > 0 && len(f.Backends)+len(f.Others) == 0 &&
 			!slices.ContainsFunc(p.NAT, func(r balancerRule) bool { return r.of(id) })
 		b.Frontends = append(b.Frontends, f)
@@ -101,26 +104,23 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 	return b, nil
 }
 
-// addBackends adds the backends in the pools of rules. A pool lists a network interface's
-// configuration twice.
-func (f *Frontend) addBackends(rules []balancerRule, pools []balancerPool) {
-	for _, pool := range pools {
-		if !slices.ContainsFunc(rules, func(r balancerRule) bool {
-			return slices.ContainsFunc(append(refIDs(r.Properties.Pools),
-				r.Properties.Pool.Target()), arm.Clean(pool.ID).Equal)
-		}) {
-			continue
-		}
-		f.Backends = append(f.Backends, refIDs(pool.Properties.Members)...)
-		for _, a := range pool.Properties.Addresses {
-			if member := a.Properties.Member.Target(); member != "" {
-				f.Backends = append(f.Backends, member)
-			} else if at, err := netip.ParseAddr(a.Properties.Address); err == nil {
-				f.Others = append(f.Others, at)
-			}
+// addBackends adds the backends in a pool if one of the rules names it. A pool lists a network
+// interface's configuration twice.
+func (f *Frontend) addBackends(rules []balancerRule, pool balancerPool, id arm.ID) {
+	if !slices.ContainsFunc(rules, func(r balancerRule) bool {
+		return slices.ContainsFunc(append(refIDs(r.Properties.Pools), r.Properties.Pool.Target()),
+			id.Equal)
+	}) {
+		return
+	}
+	f.Backends = append(f.Backends, refIDs(pool.Properties.Members)...)
+	for _, a := range pool.Properties.Addresses {
+		if member := a.Properties.Member.Target(); member != "" {
+			f.Backends = append(f.Backends, member)
+		} else if at, err := netip.ParseAddr(a.Properties.Address); err == nil {
+			f.Others = append(f.Others, at)
 		}
 	}
-	f.Backends = SortIDs(f.Backends)
 }
 
 // FrontendAt returns the front end that has an address in a subnet, and its load balancer, or nil
