@@ -17,6 +17,7 @@ const (
 	TypeGateway    = "Microsoft.Network/applicationGateways"
 	TypeFirewall   = "Microsoft.Network/azureFirewalls"
 
+	TypeLoadBalancer   = "Microsoft.Network/loadBalancers"
 	TypeFirewallPolicy = "Microsoft.Network/firewallPolicies"
 	TypeRuleGroup      = TypeFirewallPolicy + "/ruleCollectionGroups"
 	TypeIPGroup        = "Microsoft.Network/ipGroups"

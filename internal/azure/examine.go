@@ -95,7 +95,8 @@ func (c *surveyor) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 }
 
 // readHolders reads what may have the next hops of routes that do not lead to pods, where it is
-// outside the scopes whose network interfaces were read: an appliance is often in a hub.
+// outside the scopes whose network interfaces were read: an appliance is often in a hub, and behind
+// a load balancer, in another subnet than its front end.
 func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error {
 	hops := map[netip.Addr]bool{}
 	for _, table := range s.Tables {
@@ -123,6 +124,21 @@ func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error
 	}
 	maps.Copy(s.Interfaces, read.Interfaces)
 	maps.Copy(s.Firewalls, read.Firewalls)
+	maps.Copy(s.Balancers, read.Balancers)
+	want = inventory.Wanted{}
+	for _, b := range read.Balancers {
+		for _, f := range b.Frontends {
+			for _, id := range f.Backends {
+				if nic := id.Parent(); hops[f.Address] && s.Interfaces[nic.Key()] == nil {
+					want.Interfaces = append(want.Interfaces, nic)
+				}
+			}
+		}
+	}
+	if err := c.Read(ctx, read, want, ReadOptions{}); err != nil {
+		return err
+	}
+	maps.Copy(s.Interfaces, read.Interfaces)
 	return nil
 }
 

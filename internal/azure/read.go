@@ -104,22 +104,23 @@ const (
 	tableDocuments
 	groupDocuments
 	firewallDocuments
+	balancerDocuments
 	networkDocuments
 	interfaceDocuments
 )
 
 var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments,
-	firewallDocuments, networkDocuments, interfaceDocuments}
+	firewallDocuments, balancerDocuments, networkDocuments, interfaceDocuments}
 
 func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
 	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
-		&w.Networks, &w.Interfaces}[k]
+		&w.Balancers, &w.Networks, &w.Interfaces}[k]
 }
 
 func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
 	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
 		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil,
-		s.VNets[id.Key()] != nil, s.Interfaces[id.Key()] != nil}[k]
+		s.Balancers[id.Key()] != nil, s.VNets[id.Key()] != nil, s.Interfaces[id.Key()] != nil}[k]
 }
 
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
@@ -138,6 +139,8 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 			s.SecurityGroups[doc.ID.Key()] = doc
 		case *inventory.Firewall:
 			s.Firewalls[doc.ID.Key()] = doc
+		case *inventory.Balancer:
+			s.Balancers[doc.ID.Key()] = doc
 		case network:
 			s.AddVNet(doc.vnet, slices.Collect(maps.Values(doc.subnets)))
 		case *inventory.Interface:
@@ -180,6 +183,8 @@ func (c *documents) readKind(ctx context.Context, k kind, ids []arm.ID, out sink
 		return readType(ctx, c, arm.TypeSecurityGroup, ids, out, inventory.DecodeSecurityGroup)
 	case firewallDocuments:
 		return readType(ctx, c, arm.TypeFirewall, ids, out, inventory.DecodeFirewall)
+	case balancerDocuments:
+		return readType(ctx, c, arm.TypeLoadBalancer, ids, out, inventory.DecodeBalancer)
 	case networkDocuments:
 		return c.read(ctx, arm.TypeVNet, networkVersion, asWanted(ids),
 			func(_ wanted, id arm.ID, body []byte, fault *Error) {

@@ -158,7 +158,8 @@ func writeJSON(name string, value any, file func(string, []byte) error) error {
 // both were read.
 func documents(s *inventory.Snapshot) []arm.Document {
 	all := slices.Concat(of(s.Clusters), of(s.VNets), of(s.Tables), of(s.SecurityGroups),
-		of(s.Gateways), of(s.Interfaces), of(s.Locks), of(s.Firewalls))
+		of(s.Gateways), of(s.Interfaces), of(s.Locks), of(s.Firewalls),
+		of(s.Balancers))
 	for _, d := range s.Subnets {
 		if s.VNets[d.ID.Parent().Key()] == nil {
 			all = append(all, d.Document)

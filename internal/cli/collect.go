@@ -17,7 +17,7 @@ func newCollect(a *app) *cobra.Command {
 		Use:   "collect [CLUSTER…] --out bundle.tgz",
 		Short: "Save everything that doctor reads, to diagnose it elsewhere",
 		Long: `Reads everything that doctor and trace read and saves it in one file, with the
-Azure Firewalls to which default routes lead. Use the file with doctor
+Azure Firewalls and load balancers to which routes lead. Use the file with doctor
 --from-bundle and trace --from-bundle: on a machine without access to Azure, on
 a colleague's machine, or later.
 

@@ -151,6 +151,7 @@ func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRig
 	properties["natGateway"] = map[string]any{"id": string(nat)}
 	properties["serviceEndpointPolicies"] = []any{map[string]any{"id": string(policy)}}
 	l.must(a.op.Put(a.demo.NodeSubnet, "2025-05-01", subnet))
+	l.must(l.balance("10.42.77.0/28", "10.42.77.4"))
 
 	l.config = filepath.Join(l.dir, "routes.yaml")
 	l.run(0, "--emulator", own, "init", "--cluster", string(a.demo.Cluster), "--out", l.config)

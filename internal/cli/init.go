@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -120,7 +121,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 		from = "cluster " + one.Name()
 	}
 	if _, err := io.WriteString(w, report.ConfigYAML(proposals, from,
-		survey.NotSeen(s))); err != nil {
+		survey.NotSeen(s, arm.TypeInterface))); err != nil { // of these, the proposals say more
 		return err
 	}
 	if toFile {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -149,4 +150,24 @@ func (l *leastRights) managed(cluster arm.ID) (subnet, table arm.ID) {
 	}
 	l.t.Fatal("the cluster got no routes")
 	return "", ""
+}
+
+// balance makes a load balancer in a subnet of its own, and a route to its front end.
+func (l *leastRights) balance(prefix, address string) error {
+	at := l.a.demo.NodeSubnet.Parent().Child("subnets", "appliances")
+	id := func(kind string) arm.ID {
+		return arm.ResourceID(at.Subscription(), at.ResourceGroup(), kind, "nva")
+	}
+	put := func(id arm.ID, properties map[string]any) error {
+		return l.a.op.Put(id, "2025-05-01", map[string]any{"location": "westeurope",
+			"sku": map[string]any{"name": "Standard"}, "properties": properties})
+	}
+	return errors.Join(put(at, map[string]any{"addressPrefix": prefix}),
+		put(id(arm.TypeLoadBalancer), map[string]any{"frontendIPConfigurations": []any{
+			map[string]any{"name": "ip", "properties": map[string]any{
+				"privateIPAddress": address, "privateIPAllocationMethod": "Static",
+				"subnet": map[string]any{"id": string(at)}}}}}),
+		put(id(arm.TypeRouteTable), map[string]any{"routes": []any{map[string]any{"name": "out",
+			"properties": map[string]any{"addressPrefix": "0.0.0.0/0",
+				"nextHopType": "VirtualAppliance", "nextHopIpAddress": address}}}}))
 }

@@ -199,13 +199,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 		}
 		if reached {
 			if v, _ := p.hops.NextHop(subnet.ID, r.Hop); v == trace.Dropped {
-				found = append(found, p.found(finding.NextHopUnreachable, table.ID,
-					"the route %s in %s sends %s of %s to %s, and nothing has this address: the "+
-						"packets are dropped", r.Name, table.ID.Short(), r.Prefix,
-					subnet.ID.Short(), r.Hop).About(r.Name).With(evidence...).
-					WithAdvice("start the appliance, or replace ADDRESS with the next hop's").
-					WithFix("az network route-table route update --ids %s --next-hop-ip-address "+
-						"ADDRESS", table.ID.Child("routes", r.Name)))
+				found = append(found, hopGone(p, subnet, table, r).With(evidence...))
 			}
 			continue
 		}
@@ -231,6 +225,31 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 				table.ID.Child("routes", r.Name)))
 	}
 	return found
+}
+
+// hopGone reports a default route to an address that nothing has, or only a load balancer without
+// backends. What can be a next hop in the same subnet is named: it may have changed its address.
+func hopGone(p *clusterCase, subnet *inventory.Subnet, table *inventory.RouteTable,
+	r inventory.Route) finding.Finding {
+	f := p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s of %s to %s, "+
+		"and nothing has this address: the packets are dropped", r.Name, table.ID.Short(),
+		r.Prefix, subnet.ID.Short(), r.Hop).About(r.Name)
+	more, now := p.hops.Lost(subnet.ID, r.Hop)
+	if more != "" && len(now) == 0 {
+		f = p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s of %s to "+
+			"%s, and %s: the packets are dropped", r.Name, table.ID.Short(), r.Prefix,
+			subnet.ID.Short(), r.Hop, more).About(r.Name)
+		return f.WithAdvice("add the appliances to the backend pool again, or start them")
+	}
+	address, advice := "ADDRESS", "start the appliance, or replace ADDRESS with the next hop's"
+	if more != "" {
+		f = f.With("in the next hop's subnet, " + more)
+	}
+	if len(now) == 1 {
+		address, advice = now[0].String(), "if that is the next hop now, change the route"
+	}
+	return f.WithAdvice("%s", advice).WithFix("az network route-table route update --ids %s "+
+		"--next-hop-ip-address %s", table.ID.Child("routes", r.Name), address)
 }
 
 func contains(prefixes []netip.Prefix, a netip.Addr) bool {

@@ -72,7 +72,7 @@ func identityNeeds(p *clusterCase) (n needs) {
 				arm.TypeSubnet+"/join/action")
 		}
 	}
-	for _, id := range provisionedSubnets(p) { // karpenter-provider-azure#944
+	for _, id := range p.s.Provisioned(p.cluster, p.nics) { // karpenter-provider-azure#944
 		if p.existing(id) {
 			n.add(id, "to create nodes in it by auto-provisioning", arm.TypeSubnet+"/read",
 				arm.TypeSubnet+"/join/action")

@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"slices"
-
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -10,35 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Node auto-provisioning makes machines in the subnets that AKSNodeClass objects name
-// (vnetSubnetID; node-auto-provisioning-networking). The cluster's document does not name them; the
-// interfaces in the node resource group do.
-
-// provisionedSubnets returns the subnets of such machines that no pool names, sorted.
-func provisionedSubnets(p *clusterCase) []arm.ID {
-	if !p.cluster.AutoProvisioned {
-		return nil
-	}
-	named := p.s.NodeSubnetIDs(p.cluster)
-	var found []arm.ID
-	for _, nic := range p.nics {
-		if nic.Machine == "" { // of a private endpoint
-			continue
-		}
-		for _, c := range nic.Configs {
-			if c.Subnet != "" && !slices.ContainsFunc(named, c.Subnet.Equal) &&
-				!holdsPods(p, c.Subnet) {
-				found = append(found, c.Subnet)
-			}
-		}
-	}
-	return inventory.SortIDs(found)
-}
-
-// checkProvisioned checks that these subnets have what the cluster's node subnets have, and that
-// the config guards them if it guards anything.
+// checkProvisioned checks that the subnets of node auto-provisioning that no pool names have what
+// the cluster's node subnets have, and that the config guards them if it guards anything.
 func checkProvisioned(p *clusterCase) (found []finding.Finding) {
-	for _, id := range provisionedSubnets(p) {
+	for _, id := range p.s.Provisioned(p.cluster, p.nics) {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
 			continue

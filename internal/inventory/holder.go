@@ -12,15 +12,18 @@ import (
 const mostSets = 4
 
 // Holders returns what must be read to know each address that is in use in a subnet: network
-// interfaces and Azure Firewalls. Known is false if something else is there whose address no
-// document in a snapshot shows, such as the front end of a load balancer, or if it could not be
-// read. A subnet names the IP configurations of all of them: Azure refuses to delete it while it
-// does (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
+// interfaces, Azure Firewalls and load balancers. Known is false if something else is there whose
+// address no document in a snapshot shows, such as a gateway, or if it could not be read. A subnet
+// names the IP configurations of all of them: Azure refuses to delete it while it does
+// (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
 func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 	known = len(subnet.Gateways)+len(subnet.Delegations) == 0 && !subnet.Services
 	sets, seen := map[string]bool{}, map[string]bool{}
 	for _, c := range subnet.Configurations() {
 		id := c.Parent()
+		if b := s.Balancers[id.Key()]; b != nil && !b.knows(c) {
+			known = false // one of several front ends
+		}
 		if seen[id.Key()] {
 			continue
 		}
@@ -32,6 +35,7 @@ func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 			known = known && !nic.Unreadable
 		case firewall != nil: // one without addresses starts or stops
 			known = known && len(firewall.Addresses) > 0
+		case s.Balancers[id.Key()] != nil:
 		case failed:
 			known = false
 		case id.Is(arm.TypeInterface):
@@ -41,6 +45,8 @@ func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 			sets[id.Parent().Parent().Key()] = true
 		case id.Is(arm.TypeFirewall):
 			want.Firewalls = append(want.Firewalls, id)
+		case id.Is(arm.TypeLoadBalancer):
+			want.Balancers = append(want.Balancers, id)
 		default:
 			known = false
 		}

@@ -23,6 +23,8 @@ type Snapshot struct {
 	// Firewalls are the ones that configs name, and in a diagnosis the ones to which a default
 	// route leads.
 	Firewalls map[string]*Firewall
+	// Balancers are the load balancers with front ends where next hops are.
+	Balancers map[string]*Balancer
 
 	// Read only by a diagnosis:
 	SecurityGroups map[string]*SecurityGroup
@@ -155,8 +157,8 @@ type Wanted struct {
 	Subnets  []arm.ID
 	Tables   []arm.ID
 	Groups   []arm.ID // network security groups
-	// Firewalls are Azure Firewalls.
-	Firewalls []arm.ID
+	// Firewalls are Azure Firewalls, Balancers load balancers.
+	Firewalls, Balancers []arm.ID
 	// Networks are like VNets, for reads that several callers share. Interfaces may be those of
 	// scale sets.
 	Networks, Interfaces []arm.ID
@@ -172,7 +174,7 @@ type Wanted struct {
 
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Groups)+len(w.Firewalls)+len(w.Networks)+len(w.Interfaces)+len(w.Clusters)+
+	return len(w.Groups)+len(w.Firewalls)+len(w.Balancers)+len(w.Networks)+len(w.Interfaces)+len(w.Clusters)+
 		len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+len(w.Managed)+
 		len(w.Written)+len(w.NICs)+len(w.Writers) == 0
 }
@@ -183,7 +185,7 @@ func (w *Wanted) Add(o Wanted) {
 		to   *[]arm.ID
 		more []arm.ID
 	}{
-		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls},
+		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls}, {&w.Balancers, o.Balancers},
 		{&w.Networks, o.Networks}, {&w.Interfaces, o.Interfaces},
 		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
 		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
@@ -203,6 +205,7 @@ func NewSnapshot() *Snapshot {
 		VNets:     map[string]*VNet{},
 		Unread:    map[string]Unread{},
 		Firewalls: map[string]*Firewall{},
+		Balancers: map[string]*Balancer{},
 		known:     map[string]*Known{},
 
 		SecurityGroups: map[string]*SecurityGroup{},
@@ -277,7 +280,7 @@ func (s *Snapshot) Fork() *Snapshot {
 	c := *s
 	c.Clusters, c.Tables, c.Subnets, c.Unread = maps.Clone(s.Clusters), maps.Clone(s.Tables),
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
-	c.Firewalls = maps.Clone(s.Firewalls)
+	c.Firewalls, c.Balancers = maps.Clone(s.Firewalls), maps.Clone(s.Balancers)
 	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
 	c.Had = maps.Clone(s.Had)
 	c.known = make(map[string]*Known, len(s.known))
@@ -316,6 +319,8 @@ func (s *Snapshot) Add(raw []byte) error {
 		err = put(s.Gateways, id, raw, DecodeGateway)
 	case id.Is(arm.TypeFirewall):
 		err = put(s.Firewalls, id, raw, DecodeFirewall)
+	case id.Is(arm.TypeLoadBalancer):
+		err = put(s.Balancers, id, raw, DecodeBalancer)
 	case id.Is(arm.TypeFirewallPolicy):
 		err = put(s.WithEgress().Policies, id, raw, DecodeFirewallPolicy)
 	case id.Is(arm.TypeRuleGroup):

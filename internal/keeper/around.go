@@ -12,8 +12,9 @@ import (
 
 // How it works: a default or declared route can lead to an address that nothing has, in the
 // cluster's network or in a hub. The networks, and what has an address in the next hop's subnet,
-// are read for the verdict alone, for all groups together: a list of networks, one of interfaces
-// and one of firewalls for each subscription in aroundBelieved. No check waits long for them.
+// are read for the verdict alone, for all groups together: a list of networks, one of interfaces,
+// one of firewalls and one of load balancers for each subscription in aroundBelieved. No check
+// waits long for them.
 //
 // A next hop is lost only by what was read after its route: a machine that was made a minute ago
 // may be missing from what was read before. So what looks lost for the first time is suspected, and
@@ -47,20 +48,32 @@ func (c *check) readAround(ctx context.Context) error {
 		notBefore = now.Truncate(aroundLost)
 	}
 	near, lost, unclear, err := c.around(ctx, hops, notBefore)
-	if since := c.suspect(hops, lost, now); err == nil && near.Taken.Before(since) {
-		near, lost, unclear, err = c.around(ctx, hops, since)
-		c.suspect(hops, lost, now)
-	}
 	if err != nil {
 		return ctx.Err() // without a login, say, what was known stays
+	}
+	if since := c.suspect(hops, lost, now); near.Taken.Before(since) {
+		again, gone, doubtful, err := c.around(ctx, hops, since)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil { // otherwise the first reading holds, which proves no new loss
+			for _, hop := range hops { // it was read a moment ago that this one is back
+				if !lost.Has(hop) && !unclear.Has(hop) {
+					doubtful.Remove(hop)
+				}
+			}
+			near, lost, unclear = again, gone, doubtful
+			c.suspect(hops, lost, now)
+		}
 	}
 	suspects := map[plan.Hop]time.Time{}
 	var fresh []plan.Hop // newly lost
 	for _, hop := range hops {
-		was, since := c.mem.lost.Has(hop), c.mem.suspects[hop]
+		more, was := c.mem.lost.Lookup(hop)
+		since := c.mem.suspects[hop]
 		switch {
 		case was && unclear.Has(hop):
-			lost.Add(hop)
+			lost.Explain(hop, more)
 		case !was && lost.Has(hop) && near.Taken.Before(since):
 			lost.Remove(hop)
 			suspects[hop] = since

@@ -206,19 +206,25 @@ func TestNextHopHolders(t *testing.T) {
 		k.since(aroundBelieved)
 		state("10.71.1.6", verdict.InSync)
 		state("10.71.1.77", verdict.Broken)
-		// A front end has an address that no document of the check shows: nothing is certain.
 		w.put(id("Microsoft.Network/loadBalancers", "lb"), object{"sku": object{
 			"name": "Standard"}, "properties": object{"frontendIPConfigurations": []any{object{
 			"name": "ip", "properties": object{"subnet": in}}}}})
 		k.since(aroundLost + 10*time.Second)
 		state("10.71.1.7", verdict.InSync)
+		state("10.71.1.77", verdict.Broken)
 	})
 }
 
 // TestAroundBudget: what is around many clusters with one hub costs at most four calls in five
-// minutes: a list of their networks, the hub, and the appliance. The rest of what they read does
-// not depend on the route to it.
+// minutes: a list of their networks, the hub, the appliance, and its load balancer. The rest of
+// what they read does not depend on the route to it.
 func TestAroundBudget(t *testing.T) {
+	for hop, balanced := range map[string]bool{hubAt: false, "10.71.1.10": true} {
+		t.Run(hop, func(t *testing.T) { aroundBudget(t, hop, balanced) })
+	}
+}
+
+func aroundBudget(t *testing.T, hop string, balanced bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := emptyWorld(t, slow)
 		var configs []v1alpha1.ClusterRoutes
@@ -229,13 +235,16 @@ func TestAroundBudget(t *testing.T) {
 			w.edit(c.table, func(p object) {
 				p["routes"] = append(p["routes"].([]any), object{"name": "out",
 					"properties": object{"addressPrefix": "0.0.0.0/0",
-						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hubAt}})
+						"nextHopType": "VirtualAppliance", "nextHopIpAddress": hop}})
 			})
 			networks, tables = append(networks, c.subnet.Parent()), append(tables, c.table)
 			configs = append(configs, configure(name, c.cluster, c.target))
 		}
 		w.put(arm.GroupID(emulator.DefaultSubscription, "over-rg"), object{})
-		w.hub(networks...)
+		nva := w.hub(networks...)
+		if balanced {
+			w.balancer(hop, nva)
+		}
 		k := w.run(10*time.Second, configs...)
 		k.since(6 * time.Minute)
 		reads := func() (all []string) {
@@ -406,6 +415,68 @@ func TestAroundSeldom(t *testing.T) {
 		}
 		if reads < 5 || reads > 7 {
 			t.Errorf("%d reads of interfaces in %s", reads, 6*aroundBelieved)
+		}
+	})
+}
+
+// TestSecondReadFails: what was read a moment ago shows that a lost next hop is back and another
+// one gone, and cannot be read again. The one that is back counts as back at once; the other is
+// lost only when it could be read again.
+func TestSecondReadFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, config := guardedWorld(t)
+		vnet := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet, "hub")
+		first := arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeInterface,
+			"appliance")
+		w.edit(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeRouteTable,
+			"egress"), func(p object) {
+			p["routes"] = []any{}
+			for i, to := range []string{"0.0.0.0/1", "128.0.0.0/1"} {
+				p["routes"] = append(p["routes"].([]any), object{"name": fmt.Sprint("half", i),
+					"properties": object{"addressPrefix": to, "nextHopType": "VirtualAppliance",
+						"nextHopIpAddress": []string{hubAt, "10.71.1.5"}[i]}})
+			}
+		})
+		next, left := emulatortest.Transport(t, w.e), -1 // how many reads pass, -1: all
+		fails := func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/networkInterfaces") {
+				switch left {
+				case 0:
+					return nil, fmt.Errorf("broken")
+				case 1: // a later check uses it, and so reads again what it shows as lost
+					time.Sleep(aroundWithin + aroundWithin/2)
+				}
+				left = max(left-1, -1)
+			}
+			return next.RoundTrip(r)
+		}
+		k := w.runOver(emulatortest.ClientOver(t, roundTrip(fails), w.e, emulatortest.Keeper),
+			Options{}, 10*time.Second, config)
+		sentences := func(within time.Duration) (all []string) {
+			for _, r := range k.since(within) {
+				all = append(all, string(r.Verdicts[0].State)+" "+r.Verdicts[0].Sentence)
+			}
+			return all
+		}
+		all := sentences(2 * time.Minute)
+		if last := all[len(all)-1]; !strings.Contains(last, "its next hop 10.71.1.5 cannot") {
+			t.Fatal(last)
+		}
+		w.put(first+"-later", object{"properties": object{"enableIPForwarding": true,
+			"ipConfigurations": []any{object{"name": "ip", "properties": object{
+				"subnet": object{"id": string(vnet.Child("subnets", "appliances"))}}}}}})
+		if status, body := w.op.Do("DELETE", first, networkAPI, nil); status >= 300 {
+			t.Fatalf("%d %s", status, body)
+		}
+		left = 1
+		all = sentences(aroundLost + 20*time.Second)
+		if last := all[len(all)-1]; left != 0 || !strings.HasPrefix(last, "in-sync") {
+			t.Errorf("%d reads left: %s", left, last)
+		}
+		left = -1
+		all = sentences(2 * time.Minute)
+		if last := all[len(all)-1]; !strings.Contains(last, "its next hop "+hubAt+" cannot") {
+			t.Errorf("read again: %s", last)
 		}
 	})
 }

@@ -90,8 +90,9 @@ func TestApplianceExchanged(t *testing.T) {
 	})
 }
 
-// TestLostUnrelated: a next hop is lost until the front end of a load balancer is in its subnet,
-// which may have it. That another next hop's network cannot be read for a moment says nothing.
+// TestLostUnrelated: a next hop is lost until a load balancer is in its subnet that may not be
+// read, and so may have it. That another next hop's network cannot be read for a moment says
+// nothing.
 func TestLostUnrelated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, table, _, config := egressWorld(t)
@@ -120,6 +121,8 @@ func TestLostUnrelated(t *testing.T) {
 			w.inject(emulator.Fault{Method: "GET", Path: path, Count: -1,
 				Status: http.StatusServiceUnavailable, Code: "ServiceUnavailable"})
 		}
+		w.inject(emulator.Fault{Method: "GET", Path: "loadBalancers", Count: -1,
+			Status: http.StatusForbidden, Code: "AuthorizationFailed"})
 		k := w.run(10*time.Second, config)
 		rounds := k.since(2 * time.Minute)
 		if v := rounds[len(rounds)-1].Verdicts[0]; v.State != verdict.Broken {

@@ -256,7 +256,7 @@ func (m *groupMemory) recallLost(was Lasting) {
 	}
 	for _, e := range was.Verdict.Egress {
 		if e.Unreachable.IsValid() {
-			m.lost.Add(plan.Hop{Subnet: e.Subnet, Addr: e.Unreachable})
+			m.lost.Explain(plan.Hop{Subnet: e.Subnet, Addr: e.Unreachable}, e.Instead)
 		}
 	}
 }

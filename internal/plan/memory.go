@@ -32,17 +32,29 @@ type Facts struct {
 	Lost Hops
 }
 
-// Hops is a set of next hops.
-type Hops map[string]bool
+// Hops is a set of next hops, with what more is known of each.
+type Hops map[string]string
 
 // Add adds a next hop.
-func (h Hops) Add(hop Hop) { h[hop.key()] = true }
+func (h Hops) Add(hop Hop) { h.Explain(hop, "") }
+
+// Explain adds a next hop, and what more is known of it.
+func (h Hops) Explain(hop Hop, more string) { h[hop.key()] = more }
+
+// Lookup returns what more is known of a next hop, and whether it is in the set.
+func (h Hops) Lookup(hop Hop) (more string, has bool) {
+	more, has = h[hop.key()]
+	return more, has
+}
 
 // Remove removes a next hop.
 func (h Hops) Remove(hop Hop) { delete(h, hop.key()) }
 
 // Has reports whether a next hop is in the set.
-func (h Hops) Has(hop Hop) bool { return h[hop.key()] }
+func (h Hops) Has(hop Hop) bool {
+	_, has := h.Lookup(hop)
+	return has
+}
 
 // Hop is a next hop as a subnet's route names it.
 type Hop struct {

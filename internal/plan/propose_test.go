@@ -134,6 +134,57 @@ func TestProposeGuard(t *testing.T) {
 	}
 }
 
+// TestProposeProvisioned: a subnet that only an AKSNodeClass names is guarded like the others, once
+// the interfaces in it were read. One of a private endpoint shows no nodes.
+func TestProposeProvisioned(t *testing.T) {
+	gpu, private := vnet+"/subnets/gpu", vnet+"/subnets/private"
+	w := guarded(t)
+	c := w.s.Clusters[clusterA.Key()]
+	c.AutoProvisioned, c.Outbound = true, "userAssignedNATGateway"
+	w.subnet(gpu, "10.240.16.0/24", hub).subnet(private, "10.240.17.0/24", hub)
+	in := func(group, subnet arm.ID, name string) arm.ID {
+		id := group + "/providers/Microsoft.Network/networkInterfaces/" + arm.ID(name)
+		at := w.s.Subnets[subnet.Key()]
+		w.s.Subnets[subnet.Key()] = at.WithConfigurations(append(at.Configurations(),
+			id.Child("ipConfigurations", "c")))
+		return id
+	}
+	nic := func(id, subnet, machine arm.ID) {
+		w.s.Interfaces[id.Key()] = &inventory.Interface{Document: arm.Document{ID: id},
+			Machine: machine, Configs: []inventory.IPConfig{{Name: "c", Subnet: subnet}}}
+	}
+	node, endpoint := in(c.NodeGroup(), gpu, "node"), in(c.NodeGroup(), private, "endpoint")
+	in(vnet.Group(), private, "another") // in another resource group: not asked about
+	p := Propose(w.s.Snapshot)[0]
+	if got := p.Want.Interfaces; len(got) != 2 || len(p.Config.Spec.Guard.Subnets) != 1 {
+		t.Fatalf("it wants %v, and guards %+v", got, p.Config.Spec.Guard.Subnets)
+	}
+	nic(node, gpu, c.NodeGroup()+"/providers/Microsoft.Compute/virtualMachines/node")
+	nic(endpoint, private, "")
+	p = Propose(w.s.Snapshot)[0]
+	got := p.Config.Spec.Guard.Subnets
+	if len(p.Want.Interfaces) > 0 || len(got) != 2 || !gpu.Equal(arm.ID(got[0].SubnetID)) ||
+		got[0].RouteTableID != string(hub) || !strings.HasSuffix(p.SubnetWhy[0],
+		"only an AKSNodeClass names the subnet") {
+		t.Errorf("%+v", p)
+	}
+	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "a NAT gateway on vnet/gpu") {
+		t.Errorf("%q", notes)
+	}
+	delete(w.s.Interfaces, node.Key())
+	w.s.Unread[node.Key()] = inventory.Unread{ID: node, Status: 403, Code: "AuthorizationFailed"}
+	p = Propose(w.s.Snapshot)[0]
+	if len(p.Want.Interfaces) > 0 || len(p.Config.Spec.Guard.Subnets) != 1 ||
+		!strings.Contains(strings.Join(p.Notes, "\n"), "interface in subnet vnet/gpu could not be") {
+		t.Errorf("%+v", p)
+	}
+	c.AutoProvisioned = false
+	delete(w.s.Unread, node.Key())
+	if p := Propose(w.s.Snapshot)[0]; len(p.Want.Interfaces) > 0 {
+		t.Errorf("without auto-provisioning it wants %v", p.Want.Interfaces)
+	}
+}
+
 func TestProposeWhatIsNotToBeWritten(t *testing.T) {
 	w := shop(t)
 	// shares the cluster's route table

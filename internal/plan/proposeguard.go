@@ -15,8 +15,9 @@ import (
 // How it works: a config should guard what the cluster's subnets have now, because a redeploy takes
 // it away without a word. Propose lists the subnets of nodes, pods and the API server with their
 // tables, NAT gateways and network security groups, and says what the cluster's outbound type
-// needs and a subnet does not have. The table of a kubenet cluster's nodes is left out: it is
-// guarded as the cluster's own.
+// needs and a subnet does not have. The subnets of node auto-provisioning that no pool names are
+// known by the interfaces of its machines. The table of a kubenet cluster's nodes is left out: it
+// is guarded as the cluster's own.
 
 // proposeGuard adds what the cluster's subnets have now.
 func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluster) {
@@ -27,10 +28,15 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 		}
 	}
 	nodes := s.NodeSubnetIDs(cluster)
-	isNodes := func(id arm.ID) bool { return slices.ContainsFunc(nodes, id.Equal) }
 	for _, id := range nodes {
 		add(id, "nodes")
 	}
+	provisioned := p.provisioned(s, cluster)
+	for _, id := range provisioned {
+		nodes = append(nodes, id)
+		add(id, "nodes")
+	}
+	isNodes := func(id arm.ID) bool { return slices.ContainsFunc(nodes, id.Equal) }
 	for _, id := range cluster.PodSubnets() {
 		add(id, "pods")
 	}
@@ -62,11 +68,51 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 		if isNodes(subnet.ID) && cluster.Outbound != "" {
 			why += ", whose outbound type is " + cluster.Outbound
 		}
+		if slices.ContainsFunc(provisioned, subnet.ID.Equal) {
+			why += "; auto-provisioning made them, and only an AKSNodeClass names the subnet"
+		}
 		if subnet.ID.Group().Equal(cluster.NodeGroup()) {
 			why += "; AKS made this network, so it is only watched"
 		}
 		p.guard(g, why)
 	}
+}
+
+// provisioned returns the subnets of node auto-provisioning that no pool names. The interfaces of
+// the node resource group that are in any subnet have to be read for that.
+func (p *Proposal) provisioned(s *inventory.Snapshot, cluster *inventory.Cluster) []arm.ID {
+	if !cluster.AutoProvisioned {
+		return nil
+	}
+	var read []*inventory.Interface
+	missed := ""
+	named := slices.Concat(s.NodeSubnetIDs(cluster), cluster.PodSubnets())
+	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
+		if slices.ContainsFunc(named, s.Subnets[key].ID.Equal) {
+			continue
+		}
+		for _, c := range s.Subnets[key].Configurations() {
+			id := c.Parent()
+			if !id.Is(arm.TypeInterface) || !id.Group().Equal(cluster.NodeGroup()) {
+				continue
+			}
+			nic := s.Interfaces[id.Key()]
+			switch unread, tried := s.Unread[id.Key()]; {
+			case nic != nil:
+				read = append(read, nic)
+			case tried:
+				missed = fmt.Sprintf("a network interface in subnet %s could not be read (%s): if "+
+					"it is of a node that auto-provisioning made, guard that subnet, too",
+					s.Subnets[key].ID.Short(), unread.Reason())
+			default:
+				p.Want.Interfaces = append(p.Want.Interfaces, id)
+			}
+		}
+	}
+	if missed != "" {
+		p.Notes = append(p.Notes, missed)
+	}
+	return s.Provisioned(cluster, read)
 }
 
 // GuardedText is a proposed guarded subnet for a file: its ID, and the fields that say what it must

@@ -100,6 +100,7 @@ var notInGroup = map[string]string{
 	"Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read": "it needs a scale set",
 	"Microsoft.Network/natGateways/join/action":                        "it needs a NAT gateway",
 	"Microsoft.Network/azureFirewalls/read":                            "it needs a firewall",
+	"Microsoft.Network/loadBalancers/read":                             "it needs a load balancer",
 	"Microsoft.Network/serviceEndpointPolicies/join/action": "it needs a service endpoint " +
 		"policy",
 }

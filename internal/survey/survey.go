@@ -103,11 +103,12 @@ func Of(ctx context.Context, client *azure.Client, scope arm.ID, ones []arm.ID) 
 	return s, err
 }
 
-// NotSeen returns a line for each resource that could not be read, with the reason.
-func NotSeen(s *inventory.Snapshot) []string {
+// NotSeen returns a line for each resource that could not be read, with the reason, except for some
+// types.
+func NotSeen(s *inventory.Snapshot, but ...string) []string {
 	var lines []string
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
-		if u := s.Unread[key]; !u.Absent {
+		if u := s.Unread[key]; !u.Absent && !slices.ContainsFunc(but, u.ID.Is) {
 			lines = append(lines, fmt.Sprintf("%s: %s", u.ID, u.Reason()))
 		}
 	}

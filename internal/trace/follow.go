@@ -120,6 +120,10 @@ func (j *journey) follow(from Endpoint) Way {
 			return j.end(Dropped, "the address of %s is unused: nothing in subnet %s has it",
 				j.calledHop(route.Hop), near.ID.Short())
 		}
+		if balancer, frontend := j.s.FrontendAt(route.Hop, near); frontend != nil &&
+			j.nicAt(route.Hop, near) == nil {
+			return j.balance(subnet, near, balancer, frontend)
+		}
 		if why := j.enter(subnet, near, route.Hop); why != "" {
 			return j.end(Dropped, "%s", why)
 		}

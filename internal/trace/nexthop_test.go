@@ -21,7 +21,11 @@ func TestNextHop(t *testing.T) {
 	has := func(s *inventory.Snapshot, holders ...arm.ID) { // the subnet, as Azure shows it
 		var configurations []arm.ID
 		for _, id := range holders {
-			configurations = append(configurations, id.Child("ipConfigurations", "c"))
+			kind := "ipConfigurations"
+			if id.Is(arm.TypeLoadBalancer) {
+				kind = "frontendIPConfigurations"
+			}
+			configurations = append(configurations, id.Child(kind, "c"))
 		}
 		subnet := s.Subnets[bare.Key()].WithConfigurations(configurations)
 		subnet.ETag = `W/"1"`
@@ -82,10 +86,32 @@ func TestNextHop(t *testing.T) {
 			has(s, firewall)
 			runs(s)
 		}, Unknown, nil},
-		{"a load balancer's front end", hop, func(s *inventory.Snapshot) {
-			has(s, nva, provider+"Network/loadBalancers/lb")
+		{"a load balancer, unread", hop, func(s *inventory.Snapshot) {
+			has(s, nva)
 			nic(s, nva, "10.0.3.4")
+			balanced(s)
+			clear(s.Balancers)
+		}, Unknown, []arm.ID{balancer}},
+		{"a load balancer that may not be read", hop, func(s *inventory.Snapshot) {
+			balanced(s)
+			clear(s.Balancers)
+			unread(s, balancer)
 		}, Unknown, nil},
+		{"a load balancer's front end", hop, func(s *inventory.Snapshot) {
+			balanced(s, behind(nva))
+		}, Delivered, nil},
+		{"a load balancer without backends", hop, func(s *inventory.Snapshot) {
+			balanced(s)
+		}, Dropped, nil},
+		{"a load balancer with another address", "10.0.3.51", func(s *inventory.Snapshot) {
+			balanced(s, behind(nva))
+		}, Dropped, nil},
+		{"a front end that the load balancer's document lacks", "10.0.3.51",
+			func(s *inventory.Snapshot) {
+				balanced(s, behind(nva))
+				has(s, balancer, balancer+"2")
+				s.Balancers[(balancer + "2").Key()] = &inventory.Balancer{}
+			}, Unknown, nil},
 		{"a service", hop, func(s *inventory.Snapshot) {
 			has(s)
 			s.Subnets[bare.Key()].Services = true
@@ -130,7 +156,8 @@ func TestNextHop(t *testing.T) {
 		s := shop()
 		tt.change(s)
 		v, want := New(s, Options{}).NextHop(nodes, netip.MustParseAddr(tt.hop))
-		if read := slices.Concat(want.Networks, want.Interfaces, want.Firewalls); v != tt.v ||
+		if read := slices.Concat(want.Networks, want.Interfaces, want.Firewalls,
+			want.Balancers); v != tt.v ||
 			!slices.Equal(read, tt.want) {
 			t.Errorf("%s: %s, reads %v", tt.name, v, read)
 		}

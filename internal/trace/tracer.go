@@ -148,12 +148,15 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 
 // unused reports whether it is certain that nothing in a subnet has an address.
 func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
-	return t.nicAt(a, subnet) == nil && t.s.FirewallAt(a, subnet) == nil && t.allSeen(subnet)
+	_, frontend := t.s.FrontendAt(a, subnet)
+	return t.nicAt(a, subnet) == nil && t.s.FirewallAt(a, subnet) == nil && frontend == nil &&
+		t.allSeen(subnet)
 }
 
 // NextHop says what becomes of packets at the next hop of a subnet's route: Dropped if the network
-// certainly does not reach the address, or certainly nothing has it; Delivered if something has it;
-// otherwise Unknown. Want is what must be read to know; it is empty if no read can show it.
+// certainly does not reach the address, or certainly nothing has it, or only a load balancer
+// without backends; Delivered if something has it; otherwise Unknown. Want is what must be read to
+// know; it is empty if no read can show it.
 func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory.Wanted) {
 	subnet, vnet := t.s.Subnet(from), t.s.VNets[from.Parent().Key()]
 	unread := func(id arm.ID) (want inventory.Wanted) {
@@ -186,13 +189,18 @@ func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory
 	case t.nicAt(hop, near) != nil || t.s.FirewallAt(hop, near) != nil:
 		return Delivered, want
 	}
+	if _, frontend := t.s.FrontendAt(hop, near); frontend != nil && frontend.Empty {
+		return Dropped, want
+	} else if frontend != nil {
+		return Delivered, want
+	}
 	want, _ = t.s.Holders(near)
 	return Unknown, want
 }
 
 // allSeen reports whether everything with an address in a subnet is known, and was read: network
-// interfaces and firewalls. What else is there has an unknown address, such as the frontend of a
-// load balancer, a gateway or a delegated service.
+// interfaces, firewalls and load balancers. What else is there has an unknown address, such as a
+// gateway or a delegated service.
 func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen, done := t.plain[subnet]
 	if done {

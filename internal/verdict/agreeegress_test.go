@@ -13,9 +13,10 @@ import (
 // led is the cluster whose egress an Azure Firewall takes, and ledAt the firewall's address.
 const led, ledAt = "shop-12", "10.75.200.4"
 
-// TestAgreeEgress deletes the firewall to which a default route leads, and bends the route to
-// addresses that nothing has. All surfaces say so together, with the trace and doctor, and all are
-// well again when the firewall, or the route, is back.
+// TestAgreeEgress deletes the firewall to which a default route leads, bends the route to addresses
+// that nothing has, and to a load balancer that loses its appliance and then its address. All
+// surfaces say so together, with the trace and doctor, and all are well again when the firewall, or
+// the route, is back.
 func TestAgreeEgress(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t)
@@ -41,6 +42,35 @@ func TestAgreeEgress(t *testing.T) {
 		})
 	}
 	f.leads = led
+	appliances := f.subnet(led, "appliances")
+	f.put(appliances, map[string]any{"properties": map[string]any{
+		"addressPrefix": "10.75.201.0/24"}})
+	balancer := f.id(led, arm.TypeLoadBalancer, "-lb")
+	balance := func(address string) {
+		part := func(list, name string) map[string]any {
+			return map[string]any{"id": string(balancer.Child(list, name))}
+		}
+		f.put(balancer, map[string]any{"location": "westeurope",
+			"sku": map[string]any{"name": "Standard"}, "properties": map[string]any{
+				"frontendIPConfigurations": []any{map[string]any{"name": "ip",
+					"properties": map[string]any{"privateIPAllocationMethod": "Static",
+						"privateIPAddress": address,
+						"subnet":           map[string]any{"id": string(appliances)}}}},
+				"backendAddressPools": []any{map[string]any{"name": "nvas"}},
+				"loadBalancingRules": []any{map[string]any{"name": "ha",
+					"properties": map[string]any{"protocol": "All", "frontendPort": 0,
+						"backendPort":             0,
+						"backendAddressPool":      part("backendAddressPools", "nvas"),
+						"frontendIPConfiguration": part("frontendIPConfigurations", "ip")}}}}})
+	}
+	appliance := func(pools ...any) {
+		f.put(f.id(led, arm.TypeInterface, "-nva"), map[string]any{"location": "westeurope",
+			"properties": map[string]any{"enableIPForwarding": true,
+				"ipConfigurations": []any{map[string]any{"name": "ip",
+					"properties": map[string]any{"loadBalancerBackendAddressPools": pools,
+						"subnet": map[string]any{"id": string(appliances)}}}}}})
+	}
+	pool := map[string]any{"id": string(balancer.Child("backendAddressPools", "nvas"))}
 	for _, step := range []struct {
 		what string
 		do   func()
@@ -59,6 +89,16 @@ func TestAgreeEgress(t *testing.T) {
 		{"the route is right again", func() { to(ledAt) }, verdict.Observed},
 		{"the route leads into no subnet", func() { to("10.75.250.4") }, verdict.Broken},
 		{"the route is right at last", func() { to(ledAt) }, verdict.Observed},
+		{"it leads to a load balancer", func() {
+			balance("10.75.201.10")
+			appliance(pool)
+			to("10.75.201.10")
+		}, verdict.Observed},
+		{"the load balancer loses its appliance", func() { appliance() }, verdict.Broken},
+		{"the appliance is back", func() { appliance(pool) }, verdict.Observed},
+		{"the load balancer has another address", func() { balance("10.75.201.11") },
+			verdict.Broken},
+		{"the route follows it", func() { to("10.75.201.11") }, verdict.Observed},
 	} {
 		step.do()
 		f.agree(step.what)

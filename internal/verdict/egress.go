@@ -21,6 +21,8 @@ type Egress struct {
 	Dropped  bool         `json:"dropped"`
 	// Unreachable is the next hop that drops them, because nothing has its address.
 	Unreachable netip.Addr `json:"unreachable,omitzero"`
+	// Instead says what is in the next hop's subnet instead, as far as that is known.
+	Instead string `json:"instead,omitempty"`
 }
 
 // outside stands for the internet, by the prefix of a default route.
@@ -39,6 +41,13 @@ func (e Egress) nextHopLost() bool {
 	return e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared
 }
 
+func (e Egress) instead() string {
+	if e.Instead == "" {
+		return ""
+	}
+	return " (" + e.Instead + ")"
+}
+
 // String says which way the packets take.
 func (e Egress) String() string {
 	what := fmt.Sprintf("packets from subnet %s to %s", e.Subnet.Name(), e.To)
@@ -47,10 +56,11 @@ func (e Egress) String() string {
 	}
 	switch {
 	case e.nextHopLost():
-		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached", what, e.Declared)
+		return fmt.Sprintf("%s: dropped, its next hop %s cannot be reached%s", what, e.Declared,
+			e.instead())
 	case e.Unreachable.IsValid():
-		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached",
-			what, e.Declared, e.Unreachable)
+		return fmt.Sprintf("%s: dropped, it must go by %s, and its next hop %s cannot be reached%s",
+			what, e.Declared, e.Unreachable, e.instead())
 	case e.Declared == inventory.HopNone:
 		return fmt.Sprintf("%s: must be dropped, and leaves by %s", what, e.Takes)
 	case e.Dropped:

@@ -49,7 +49,8 @@ func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unclear plan.Hops,
 		v, more := t.NextHop(h.Subnet, h.Addr)
 		switch v {
 		case trace.Dropped:
-			lost.Add(h)
+			more, _ := t.Lost(h.Subnet, h.Addr)
+			lost.Explain(h, more)
 		case trace.Unknown:
 			if _, missed := soon.NextHop(h.Subnet, h.Addr); more.Empty() && !missed.Empty() {
 				unclear.Add(h)
@@ -60,5 +61,6 @@ func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unclear plan.Hops,
 	}
 	return lost, unclear, inventory.Wanted{Networks: inventory.SortIDs(want.Networks),
 		Interfaces: inventory.SortIDs(want.Interfaces),
-		Firewalls:  inventory.SortIDs(want.Firewalls)}
+		Firewalls:  inventory.SortIDs(want.Firewalls),
+		Balancers:  inventory.SortIDs(want.Balancers)}
 }

@@ -28,7 +28,7 @@ type tracing struct {
 	s *inventory.Snapshot
 	t *trace.Tracer
 	// lost says that a next hop certainly drops the packets of a subnet.
-	lost func(plan.Hop) bool
+	lost func(plan.Hop) (more string, lost bool)
 }
 
 // room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
@@ -232,7 +232,7 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
 	t := &tracing{s: s.Snapshot}
-	t.lost = func(h plan.Hop) bool {
+	t.lost = func(h plan.Hop) (string, bool) {
 		if t.t == nil { // a tracer of a whole fleet takes time, and most clusters have no such hop
 			t.t = trace.New(s.Snapshot, trace.Options{})
 		}
@@ -260,7 +260,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 		}
 		for _, r := range declared {
 			to, all := outside[r.Prefix]
-			if !r.Prefix.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !all ||
+			general := r.Prefix.Bits() <= 1 // a default route, or one of its halves
+			if !r.Prefix.IsValid() || overlaps(c.PodCIDRs, r.Prefix) && !general ||
 				slices.ContainsFunc(out, func(e Egress) bool {
 					return e.Subnet.Equal(s.ID) && (e.Declared == r.NextHop() || e.To == r.Prefix)
 				}) {
@@ -273,7 +274,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 				to = r.Prefix.Addr()
 			}
 			takes, found := routes.Lookup(to)
-			lost := found && t.hopLost(s.ID, takes.Hop)
+			more, lost := t.hopLost(s.ID, takes.Hop)
+			lost = lost && found
 			drops := !found || lost || takes.HopType == trace.HopNone
 			same := takes.Hop == r.Hop && strings.EqualFold(takes.HopType, r.HopType) ||
 				r.Hop.IsValid() && slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)
@@ -285,7 +287,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			switch {
 			case !found:
 			case lost:
-				e.Takes, e.Unreachable = takes.String(), takes.Hop
+				e.Takes, e.Unreachable, e.Instead = takes.String(), takes.Hop, more
 			case all && takes.HopType == trace.HopInternet && exits(s, cluster):
 				by := t.exit(s, cluster)
 				e.Takes, e.Dropped = by, by == ""
@@ -299,16 +301,22 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 }
 
 // lostBy returns what says that next hops drop packets, by networks as they are.
-func lostBy(t *trace.Tracer) func(plan.Hop) bool {
-	return func(h plan.Hop) bool {
+func lostBy(t *trace.Tracer) func(plan.Hop) (string, bool) {
+	return func(h plan.Hop) (more string, lost bool) {
 		v, _ := t.NextHop(h.Subnet, h.Addr)
-		return v == trace.Dropped
+		if lost = v == trace.Dropped; lost {
+			more, _ = t.Lost(h.Subnet, h.Addr)
+		}
+		return more, lost
 	}
 }
 
-// hopLost reports whether it is certain that a next hop drops packets.
-func (t *tracing) hopLost(from arm.ID, hop netip.Addr) bool {
-	return t.lost != nil && hop.IsValid() && t.lost(plan.Hop{Subnet: from, Addr: hop})
+// hopLost reports whether it is certain that a next hop drops packets, and what more is known.
+func (t *tracing) hopLost(from arm.ID, hop netip.Addr) (more string, lost bool) {
+	if t.lost == nil || !hop.IsValid() {
+		return "", false
+	}
+	return t.lost(plan.Hop{Subnet: from, Addr: hop})
 }
 
 // lostHops returns the default routes whose next hop drops packets, whatever the config declares:
@@ -320,7 +328,7 @@ func (t *tracing) lostHops(s picture.Subnet,
 		return nil
 	}
 	for _, r := range table.Default() {
-		if t.hopLost(s.ID, r.Hop) {
+		if _, lost := t.hopLost(s.ID, r.Hop); lost {
 			routes = append(routes, r)
 		}
 	}

@@ -168,7 +168,7 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 		t := trace.New(s.Snapshot, trace.Options{})
 		whole = &tracing{s: s.Snapshot, t: t, lost: lostBy(t)}
 	}
-	lost := s.Lost.Has
+	lost := s.Lost.Lookup
 	if s.Lost == nil && whole == nil { // a diagnosis that could not read machines
 		lost = lostBy(trace.New(s.Snapshot, trace.Options{}))
 	}

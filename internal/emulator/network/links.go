@@ -22,7 +22,7 @@ const (
 	TypeFirewall       = "Microsoft.Network/azureFirewalls"
 	TypeVPNGateway     = "Microsoft.Network/virtualNetworkGateways"
 	TypeBastion        = "Microsoft.Network/bastionHosts"
-	TypeLoadBalancer   = "Microsoft.Network/loadBalancers"
+	TypeLoadBalancer   = arm.TypeLoadBalancer
 	TypeWatcher        = "Microsoft.Network/networkWatchers"
 	TypeVM             = "Microsoft.Compute/virtualMachines"
 )

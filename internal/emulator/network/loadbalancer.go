@@ -76,11 +76,12 @@ func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version st
 }
 
 // membersOf returns the IP configurations that name the backend pools of a load balancer, by the
-// lower-case name of the pool.
+// lower-case name of the pool: of interfaces, and of the instances of scale sets.
 func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
 	out := map[string][]arm.ID{}
-	for _, nic := range s.kernel.Store.List(TypeNIC, "") {
-		for _, m := range membersIn(nic) {
+	for _, r := range append(s.kernel.Store.List(TypeNIC, ""),
+		s.kernel.Store.List(arm.TypeScaleSet, "")...) {
+		for _, m := range membersIn(s, r) {
 			if m.pool.Parent().Equal(balancer) {
 				name := strings.ToLower(m.pool.Name())
 				out[name] = append(out[name], m.configuration)
@@ -93,25 +94,44 @@ func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
 // member is an IP configuration in a backend pool.
 type member struct{ pool, configuration arm.ID }
 
-// membersIn returns the backend pools that an interface names.
-func membersIn(nic *kernel.Resource) (out []member) {
-	for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"), "ipConfigurations") {
-		for _, pool := range kernel.ListAt(kernel.ObjectAt(c, "properties"),
-			"loadBalancerBackendAddressPools") {
-			out = append(out, member{arm.ID(kernel.Text(pool, "id")),
-				nic.ID.Child("ipConfigurations", kernel.Text(c, "name"))})
+// membersIn returns the backend pools that an interface or a scale set names. The addresses in use
+// show which instances the scale set has.
+func membersIn(s *Network, r *kernel.Resource) (out []member) {
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		pools := kernel.ListAt(ref.Part, "loadBalancerBackendAddressPools")
+		if !ref.Link.Takes() || len(pools) == 0 {
+			continue
+		}
+		holders := []arm.ID{ref.Holder}
+		if r.ID.Is(arm.TypeScaleSet) {
+			holders = nil
+			for _, holder := range s.AddressesOf(ref.Target()).By {
+				if kernel.PartOf(holder, r.ID) && strings.EqualFold(holder.Name(),
+					ref.Holder.Name()) && strings.EqualFold(holder.Parent().Name(),
+					ref.Holder.Parent().Name()) {
+					holders = append(holders, holder)
+				}
+			}
+			slices.Sort(holders)
+		}
+		for _, pool := range pools {
+			for _, holder := range holders {
+				out = append(out, member{arm.ID(kernel.Text(pool, "id")), holder})
+			}
 		}
 	}
 	return out
 }
 
-// touchBalancers renders the load balancers again whose pools an interface names.
-func touchBalancers(s *Network, nic *kernel.Resource) {
-	if !nic.ID.Is(TypeNIC) {
+// touchBalancers renders the load balancers again whose pools an interface or a scale set names.
+func touchBalancers(s *Network, r *kernel.Resource) {
+	if !r.ID.Is(TypeNIC) && !r.ID.Is(arm.TypeScaleSet) {
 		return
 	}
-	for _, m := range membersIn(nic) {
-		s.kernel.Store.Touch(m.pool.Parent())
+	for _, ref := range ReferencesIn(r.ID, r.Body) {
+		for _, pool := range kernel.ListAt(ref.Part, "loadBalancerBackendAddressPools") {
+			s.kernel.Store.Touch(arm.ID(kernel.Text(pool, "id")).Parent())
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ resource role 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Network/networkSecurityGroups/read'
           'Microsoft.Network/applicationGateways/read'
           'Microsoft.Network/azureFirewalls/read'
+          'Microsoft.Network/loadBalancers/read'
           'Microsoft.Network/networkInterfaces/read'
           'Microsoft.Compute/virtualMachineScaleSets/read'
           'Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read'
