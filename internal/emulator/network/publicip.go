@@ -5,12 +5,12 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // PublicRange are the ranges of public addresses here: ranges without an owner (RFC 1112, RFC
@@ -68,7 +68,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 }
 
 // domainLabel is the form of the label of a public IP address.
-var domainLabel = regexp.MustCompile(`^[a-z][a-z0-9-]{1,61}[a-z0-9]$`)
+var domainLabel = lazy.Regexp(`^[a-z][a-z0-9-]{1,61}[a-z0-9]$`)
 
 // checkDomainLabel refuses a label that is malformed, or that another address in the region has
 // (Azure's pages on deployment errors). The labels of other subscriptions do not count here.
@@ -77,7 +77,7 @@ func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
 	if label == "" {
 		return nil
 	}
-	if !domainLabel.MatchString(label) {
+	if !domainLabel().MatchString(label) {
 		return kernel.Fail(http.StatusBadRequest, "InvalidDomainNameLabel",
 			"The domain name label %s is invalid. It must conform to the following regular "+
 				"expression: %s.", label, domainLabel)
