@@ -80,7 +80,7 @@ func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
 	if !domainLabel().MatchString(label) {
 		return kernel.Fail(http.StatusBadRequest, "InvalidDomainNameLabel",
 			"The domain name label %s is invalid. It must conform to the following regular "+
-				"expression: %s.", label, domainLabel)
+				"expression: %s.", label, domainLabel())
 	}
 	for _, other := range k.Store.ByType[kernel.KindKey(TypePublicIP)] {
 		if !other.ID.Equal(r.ID) && strings.EqualFold(other.ID.Subscription(),
