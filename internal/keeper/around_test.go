@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -437,16 +438,19 @@ func TestSecondReadFails(t *testing.T) {
 						"nextHopIpAddress": []string{hubAt, "10.71.1.5"}[i]}})
 			}
 		})
-		next, left := emulatortest.Transport(t, w.e), -1 // how many reads pass, -1: all
+		next := emulatortest.Transport(t, w.e)
+		var left atomic.Int64 // how many reads pass, -1: all
+		left.Store(-1)
 		fails := func(r *http.Request) (*http.Response, error) {
 			if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "/networkInterfaces") {
-				switch left {
+				n := left.Load()
+				switch n {
 				case 0:
 					return nil, fmt.Errorf("broken")
 				case 1: // a later check uses it, and so reads again what it shows as lost
 					time.Sleep(aroundWithin + aroundWithin/2)
 				}
-				left = max(left-1, -1)
+				left.Store(max(n-1, -1))
 			}
 			return next.RoundTrip(r)
 		}
@@ -468,12 +472,13 @@ func TestSecondReadFails(t *testing.T) {
 		if status, body := w.op.Do("DELETE", first, networkAPI, nil); status >= 300 {
 			t.Fatalf("%d %s", status, body)
 		}
-		left = 1
+		left.Store(1)
 		all = sentences(aroundLost + 20*time.Second)
-		if last := all[len(all)-1]; left != 0 || !strings.HasPrefix(last, "in-sync") {
-			t.Errorf("%d reads left: %s", left, last)
+		if last := all[len(all)-1]; left.Load() != 0 ||
+			!strings.HasPrefix(last, "in-sync") {
+			t.Errorf("%d reads left: %s", left.Load(), last)
 		}
-		left = -1
+		left.Store(-1)
 		all = sentences(2 * time.Minute)
 		if last := all[len(all)-1]; !strings.Contains(last, "its next hop "+hubAt+" cannot") {
 			t.Errorf("read again: %s", last)
