@@ -131,21 +131,21 @@ var providerVersions = map[string][]string{
 	"Microsoft.KeyVault":        {"2024-11-01", "2023-07-01", "2022-07-01"},
 }
 
-// otherNamespaces are resource providers of Azure whose resources are stored as plain documents
-// (azure-services-resource-providers).
+// otherNamespaces are many of Azure's other resource providers, whose resources are stored as plain
+// documents. The names were not compared with Azure's list (azure-services-resource-providers).
 var otherNamespaces = strings.Fields(`
 Microsoft.AAD Microsoft.Addons Microsoft.Advisor Microsoft.AlertsManagement
-Microsoft.AnalysisServices Microsoft.ApiManagement Microsoft.App Microsoft.AppConfiguration Microsoft.AppPlatform
-Microsoft.Attestation Microsoft.Automation Microsoft.Batch Microsoft.Billing Microsoft.BotService
-Microsoft.Cache Microsoft.Cdn Microsoft.CertificateRegistration Microsoft.ChangeAnalysis
-Microsoft.ClassicInfrastructureMigrate Microsoft.CognitiveServices Microsoft.Communication
-Microsoft.ConfidentialLedger Microsoft.Confluent Microsoft.ContainerInstance
-Microsoft.ContainerRegistry Microsoft.CostManagement Microsoft.Dashboard Microsoft.DataBox
-Microsoft.DataFactory Microsoft.DataMigration Microsoft.DataProtection Microsoft.Databricks
-Microsoft.DBforMariaDB Microsoft.DBforMySQL Microsoft.DBforPostgreSQL
-Microsoft.DesktopVirtualization Microsoft.Devices Microsoft.DevCenter Microsoft.DevTestLab
-Microsoft.DocumentDB Microsoft.DomainRegistration Microsoft.ElasticSan Microsoft.EventGrid
-Microsoft.EventHub Microsoft.ExtendedLocation Microsoft.GuestConfiguration
+Microsoft.AnalysisServices Microsoft.ApiManagement Microsoft.App Microsoft.AppConfiguration
+Microsoft.AppPlatform Microsoft.Attestation Microsoft.Automation Microsoft.Batch Microsoft.Billing
+Microsoft.BotService Microsoft.Cache Microsoft.Cdn Microsoft.CertificateRegistration
+Microsoft.ChangeAnalysis Microsoft.ClassicInfrastructureMigrate Microsoft.CognitiveServices
+Microsoft.Communication Microsoft.ConfidentialLedger Microsoft.Confluent
+Microsoft.ContainerInstance Microsoft.ContainerRegistry Microsoft.CostManagement
+Microsoft.Dashboard Microsoft.DataBox Microsoft.Databricks Microsoft.DataFactory
+Microsoft.DataMigration Microsoft.DataProtection Microsoft.DBforMariaDB Microsoft.DBforMySQL
+Microsoft.DBforPostgreSQL Microsoft.DesktopVirtualization Microsoft.DevCenter Microsoft.Devices
+Microsoft.DevTestLab Microsoft.DocumentDB Microsoft.DomainRegistration Microsoft.ElasticSan
+Microsoft.EventGrid Microsoft.EventHub Microsoft.ExtendedLocation Microsoft.GuestConfiguration
 Microsoft.HardwareSecurityModules Microsoft.HDInsight Microsoft.HealthcareApis
 Microsoft.HybridCompute Microsoft.HybridConnectivity Microsoft.Kubernetes
 Microsoft.KubernetesConfiguration Microsoft.Kusto Microsoft.LabServices Microsoft.LoadTestService
@@ -153,14 +153,14 @@ Microsoft.Logic Microsoft.MachineLearningServices Microsoft.Maintenance Microsof
 Microsoft.Management Microsoft.Maps Microsoft.Media Microsoft.Migrate Microsoft.Monitor
 Microsoft.NetApp Microsoft.NetworkFunction Microsoft.NotificationHubs
 Microsoft.OperationalInsights Microsoft.OperationsManagement Microsoft.Orbital
-Microsoft.PolicyInsights Microsoft.PowerBIDedicated Microsoft.Purview Microsoft.Quantum Microsoft.Quota
-Microsoft.RecoveryServices Microsoft.RedHatOpenShift Microsoft.Relay Microsoft.ResourceGraph
-Microsoft.ResourceHealth Microsoft.Search Microsoft.Security Microsoft.SecurityInsights
-Microsoft.SerialConsole Microsoft.ServiceBus Microsoft.ServiceFabric Microsoft.ServiceLinker
-Microsoft.SignalRService Microsoft.Solutions Microsoft.Sql Microsoft.SqlVirtualMachine
-Microsoft.Storage Microsoft.StorageCache Microsoft.StorageMover Microsoft.StorageSync
-Microsoft.StreamAnalytics Microsoft.Subscription Microsoft.Support Microsoft.Synapse
-Microsoft.VirtualMachineImages Microsoft.Web Microsoft.WorkloadMonitor
+Microsoft.PolicyInsights Microsoft.PowerBIDedicated Microsoft.Purview Microsoft.Quantum
+Microsoft.Quota Microsoft.RecoveryServices Microsoft.RedHatOpenShift Microsoft.Relay
+Microsoft.ResourceGraph Microsoft.ResourceHealth Microsoft.Search Microsoft.Security
+Microsoft.SecurityInsights Microsoft.SerialConsole Microsoft.ServiceBus Microsoft.ServiceFabric
+Microsoft.ServiceLinker Microsoft.SignalRService Microsoft.Solutions Microsoft.Sql
+Microsoft.SqlVirtualMachine Microsoft.Storage Microsoft.StorageCache Microsoft.StorageMover
+Microsoft.StorageSync Microsoft.StreamAnalytics Microsoft.Subscription Microsoft.Support
+Microsoft.Synapse Microsoft.VirtualMachineImages Microsoft.Web Microsoft.WorkloadMonitor
 `)
 
 // providerTypes returns the resource types for which the emulator does more than store documents.
