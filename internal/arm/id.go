@@ -109,26 +109,35 @@ func checkSegment(segment string) error {
 }
 
 // Key returns a form of the ID that is the same string for equal IDs.
-func (id ID) Key() string { return strings.ToLower(string(id)) }
+func (id ID) Key() string {
+	var place [256]byte
+	key := id.appendKey(place[:0])
+	if string(key) == string(id) {
+		return string(id)
+	}
+	return string(key)
+}
 
 // Lookup returns a map's value for an ID's Key. It computes the key in place, because every check
 // looks up every ID several times.
 func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
 	var place [256]byte
-	key := place[:0]
-	for i := range len(id) {
-		c := id[i]
-		if c >= utf8.RuneSelf {
-			key = []byte(id.Key())
-			break
-		}
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		key = append(key, c)
-	}
-	found, there = in[string(key)]
+	found, there = in[string(id.appendKey(place[:0]))]
 	return found, there
+}
+
+// appendKey appends the ID's Key. It does for ASCII in one pass what strings.ToLower does in two.
+func (id ID) appendKey(to []byte) []byte {
+	to = append(to, id...)
+	for i, c := range to {
+		switch {
+		case 'A' <= c && c <= 'Z':
+			to[i] = c + 'a' - 'A'
+		case c >= utf8.RuneSelf:
+			return append(to[:0], strings.ToLower(string(id))...)
+		}
+	}
+	return to
 }
 
 // Equal reports whether two IDs name the same resource: ARM compares without case.
