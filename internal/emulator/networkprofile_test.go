@@ -37,7 +37,7 @@ func (b *bench) addresses(subnet arm.ID) map[string]int {
 	b.e.kernel.Mu.RLock()
 	defer b.e.kernel.Mu.RUnlock()
 	out := map[string]int{}
-	for _, id := range b.e.network.AddressesOf(subnet).By {
+	for _, id := range b.e.network.Addresses.Of(subnet).By {
 		out[strings.TrimRight(id.Name(), "0123456789")]++
 	}
 	return out
@@ -136,7 +136,7 @@ func TestPodSubnets(t *testing.T) {
 		}
 		b.refused(http.MethodDelete, pods, "", 400, "InUseSubnetCannotBeDeleted")
 		b.put(aksID.Child("agentPools", "np"), scale(1))
-		if in := len(b.e.network.AddressesOf(pods).By); in != tt.inPods/tt.count {
+		if in := len(b.e.network.Addresses.Of(pods).By); in != tt.inPods/tt.count {
 			t.Errorf("%s: %d addresses for the pods of one node", tt.pool, in)
 		}
 	}

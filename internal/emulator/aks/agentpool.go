@@ -96,8 +96,11 @@ func defaultMaxPods(p, properties kernel.Object) int {
 	return 250
 }
 
-// checkPools checks a cluster's pools together.
-func (s *AKS) checkPools(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
+// agentPools are the node pools of the clusters.
+type agentPools struct{ *AKS }
+
+// check checks a cluster's pools together.
+func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
 	pools := kernel.ListAt(properties, "agentPoolProfiles")
 	seen := map[string]bool{}
 	systems := 0
@@ -126,10 +129,10 @@ func (s *AKS) checkPools(id arm.ID, properties kernel.Object, isNew bool) *kerne
 		return kernel.Fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
 			"The maximum number of agent pools %d is reached.", most)
 	}
-	if f := s.checkSubnets(id, properties, isNew); f != nil {
+	if f := s.checks.subnets(id, properties, isNew); f != nil {
 		return f
 	}
-	return s.checkSizes(id, properties)
+	return s.checks.sizes(id, properties)
 }
 
 // countOf reads a pool's count from any JSON number type.
@@ -160,7 +163,7 @@ func profileOf(r *kernel.Resource, name string) kernel.Object {
 	return nil
 }
 
-func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
+func (s agentPools) show(r *kernel.Resource, p kernel.Object) {
 	p["provisioningState"] = kernel.State(r)
 	if cl := s.Clusters[r.ID.Key()]; cl != nil && s.isBusy(r) {
 		run := cl.Pool(kernel.Text(p, "name"))
@@ -179,10 +182,10 @@ func (s *AKS) showPool(r *kernel.Resource, p kernel.Object) {
 	p["currentOrchestratorVersion"] = fullVersion(kernel.Text(p, "orchestratorVersion"))
 }
 
-// poolDocument returns a pool as a separate resource.
-func (s *AKS) poolDocument(r *kernel.Resource, p kernel.Object, version string) kernel.Object {
+// document returns a pool as a separate resource.
+func (s agentPools) document(r *kernel.Resource, p kernel.Object, version string) kernel.Object {
 	p = kernel.Clone(p)
-	s.showPool(r, p)
+	s.show(r, p)
 	name := kernel.Text(p, "name")
 	delete(p, "name")
 	doc := kernel.Object{"id": string(r.ID.Child("agentPools", name)), "name": name,
@@ -193,8 +196,8 @@ func (s *AKS) poolDocument(r *kernel.Resource, p kernel.Object, version string) 
 	return doc
 }
 
-// agentPoolCall handles agent pools: they are part of their cluster's document.
-func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+// call handles agent pools: they are part of their cluster's document.
+func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	n := len(c.Path)
 	if n < 9 || n > 12 || !strings.EqualFold(c.Path[6], "managedClusters") ||
 		!strings.EqualFold(c.Path[8], "agentPools") {
@@ -209,7 +212,7 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	if n == 9 {
 		docs := make([]kernel.Object, len(pools))
 		for i, p := range pools {
-			docs[i] = s.poolDocument(r, p, c.Version)
+			docs[i] = s.document(r, p, c.Version)
 		}
 		answer, f := s.kernel.Page(c, docs, nil)
 		return answer, f, true
@@ -219,26 +222,26 @@ func (s *AKS) agentPoolCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	})
 	switch {
 	case n > 10:
-		answer, f := s.poolAction(c, r, pools, at)
+		answer, f := s.act(c, r, pools, at)
 		return answer, f, true
 	case c.Method == http.MethodGet && at >= 0:
-		return kernel.OK(s.poolDocument(r, pools[at], c.Version)), nil, true
+		return kernel.OK(s.document(r, pools[at], c.Version)), nil, true
 	case c.Method == http.MethodPut:
 		status := http.StatusOK
 		if at < 0 {
 			at, status = len(pools), http.StatusCreated
 		}
-		if f := s.putPool(c, r, pools, at); f != nil {
+		if f := s.put(c, r, pools, at); f != nil {
 			s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", f)
 			return kernel.Reply{}, f, true
 		}
 		s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", nil)
 		return startedPool(s.kernel, c, r, s.Clusters[id.Key()].Pool(c.Path[9]), kernel.Reply{
 			Status: status, Header: map[string]string{},
-			Body: kernel.Encode(s.poolDocument(r, profileOf(r, c.Path[9]), c.Version)),
+			Body: kernel.Encode(s.document(r, profileOf(r, c.Path[9]), c.Version)),
 		}), nil, true
 	case c.Method == http.MethodDelete && at >= 0:
-		answer, f := s.deletePool(c, r, pools, at)
+		answer, f := s.remove(c, r, pools, at)
 		return answer, f, true
 	case c.Method == http.MethodDelete:
 		return kernel.Reply{Status: http.StatusNoContent}, nil, true
@@ -272,13 +275,13 @@ func powerPool(p, had kernel.Object) string {
 	return ""
 }
 
-// putPool replaces the pool at an index, or appends it. Unlike a PUT of the cluster, it associates
+// put replaces the pool at an index, or appends it. Unlike a PUT of the cluster, it associates
 // no subnet with the table (AKS#1500).
-func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+func (s agentPools) put(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) *kernel.Failure {
 	sent, f := kernel.DecodeObject(c.Body)
 	if f == nil {
-		f = s.poolChangeable(r, c.Path[9])
+		f = s.changeable(r, c.Path[9])
 	}
 	if f != nil {
 		return f
@@ -301,11 +304,11 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	if f := settlePool(p, had, properties); f != nil {
 		return f
 	}
-	if f := s.checkPoolSubnet(r, p); f != nil {
+	if f := s.checkSubnet(r, p); f != nil {
 		return f
 	}
 	all := append(pools[:at:at], append([]kernel.Object{p}, pools[min(at+1, len(pools)):]...)...)
-	if f := s.checkPools(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
+	if f := s.check(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": kernel.Items(all)}, false); f != nil {
 		return f
 	}
@@ -334,15 +337,15 @@ func (s *AKS) putPool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	return nil
 }
 
-// deletePool deletes a pool at the end of an operation: until then it is Deleting.
-func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+// remove deletes a pool at the end of an operation: until then it is Deleting.
+func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) (kernel.Reply, *kernel.Failure) {
 	cl := s.Clusters[r.ID.Key()]
 	run := cl.Pool(kernel.Text(pools[at], "name"))
 	if run.busy() && run.Doing == "Deleting" {
 		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: run.Until}), nil
 	}
-	if f := s.poolChangeable(r, run.Name); f != nil {
+	if f := s.changeable(r, run.Name); f != nil {
 		return kernel.Reply{}, f
 	}
 	id := r.ID.Child("agentPools", c.Path[9])
@@ -367,18 +370,18 @@ func (s *AKS) deletePool(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	case run.busy():
 		s.kernel.At(op.Ends, func() {
 			if s.Clusters[cl.ID.Key()] == cl && run.Doing == "Deleting" {
-				s.dropPool(cl, run)
+				s.drop(cl, run)
 			}
 		})
 	default:
-		s.dropPool(cl, run)
+		s.drop(cl, run)
 		return kernel.Reply{Status: http.StatusNoContent}, nil
 	}
 	return s.kernel.AcceptedUntil(c, op), nil
 }
 
-// dropPool removes a pool with its nodes.
-func (s *AKS) dropPool(cl *cluster, p *pool) {
+// drop removes a pool with its nodes.
+func (s agentPools) drop(cl *cluster, p *pool) {
 	s.nodes.removePool(cl, p)
 	if r := s.kernel.Store.Get(cl.ID); r != nil {
 		pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")

@@ -49,6 +49,10 @@ type AKS struct {
 	// APIServers are the clusters' API servers, nodes what their pools run on.
 	APIServers *APIServers
 	nodes      *nodes
+	pools      agentPools
+	checks     networkChecks
+	ingress    ingress
+	migrations migrations
 }
 
 // New makes the service and adds it to the kernel.
@@ -59,11 +63,13 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 		scaleSets: map[string]poolOf{}}
 	s.APIServers = &APIServers{aks: s}
 	s.nodes = &nodes{aks: s}
+	s.pools, s.checks = agentPools{s}, networkChecks{s}
+	s.ingress, s.migrations = ingress{s}, migrations{s}
 	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
 		Types: s.types(), Names: specified + " sshAccess effectiveNoProxy!", Waits: waits(),
-		Calls:    []kernel.Special{s.clusterCall, s.agentPoolCall},
+		Calls:    []kernel.Special{s.clusterCall, s.pools.call},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
 		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,

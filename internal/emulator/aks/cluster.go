@@ -82,12 +82,12 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 			return f
 		}
 	}
-	if f := s.checkPools(r.ID, properties, old == nil); f != nil {
+	if f := s.pools.check(r.ID, properties, old == nil); f != nil {
 		return f
 	}
 	if cl := s.Clusters[r.ID.Key()]; cl != nil &&
 		modeOf(kernel.ObjectAt(properties, "networkProfile")) != cl.Mode {
-		if f := s.leavable(cl); f != nil {
+		if f := s.migrations.leavable(cl); f != nil {
 			return f
 		}
 	}
@@ -152,7 +152,7 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	cl.Who = s.clusterPrincipal(r)
 	if to := modeOf(kernel.ObjectAt(r.Body, "properties", "networkProfile")); to != cl.Mode {
-		s.migrate(cl, r, to)
+		s.migrations.migrate(cl, r, to)
 	}
 	moving := time.Duration(0)
 	if cl.Leaving {
@@ -379,7 +379,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 		showOutbound(cl, kernel.ObjectAt(properties, "networkProfile"))
 	}
 	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
-		s.showPool(r, p)
+		s.pools.show(r, p)
 	}
 	cl := s.Clusters[r.ID.Key()]
 	if cl == nil {
@@ -477,7 +477,7 @@ func (s *AKS) clusterRemoved(r *kernel.Resource) {
 	}
 	// the managed table may be associated with existing subnets, which lose it
 	if cl.Table.Group().Equal(cl.NodeGroup) {
-		s.disassociate(cl, cl.Table)
+		s.migrations.disassociate(cl, cl.Table)
 	}
 	if group := s.kernel.Store.Get(cl.NodeGroup); group != nil {
 		_ = s.kernel.RemoveResource(group) // nothing in it can refuse the delete

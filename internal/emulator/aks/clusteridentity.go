@@ -35,15 +35,15 @@ func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 // yet: with kubenet, the cluster may not use an existing table.
 func (s *AKS) checkClusterIdentity(r *kernel.Resource) *kernel.Failure {
 	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
-		if f := s.checkPoolSubnet(r, p); f != nil {
+		if f := s.pools.checkSubnet(r, p); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// checkPoolSubnet works like checkClusterIdentity for one pool.
-func (s *AKS) checkPoolSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failure {
+// checkSubnet works like checkClusterIdentity for one pool.
+func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Failure {
 	subnet := s.kernel.Store.Get(arm.ID(kernel.Text(p, "vnetSubnetID")))
 	if subnet == nil || !s.opts.CheckClusterIdentity {
 		return nil

@@ -59,15 +59,15 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// poolChangeable refuses changes to a pool of a cluster that is busy or stopped. Operations on
+// changeable refuses changes to a pool of a cluster that is busy or stopped. Operations on
 // other pools do not matter: AKS runs them side by side (AKS#4522, terraform-provider-azurerm's
 // PR 32682).
-func (s *AKS) poolChangeable(r *kernel.Resource, name string) *kernel.Failure {
+func (s agentPools) changeable(r *kernel.Resource, name string) *kernel.Failure {
 	cl := s.Clusters[r.ID.Key()]
 	if p := cl.Pool(name); cl.onlyPools(r) && (p == nil || !p.busy()) {
 		return nil
 	}
-	return s.changeable(r)
+	return s.AKS.changeable(r)
 }
 
 // busy reports whether an operation runs on the pool alone.
@@ -148,11 +148,11 @@ func (s *AKS) resumeCluster(cl *cluster) {
 			return
 		}
 		if cl.Leaving {
-			s.leaveTable(cl)
+			s.migrations.leaveTable(cl)
 		}
 		for _, p := range slices.Clone(cl.Pools) {
 			if p.Doing == "Deleting" {
-				s.dropPool(cl, p)
+				s.pools.drop(cl, p)
 			}
 		}
 		for _, p := range cl.Pools { // the surge nodes of an upgrade
@@ -396,9 +396,9 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 	}
 }
 
-// poolAction handles the calls below a pool: upgrade profile, node image upgrade, and deletion of
+// act handles the calls below a pool: upgrade profile, node image upgrade, and deletion of
 // machines.
-func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
+func (s agentPools) act(c *kernel.Call, r *kernel.Resource, pools []kernel.Object,
 	at int) (kernel.Reply, *kernel.Failure) {
 	id := r.ID.Child("agentPools", c.Path[9])
 	if at < 0 {
@@ -422,14 +422,14 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	if what == "POST abort" {
 		answer, f := s.abort(c, r)
 		if answer.Status == http.StatusAccepted {
-			answer.Body = kernel.Encode(s.poolDocument(r, had, c.Version))
+			answer.Body = kernel.Encode(s.document(r, had, c.Version))
 		}
 		return answer, f
 	}
 	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
 		return kernel.Reply{}, kernel.NotFound(c)
 	}
-	if f := s.poolChangeable(r, kernel.Text(had, "name")); f != nil {
+	if f := s.changeable(r, kernel.Text(had, "name")); f != nil {
 		return kernel.Reply{}, f
 	}
 	cl, p := s.Clusters[r.ID.Key()], kernel.Clone(had)
@@ -463,5 +463,5 @@ func (s *AKS) poolAction(c *kernel.Call, r *kernel.Resource, pools []kernel.Obje
 	occupyPool(s.kernel, c, r, run, run.Doing)
 	s.nodes.nodesChanged(cl)
 	s.kernel.Record(c, id, verb, nil)
-	return s.kernel.Accepted(c, kernel.Encode(s.poolDocument(r, p, c.Version))), nil
+	return s.kernel.Accepted(c, kernel.Encode(s.document(r, p, c.Version))), nil
 }

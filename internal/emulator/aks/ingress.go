@@ -17,34 +17,37 @@ const (
 	ingressTime = 5 * time.Second
 )
 
-// playIngress keeps the gateway of a cluster's ingress add-on up to date, as long as the cluster
+// ingress is the ingress add-on, which fills Application Gateways.
+type ingress struct{ *AKS }
+
+// play keeps the gateway of a cluster's ingress add-on up to date, as long as the cluster
 // has the add-on. It is called when nodes have changed.
-func (s *AKS) playIngress(cl *cluster) {
+func (s ingress) play(cl *cluster) {
 	r := s.kernel.Store.Get(cl.ID)
 	if cl.ingress || r == nil || !hasAddon(r.Body, IngressAddon) {
 		return
 	}
 	cl.ingress = true
 	s.kernel.At(time.Now().Add(max(s.opts.RouteBatch, time.Millisecond)), func() {
-		s.followPods(cl)
+		s.follow(cl)
 	})
 }
 
-func (s *AKS) followPods(cl *cluster) {
+func (s ingress) follow(cl *cluster) {
 	r := s.kernel.Store.Get(cl.ID)
 	if s.kernel.Closed || s.Clusters[cl.ID.Key()] != cl || r == nil ||
 		!hasAddon(r.Body, IngressAddon) {
 		cl.ingress = false
 		return
 	}
-	s.fillGateway(cl, r)
-	s.kernel.At(time.Now().Add(ingressTime), func() { s.followPods(cl) })
+	s.fill(cl, r)
+	s.kernel.At(time.Now().Add(ingressTime), func() { s.follow(cl) })
 }
 
-// fillGateway writes the addresses of the pods "web" into the add-on's gateway, as the add-on's
+// fill writes the addresses of the pods "web" into the add-on's gateway, as the add-on's
 // identity and with its rights. The rest of the gateway stays: the real add-on writes listeners and
 // rules, too.
-func (s *AKS) fillGateway(cl *cluster, r *kernel.Resource) {
+func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 	config := kernel.ObjectAt(r.Body, "properties", "addonProfiles", IngressAddon, "config")
 	gateway := s.kernel.Store.Get(arm.ID(kernel.Text(config, "applicationGatewayId")))
 	identity := s.kernel.Store.Get(cl.AddonIdentity(IngressAddon))

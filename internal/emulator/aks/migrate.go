@@ -10,9 +10,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
+// migrations lead clusters off kubenet.
+type migrations struct{ *AKS }
+
 // leavable refuses the migration of a kubenet cluster to overlay while a subnet other than its node
 // subnets is associated with its table (azure-aks-docs#334; the code is not known [U]).
-func (s *AKS) leavable(cl *cluster) *kernel.Failure {
+func (s migrations) leavable(cl *cluster) *kernel.Failure {
 	if cl.Mode != modeKubenet {
 		return nil
 	}
@@ -35,7 +38,7 @@ func (s *AKS) leavable(cl *cluster) *kernel.Failure {
 // one. From kubenet, the nodes of all pools move during the operation, in each pool as many at once
 // as its maxSurge (update-azure-cni). The routes stay until its end: then the managed table is
 // deleted with them, and an existing table loses only the pod routes.
-func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
+func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.Mode
 	cl.Mode, cl.Leaving = to, from == modeKubenet
 	if from == modeVNet {
@@ -45,7 +48,7 @@ func (s *AKS) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 		for _, p := range cl.Pools {
 			for _, n := range p.Nodes {
 				if len(n.Addrs) > 1 { // pods no longer have theirs in the node's subnet
-					s.network.Release(p.Subnet, n.Addrs[1:]...)
+					s.network.Addresses.Release(p.Subnet, n.Addrs[1:]...)
 					n.Addrs = n.Addrs[:1]
 				}
 				n.PodCIDRs, n.Overlay = cl.givePodCIDRs(), true
@@ -68,7 +71,7 @@ func laterOf(a, b time.Time) time.Time {
 }
 
 // leaveTable deletes a cluster's pod routes.
-func (s *AKS) leaveTable(cl *cluster) {
+func (s migrations) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table
 	cl.Table, cl.Leaving = "", false
@@ -99,7 +102,7 @@ func (s *AKS) leaveTable(cl *cluster) {
 }
 
 // disassociate removes a table from all subnets.
-func (s *AKS) disassociate(cl *cluster, table arm.ID) {
+func (s migrations) disassociate(cl *cluster, table arm.ID) {
 	for _, id := range s.network.Linked[table.Key()] {
 		if subnet := s.kernel.Store.Get(id); subnet != nil {
 			body := kernel.Clone(subnet.Body)

@@ -193,8 +193,11 @@ func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// checkSubnets refuses subnets of pools that the cluster cannot use.
-func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
+// networkChecks refuse networks of clusters that AKS does not take.
+type networkChecks struct{ *AKS }
+
+// subnets refuses subnets of pools that the cluster cannot use.
+func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) *kernel.Failure {
 	profile := kernel.ObjectAt(properties, "networkProfile")
 	mode := modeOf(profile)
 	var vnet, table arm.ID
@@ -234,7 +237,7 @@ func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *ker
 			}
 			table = has
 		}
-		if f := s.checkEgress(kernel.Text(profile, "outboundType"), subnet, has); isNew &&
+		if f := s.egress(kernel.Text(profile, "outboundType"), subnet, has); isNew &&
 			f != nil {
 			return f
 		}
@@ -245,16 +248,17 @@ func (s *AKS) checkSubnets(id arm.ID, properties kernel.Object, isNew bool) *ker
 			id.Name())
 	}
 	if vnet != "" && isNew {
-		if f := s.checkOverlaps(profile, vnet); f != nil {
+		if f := s.overlaps(profile, vnet); f != nil {
 			return f
 		}
 	}
 	return nil
 }
 
-// checkEgress refuses userDefinedRouting where the subnet's table leads nowhere (the first message
+// egress refuses userDefinedRouting where the subnet's table leads nowhere (the first message
 // is AKS's own as reported by many; the other two are from azurerm#8609 and azure-docs#108240).
-func (s *AKS) checkEgress(outbound string, subnet *kernel.Resource, table arm.ID) *kernel.Failure {
+func (s networkChecks) egress(outbound string, subnet *kernel.Resource,
+	table arm.ID) *kernel.Failure {
 	if outbound != "userDefinedRouting" {
 		return nil
 	}
@@ -282,8 +286,8 @@ func (s *AKS) checkEgress(outbound string, subnet *kernel.Resource, table arm.ID
 		"Default route 0.0.0.0/0 missing from route table %s", table)
 }
 
-// checkOverlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
-func (s *AKS) checkOverlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure {
+// overlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
+func (s networkChecks) overlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet) {
 		for _, p := range network.PrefixesOf(subnet.Body) {
 			for _, pods := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
@@ -307,9 +311,9 @@ func (s *AKS) checkOverlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure 
 // sizes that AKS allows, as its messages state them.
 const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
-// checkSizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.
+// sizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.
 // With the autoscaler a pool counts with its most nodes.
-func (s *AKS) checkSizes(id arm.ID, properties kernel.Object) *kernel.Failure {
+func (s networkChecks) sizes(id arm.ID, properties kernel.Object) *kernel.Failure {
 	profile, pools := kernel.ObjectAt(properties, "networkProfile"), kernel.ListAt(properties,
 		"agentPoolProfiles")
 	mode := modeOf(profile)

@@ -152,7 +152,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 		return f
 	}
 	if f := s.givePodAddresses(p, n); f != nil {
-		s.aks.network.Release(p.Subnet, n.Addrs...)
+		s.aks.network.Addresses.Release(p.Subnet, n.Addrs...)
 		return f
 	}
 	p.Next++
@@ -181,9 +181,10 @@ func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 			continue
 		}
 		for range each {
-			addr := s.aks.network.Allocate(p.Subnet, prefix, p.configuration(n, len(addrs)))
+			addr := s.aks.network.Addresses.Allocate(p.Subnet, prefix,
+				p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				s.aks.network.Release(p.Subnet, addrs...)
+				s.aks.network.Addresses.Release(p.Subnet, addrs...)
 				return subnetIsFull(p.Subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
@@ -210,9 +211,9 @@ func (p *pool) configuration(n *Node, i int) arm.ID {
 }
 
 func (s *nodes) removeNode(cl *cluster, p *pool, n *Node) {
-	s.aks.network.Release(p.Subnet, n.Addrs...)
+	s.aks.network.Addresses.Release(p.Subnet, n.Addrs...)
 	if len(n.Pods) > 0 {
-		s.aks.network.Release(p.PodSubnet, n.Pods...)
+		s.aks.network.Addresses.Release(p.PodSubnet, n.Pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(have *Node) bool { return have == n })
@@ -271,7 +272,7 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	if cl.Table != "" {
 		cl.provider.wake()
 	}
-	s.aks.playIngress(cl)
+	s.aks.ingress.play(cl)
 	if wrote := s.aks.kernel.Opts.Wrote; wrote != nil {
 		wrote(cl.ID)
 	}
@@ -317,7 +318,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	}
 	pools[at] = p
 	properties := kernel.ObjectAt(r.Body, "properties")
-	f := s.checkSizes(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
+	f := s.checks.sizes(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": kernel.Items(pools)})
 	if f == nil {
 		cl.idle()
@@ -348,7 +349,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	if f := s.nodes.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}
-	s.network.Release(p.Subnet, old...)
+	s.network.Addresses.Release(p.Subnet, old...)
 	n.Created = time.Now()
 	if f := s.nodes.refreshMachines(cl, p); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)

@@ -31,13 +31,13 @@ func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.Blocks {
-			addrs = s.aks.network.AllocateBlock(p.PodSubnet, prefix, holder)
+			addrs = s.aks.network.Addresses.AllocateBlock(p.PodSubnet, prefix, holder)
 		} else {
-			addrs = s.aks.network.AllocateMany(p.PodSubnet, prefix, holder, podBatch)
+			addrs = s.aks.network.Addresses.AllocateMany(p.PodSubnet, prefix, holder, podBatch)
 		}
 		took = append(took, addrs...)
 		if addrs == nil {
-			s.aks.network.Release(p.PodSubnet, took...)
+			s.aks.network.Addresses.Release(p.PodSubnet, took...)
 			return subnetIsFull(p.PodSubnet, prefix, podBatch*batches)
 		}
 	}

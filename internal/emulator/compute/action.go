@@ -104,8 +104,8 @@ func (s *Compute) deleteInstances(c *kernel.Call, set *kernel.Resource,
 		gone++
 		delete(kernel.ObjectAt(set.Body, machinesField), strconv.Itoa(i.Number))
 		for _, nic := range i.Nics {
-			used := s.network.AddressesOf(nic.Subnet)
-			s.network.Release(nic.Subnet, addressesHeld(used.By, i.id())...)
+			used := s.network.Addresses.Of(nic.Subnet)
+			s.network.Addresses.Release(nic.Subnet, addressesHeld(used.By, i.id())...)
 		}
 	}
 	body := kernel.Clone(set.Body)

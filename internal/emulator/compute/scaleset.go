@@ -54,7 +54,7 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 		}
 	}
 	if _, subnet, ours := s.Pools.PoolInstances(r); ours {
-		for a, holder := range s.network.AddressesOf(subnet).By {
+		for a, holder := range s.network.Addresses.Of(subnet).By {
 			if kernel.PartOf(holder, r.ID) {
 				r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet, Addr: a, Holder: holder})
 			}
@@ -85,12 +85,12 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 				continue
 			}
 			subnet := s.kernel.Store.Get(ref.Target())
-			if f := s.network.CheckSeat(ref, subnet); f != nil {
+			if f := s.network.Addresses.CheckSeat(ref, subnet); f != nil {
 				return f
 			}
 			ref.Holder = vm.Child("networkInterfaces",
 				ref.Holder.Parent().Name()).Child("ipConfigurations", ref.Holder.Name())
-			found, f := s.network.DynamicSeat(ref, subnet, chosen)
+			found, f := s.network.Addresses.DynamicSeat(ref, subnet, chosen)
 			if f != nil && at >= capacity {
 				continue // one too many does not fit
 			}
@@ -114,7 +114,7 @@ func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 		if !ref.Link.Takes() {
 			continue
 		}
-		for a, holder := range s.network.AddressesOf(ref.Target()).By {
+		for a, holder := range s.network.Addresses.Of(ref.Target()).By {
 			if !kernel.PartOf(holder, set.ID) ||
 				!strings.EqualFold(holder.Name(), ref.Holder.Name()) ||
 				!strings.EqualFold(holder.Parent().Name(), ref.Holder.Parent().Name()) {

@@ -83,8 +83,8 @@ func (s *Compute) dropSurplus(id arm.ID) {
 			continue
 		}
 		for _, nic := range i.Nics {
-			s.network.Release(nic.Subnet,
-				addressesHeld(s.network.AddressesOf(nic.Subnet).By,
+			s.network.Addresses.Release(nic.Subnet,
+				addressesHeld(s.network.Addresses.Of(nic.Subnet).By,
 					i.id())...)
 		}
 	}

@@ -210,7 +210,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 			return nil, f
 		}
 	}
-	if f := k.Fabric.SettleSeats(r); f != nil {
+	if f := k.Seats.Settle(r); f != nil {
 		return nil, f
 	}
 	if kind.unknown {
@@ -224,9 +224,9 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	r.Fresh = old == nil || old.Fresh && old.BusyUntil.After(time.Now())
 	if old != nil {
 		r.Created, r.AsOf = old.Created, old.AsOf
-		k.Fabric.LeaveSeats(old)
+		k.Seats.Leave(old)
 	}
-	k.Fabric.TakeSeats(r)
+	k.Seats.Take(r)
 	k.Store.Put(r)
 	k.Fabric.GivePublic(r)
 	if kind.Stored != nil {
@@ -358,10 +358,10 @@ func (k *Kernel) RemoveResource(r *Resource) *Failure {
 		if kind := k.KindOf(child.ID); kind.Removed != nil && k.Store.Get(child.ID) != nil {
 			kind.Removed(child)
 		}
-		k.Fabric.LeaveSeats(child)
+		k.Seats.Leave(child)
 		k.Store.Remove(child.ID)
 	}
-	k.Fabric.LeaveSeats(r)
+	k.Seats.Leave(r)
 	k.Store.Remove(r.ID)
 	if parent := k.Store.Get(r.ID.Parent()); parent != nil {
 		if removed := k.KindOf(parent.ID).ChildRemoved; removed != nil {

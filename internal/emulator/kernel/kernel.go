@@ -57,6 +57,7 @@ type Kernel struct {
 	Control func(w http.ResponseWriter, c *Call)
 
 	Fabric    fabric
+	Seats     seats
 	Guard     guard
 	Directory directory
 	Host      host
@@ -207,20 +208,23 @@ func (k *Kernel) Close() {
 	}
 }
 
-// fabric relates resources of all types: the links between their documents, and the addresses that
-// they take in subnets.
+// fabric relates resources of all types by the links between their documents.
 type fabric interface {
 	// SettleLinks checks the links of a document.
 	SettleLinks(r *Resource, location string) *Failure
-	// SettleSeats chooses the addresses that a resource takes, TakeSeats takes them, LeaveSeats
-	// releases them, GivePublic updates its public addresses.
-	SettleSeats(r *Resource) *Failure
-	TakeSeats(r *Resource)
-	LeaveSeats(r *Resource)
+	// GivePublic assigns addresses to the public IP addresses that a resource uses.
 	GivePublic(r *Resource)
-	// ShowBack adds the back links to a document, unlinked refuses to delete a linked resource.
+	// ShowBack adds the back links to a document, Unlinked refuses to delete a linked resource.
 	ShowBack(r *Resource, doc Object)
 	Unlinked(r *Resource) *Failure
+}
+
+// seats are the addresses that resources of all types take in subnets.
+type seats interface {
+	// Settle chooses what a resource takes, Take takes it, Leave releases it.
+	Settle(r *Resource) *Failure
+	Take(r *Resource)
+	Leave(r *Resource)
 }
 
 // guard decides which calls are allowed.

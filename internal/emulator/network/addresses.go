@@ -1,6 +1,7 @@
 package network
 
 import (
+	"encoding/json"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -10,25 +11,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// addresses are the used ones of a subnet.
-type addresses struct {
+// Addresses are those of all subnets: which are used, and by whom.
+type Addresses struct {
+	kernel *kernel.Kernel
+	inUse  map[string]*used // by the subnet's key
+}
+
+// used are the used addresses of a subnet.
+type used struct {
 	By map[netip.Addr]arm.ID // the IP configuration that uses it
 	// lowest is the first address of a prefix that may be free, so that assigning many does not
 	// search all each time.
 	lowest map[netip.Prefix]netip.Addr
 }
 
-// AddressesOf returns the used addresses of a subnet.
-func (s *Network) AddressesOf(subnet arm.ID) *addresses {
+// Of returns the used addresses of a subnet.
+func (s *Addresses) Of(subnet arm.ID) *used {
 	a := s.inUse[subnet.Key()]
 	if u := s.kernel.Store.Undo; u != nil && a != nil {
 		u.NotedOnce("addresses "+subnet.Key(), func() func() {
 			by := maps.Clone(a.By)
-			return func() { s.inUse[subnet.Key()] = &addresses{By: by} }
+			return func() { s.inUse[subnet.Key()] = &used{By: by} }
 		})
 	}
 	if a == nil {
-		a = &addresses{By: map[netip.Addr]arm.ID{}}
+		a = &used{By: map[netip.Addr]arm.ID{}}
 		s.inUse[subnet.Key()] = a
 	}
 	return a
@@ -36,7 +43,7 @@ func (s *Network) AddressesOf(subnet arm.ID) *addresses {
 
 // configurations returns the IP configurations as a subnet shows them: one reference each, sorted.
 // Those of Application Gateways are in another field.
-func (a *addresses) configurations(upperCase bool) []any {
+func (a *used) configurations(upperCase bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.By {
 		if !id.Is(arm.TypeGateway+"/gatewayIPConfigurations") &&
@@ -57,8 +64,8 @@ const Reserved = 4
 
 // Allocate takes the lowest free address of a subnet's prefix, or returns the zero address if none
 // is free.
-func (s *Network) Allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
-	used := s.AddressesOf(subnet)
+func (s *Addresses) Allocate(subnet arm.ID, prefix netip.Prefix, holder arm.ID) netip.Addr {
+	used := s.Of(subnet)
 	addr := freeAddressFrom(used.lowest[prefix], prefix, func(a netip.Addr) bool {
 		_, taken := used.By[a]
 		return taken
@@ -97,8 +104,8 @@ func freeAddressFrom(addr netip.Addr, prefix netip.Prefix, taken func(netip.Addr
 }
 
 // Release releases addresses.
-func (s *Network) Release(subnet arm.ID, addrs ...netip.Addr) {
-	used := s.AddressesOf(subnet)
+func (s *Addresses) Release(subnet arm.ID, addrs ...netip.Addr) {
+	used := s.Of(subnet)
 	for _, a := range addrs {
 		delete(used.By, a)
 	}
@@ -106,10 +113,10 @@ func (s *Network) Release(subnet arm.ID, addrs ...netip.Addr) {
 	s.kernel.Store.TouchAround(subnet)
 }
 
-// SettleSeats chooses the addresses that a resource takes in subnets, or refuses: static ones as
+// Settle chooses the addresses that a resource takes in subnets, or refuses: static ones as
 // requested, dynamic ones unchanged while the subnet is the same. They are taken once the resource
 // is stored.
-func (s *Network) SettleSeats(r *kernel.Resource) *kernel.Failure {
+func (s *Addresses) Settle(r *kernel.Resource) *kernel.Failure {
 	if r.ID.Is(arm.TypeScaleSet) {
 		return nil // settleScaleSet has
 	}
@@ -160,11 +167,11 @@ func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a
 
 // DynamicSeat returns the present address of an IP configuration, or a free one, which it records
 // as chosen.
-func (s *Network) DynamicSeat(ref reference, subnet *kernel.Resource,
+func (s *Addresses) DynamicSeat(ref reference, subnet *kernel.Resource,
 	chosen map[string]bool) (kernel.Seat,
 	*kernel.Failure) {
 	addr := s.keptSeat(ref, subnet)
-	used := s.AddressesOf(subnet.ID)
+	used := s.Of(subnet.ID)
 	for _, p := range PrefixesOf(subnet.Body) {
 		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
 			addr = freeAddress(p, func(a netip.Addr) bool {
@@ -188,7 +195,7 @@ func wantsV6(ref reference) bool {
 }
 
 // staticSeat returns the requested address, or the zero address.
-func (s *Network) staticSeat(r *kernel.Resource, ref reference,
+func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
 	subnet *kernel.Resource) (netip.Addr, *kernel.Failure) {
 	asked := kernel.Text(ref.Part, "privateIPAddress")
 	if kernel.Text(ref.Part, "privateIPAllocationMethod") != "Static" {
@@ -214,7 +221,7 @@ func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
 			asked, p)
 	}
-	if holder := s.AddressesOf(subnet.ID).By[addr]; holder != "" &&
+	if holder := s.Of(subnet.ID).By[addr]; holder != "" &&
 		!kernel.PartOf(holder, r.ID) {
 		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
 			"IP configuration %s is using the private IP address %s which is already allocated "+
@@ -224,8 +231,8 @@ func (s *Network) staticSeat(r *kernel.Resource, ref reference,
 }
 
 // keptSeat returns the present address of an IP configuration in the subnet.
-func (s *Network) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
-	for a, holder := range s.AddressesOf(subnet.ID).By {
+func (s *Addresses) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
+	for a, holder := range s.Of(subnet.ID).By {
 		if holder.Equal(ref.Holder) && a.Is6() == wantsV6(ref) {
 			return a
 		}
@@ -248,22 +255,22 @@ func showSeats(r *kernel.Resource) {
 	}
 }
 
-// TakeSeats takes the addresses that SettleSeats chose.
-func (s *Network) TakeSeats(r *kernel.Resource) {
+// Take takes the addresses that Settle chose.
+func (s *Addresses) Take(r *kernel.Resource) {
 	for _, taken := range r.Seats {
-		s.AddressesOf(taken.Subnet).By[taken.Addr] = taken.Holder
+		s.Of(taken.Subnet).By[taken.Addr] = taken.Holder
 		s.kernel.Store.TouchAround(taken.Subnet)
 	}
 	r.Seats = nil
 }
 
-// LeaveSeats releases all addresses of a resource.
-func (s *Network) LeaveSeats(r *kernel.Resource) {
+// Leave releases all addresses of a resource.
+func (s *Addresses) Leave(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		if !ref.Link.Takes() {
 			continue
 		}
-		used := s.AddressesOf(ref.Target())
+		used := s.Of(ref.Target())
 		used.lowest = nil
 		maps.DeleteFunc(used.By, func(_ netip.Addr, holder arm.ID) bool {
 			return kernel.PartOf(holder, r.ID)
@@ -272,8 +279,23 @@ func (s *Network) LeaveSeats(r *kernel.Resource) {
 	}
 }
 
+// kept returns a subnet's used addresses in their saved form; restore loads them.
+func (s *Addresses) kept(subnet *kernel.Resource) json.RawMessage {
+	if used := s.inUse[subnet.ID.Key()]; used != nil && len(used.By) > 0 {
+		return kernel.Encode(used.By)
+	}
+	return nil
+}
+
+func (s *Addresses) restore(subnet *kernel.Resource, kept json.RawMessage) error {
+	if len(kept) == 0 {
+		return nil
+	}
+	return json.Unmarshal(kept, &s.Of(subnet.ID).By)
+}
+
 // AllocateMany takes that many addresses, or none.
-func (s *Network) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
+func (s *Addresses) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
 	count int) []netip.Addr {
 	var out []netip.Addr
 	for range count {
@@ -292,8 +314,8 @@ const blockSize = 16
 
 // AllocateBlock takes the lowest free /28 of a prefix, or none. The first and the last one contain
 // reserved addresses.
-func (s *Network) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
-	used := s.AddressesOf(subnet)
+func (s *Addresses) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
+	used := s.Of(subnet)
 	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
 		var block []netip.Addr
 		for a := NthPrefix(prefix, 28, i).Addr(); len(block) < blockSize; a = a.Next() {

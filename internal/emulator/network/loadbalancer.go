@@ -105,7 +105,7 @@ func membersIn(s *Network, r *kernel.Resource) (out []member) {
 		holders := []arm.ID{ref.Holder}
 		if r.ID.Is(arm.TypeScaleSet) {
 			holders = nil
-			for _, holder := range s.AddressesOf(ref.Target()).By {
+			for _, holder := range s.Addresses.Of(ref.Target()).By {
 				if kernel.PartOf(holder, r.ID) && strings.EqualFold(holder.Name(),
 					ref.Holder.Name()) && strings.EqualFold(holder.Parent().Name(),
 					ref.Holder.Parent().Name()) {

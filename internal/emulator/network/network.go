@@ -5,7 +5,6 @@ package network
 
 import (
 	"context"
-	"encoding/json"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -36,9 +35,8 @@ type Network struct {
 	Balanced func(balancer arm.ID) []arm.ID
 
 	// Linked are the resources that link to a resource, by its key and theirs (links.go).
-	Linked map[string]map[string]arm.ID
-	// inUse are the used addresses of a subnet and their users, by the subnet's key.
-	inUse map[string]*addresses
+	Linked    map[string]map[string]arm.ID
+	Addresses *Addresses
 
 	peerings *peerings
 	gateways *gateways
@@ -47,9 +45,9 @@ type Network struct {
 // New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, opts Options) *Network {
 	s := &Network{kernel: k, Opts: opts, Linked: map[string]map[string]arm.ID{},
-		inUse: map[string]*addresses{}}
+		Addresses: &Addresses{kernel: k, inUse: map[string]*used{}}}
 	s.peerings, s.gateways = &peerings{network: s}, &gateways{network: s}
-	k.Fabric = s
+	k.Fabric, k.Seats = s, s.Addresses
 	k.Add(kernel.Service{
 		Types: s.types(), Names: names(), Waits: waits(), NewerFields: newerFields, Index: s,
 		Prepare: s.gateways.probe,
@@ -96,7 +94,7 @@ func (s *Network) types() []kernel.Kind {
 			Removed: s.peerings.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
 			Together: s.together},
 		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
-			Together: s.together, Extra: s.addressesKept, Restored: s.restoreAddresses,
+			Together: s.together, Extra: s.Addresses.kept, Restored: s.Addresses.restore,
 			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
 			Removable: s.subnetRemovable, ReadOnly: []string{"ipConfigurations",
 				"ipConfigurationProfiles", "privateEndpoints", "purpose",
@@ -129,14 +127,15 @@ func (s *Network) types() []kernel.Kind {
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
 		{Name: TypeWatcher, Tracked: true},
 		{Name: TypePrivateZone, Tracked: true, Facts: privateZoneFacts,
-			Stored: s.storedPrivateZone, Show: s.showPrivateZone, Removable: s.linksFirst},
-		{Name: TypePrivateZoneLink, Tracked: true, Settle: s.settlePrivateZoneLink,
+			Stored: zones{s}.storedPrivateZone, Show: zones{s}.showPrivateZone,
+			Removable: zones{s}.linksFirst},
+		{Name: TypePrivateZoneLink, Tracked: true, Settle: zones{s}.settlePrivateZoneLink,
 			ReadOnly: []string{"virtualNetworkLinkState"}},
 		{Name: TypePrivateEndpoint, Tracked: true, Facts: privateEndpointFacts,
 			Settle: endpoints{s}.settlePrivateEndpoint, Stored: endpoints{s}.storedPrivateEndpoint,
 			Removed: endpoints{s}.privateEndpointRemoved},
 	}
-	kinds = append(kinds, s.privateRecords()...)
+	kinds = append(kinds, privateRecords()...)
 	for i := range kinds {
 		kinds[i].ReadOnly = append(backNames(kinds[i].Name), kinds[i].ReadOnly...)
 	}
@@ -170,19 +169,4 @@ func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	vnet := all[len(all)-1]
 	all = append(all, s.kernel.Store.List(arm.TypeSubnet, vnet.ID)...)
 	return append(all, s.kernel.Store.List(TypePeering, vnet.ID)...)
-}
-
-// addressesKept returns a subnet's used addresses in their saved form; restoreAddresses loads them.
-func (s *Network) addressesKept(subnet *kernel.Resource) json.RawMessage {
-	if used := s.inUse[subnet.ID.Key()]; used != nil && len(used.By) > 0 {
-		return kernel.Encode(used.By)
-	}
-	return nil
-}
-
-func (s *Network) restoreAddresses(subnet *kernel.Resource, kept json.RawMessage) error {
-	if len(kept) == 0 {
-		return nil
-	}
-	return json.Unmarshal(kept, &s.AddressesOf(subnet.ID).By)
 }

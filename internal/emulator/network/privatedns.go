@@ -16,6 +16,9 @@ const (
 	TypePrivateEndpoint = "Microsoft.Network/privateEndpoints"
 )
 
+// zones are the private DNS zones.
+type zones struct{ *Network }
+
 // privateZoneNames are the properties of private DNS zones.
 const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy ttl metadata*" +
 	" aRecords ipv4Address aaaaRecords ipv6Address cnameRecord cname mxRecords preference" +
@@ -24,7 +27,7 @@ const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy t
 	" numberOfVirtualNetworkLinks! numberOfVirtualNetworkLinksWithRegistration!"
 
 // settlePrivateZoneLink marks a link as complete at once.
-func (s *Network) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func (s zones) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := kernel.ObjectAt(r.Body, "properties")
 	network := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualNetwork"), "id"))
 	if found := s.kernel.Store.Get(network); found == nil || !network.Is(arm.TypeVNet) {
@@ -49,7 +52,7 @@ func settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failur
 
 // storedPrivateZone gives a new zone its start of authority, as Azure does: azurerm reads it with
 // the zone.
-func (s *Network) storedPrivateZone(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+func (s zones) storedPrivateZone(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	authority := r.ID.Child("SOA", "@")
 	if s.kernel.Store.Get(authority) != nil {
 		return nil
@@ -63,7 +66,7 @@ func (s *Network) storedPrivateZone(c *kernel.Call, r, old *kernel.Resource) *ke
 }
 
 // showPrivateZone counts a zone's records and links (recorded).
-func (s *Network) showPrivateZone(r *kernel.Resource, doc kernel.Object, version string) {
+func (s zones) showPrivateZone(r *kernel.Resource, doc kernel.Object, version string) {
 	links, registering, all := 0, 0, s.kernel.Store.Below(r.ID)
 	for _, child := range all {
 		if child.ID.Is(TypePrivateZoneLink) {
@@ -88,7 +91,7 @@ func authorityStays(r *kernel.Resource) *kernel.Failure {
 }
 
 // linksFirst refuses to delete a zone with links; code and wording [U].
-func (s *Network) linksFirst(r *kernel.Resource) *kernel.Failure {
+func (s zones) linksFirst(r *kernel.Resource) *kernel.Failure {
 	if len(s.kernel.Store.List(TypePrivateZoneLink, r.ID)) == 0 {
 		return nil
 	}
@@ -108,7 +111,7 @@ var PrivateRecords = []string{TypePrivateZone + "/A", TypePrivateZone + "/AAAA",
 	TypePrivateZone + "/CNAME", TypePrivateZone + "/MX", TypePrivateZone + "/PTR",
 	TypePrivateZone + "/SOA", TypePrivateZone + "/SRV", TypePrivateZone + "/TXT"}
 
-func (s *Network) privateRecords() []kernel.Kind {
+func privateRecords() []kernel.Kind {
 	var kinds []kernel.Kind
 	for _, name := range PrivateRecords {
 		kinds = append(kinds, kernel.Kind{Name: name, Immediate: true,
@@ -185,7 +188,7 @@ func namesBehind(target arm.ID, group string) []any {
 func (s endpoints) privateEndpointRemoved(r *kernel.Resource) {
 	s.touchLinked(r)
 	if nic := s.kernel.Store.Get(endpointInterface(r)); nic != nil {
-		s.LeaveSeats(nic)
+		s.Addresses.Leave(nic)
 		s.kernel.Store.Remove(nic.ID)
 	}
 }

@@ -53,7 +53,7 @@ func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure
 }
 
 // CheckSeat refuses an address in a subnet that is reserved for other resources.
-func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Failure {
+func (s *Addresses) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Failure {
 	for name, kind := range reservedFor {
 		if ref.Link.from == kind && subnet.ID.Name() != name {
 			// [U] the code
@@ -66,7 +66,7 @@ func (s *Network) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fail
 					"reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
 		}
 	}
-	for _, holder := range s.AddressesOf(subnet.ID).By {
+	for _, holder := range s.Of(subnet.ID).By {
 		ofGateway := holder.Parent().Is(arm.TypeGateway)
 		if ofGateway != (ref.Link.from == arm.TypeGateway) && !holder.Is(typeLinkConfiguration) &&
 			!ref.Holder.Is(typeLinkConfiguration) {

@@ -49,7 +49,7 @@ func (s *Network) usages(vnet *kernel.Resource) []kernel.Object {
 			}
 		}
 		used := 0
-		for a := range s.AddressesOf(subnet.ID).By {
+		for a := range s.Addresses.Of(subnet.ID).By {
 			if a.Is4() {
 				used++
 			}
@@ -73,7 +73,7 @@ func (s *Network) availability(vnet *kernel.Resource, addr netip.Addr) kernel.Ob
 		if i < 0 {
 			continue
 		}
-		p, used := PrefixesOf(subnet.Body)[i], s.AddressesOf(subnet.ID).By
+		p, used := PrefixesOf(subnet.Body)[i], s.Addresses.Of(subnet.ID).By
 		if _, taken := used[addr]; !taken &&
 			freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
 			return kernel.Object{"available": true, "isPlatformReserved": false}

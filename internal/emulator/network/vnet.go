@@ -169,7 +169,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f
 	}
-	used := s.AddressesOf(r.ID)
+	used := s.Addresses.Of(r.ID)
 	for a := range used.By {
 		if !slices.ContainsFunc(PrefixesOf(r.Body), func(p netip.Prefix) bool {
 			return p.Contains(a)
@@ -223,7 +223,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 			p["provisioningState"] = "Succeeded"
 		}
 	}
-	used := s.AddressesOf(r.ID)
+	used := s.Addresses.Of(r.ID)
 	if configurations := used.configurations(kernel.SinceDate(r.AsOf, upperCaseSince)); len(
 		configurations) > 0 {
 		properties["ipConfigurations"] = configurations
@@ -232,7 +232,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 }
 
 func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
-	used := s.AddressesOf(r.ID)
+	used := s.Addresses.Of(r.ID)
 	by := arm.ID("")
 	for _, id := range used.By {
 		by = id

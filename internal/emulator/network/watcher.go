@@ -90,7 +90,7 @@ func (s *Network) sender(machine, nic arm.ID, source string) (subnet *kernel.Res
 			continue
 		}
 		subnet = at
-		if holder := s.AddressesOf(at.ID).By[from]; err == nil && holder != "" &&
+		if holder := s.Addresses.Of(at.ID).By[from]; err == nil && holder != "" &&
 			kernel.PartOf(holder, id) {
 			return at, true
 		}
