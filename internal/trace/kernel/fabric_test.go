@@ -224,12 +224,14 @@ func (n *network) exit(m *machine, subnet *inventory.Subnet) netlink.Link {
 	case m.cluster != nil && m.cluster.Pools[0].PublicIPs:
 		return n.leads("the nodes' public IP addresses")
 	case m.cluster != nil && m.cluster.Outbound == "loadBalancer":
-		return n.leads("the outbound rules of the cluster's load balancer")
+		return n.leads(byBalancer)
 	case subnet.Private:
 		return n.sinks[noexit]
 	}
 	return n.leads("default outbound access")
 }
+
+const byBalancer = "the outbound rules of the cluster's load balancer"
 
 // leads is the link of an exit to the internet.
 func (n *network) leads(name string) netlink.Link {

@@ -363,6 +363,14 @@ func (t *traffic) dropped(say trace.Way, w *way, end string) string {
 				doubt = doubt || f.Decision == trace.Depends || f.Decision == trace.Undecided
 			}
 		}
+		// A group before it may drop it as well, by a rule that is in doubt.
+		named, _, _ := strings.Cut(end, ": ")
+		for _, g := range t.n.s.SecurityGroups {
+			if w.at != nil && g.ID.Name() == named && g.ID.Equal(w.at.subnet.SecurityGroup) {
+				doubt = doubt || trace.FiltersOf(t.n.s, w.at.subnet.ID, nil).Judge(g, trace.Packet{
+					From: say.Source, To: say.To}, true).Decision == trace.Undecided
+			}
+		}
 		if !doubt && end != fmt.Sprintf("%s: %s, inbound %t", ruling.Group.Name(), ruling.Rule,
 			ruling.Inbound) || !strings.HasPrefix(after, ruling.Group.Name()) {
 			return "other rule"

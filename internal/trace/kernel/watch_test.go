@@ -479,15 +479,16 @@ const longest = 34
 
 // ends says why a way goes no further, "" if it may.
 func (t *traffic) ends(w *way) string {
-	if w.dropped != "" {
-		return w.dropped
-	}
 	if len(w.events) == 0 {
-		return ""
+		return w.dropped
 	}
 	last := w.events[len(w.events)-1]
 	m := t.links[last.link]
 	switch {
+	case m == nil && t.exit(last) == byBalancer && !t.isPrimary(w, last.from):
+		return noexit // the load balancer has the nodes' primary addresses in its pool alone
+	case w.dropped != "":
+		return w.dropped
 	case len(w.events) > longest:
 		return loops
 	case !last.out:
@@ -504,6 +505,16 @@ func (t *traffic) ends(w *way) string {
 		return "at " + last.from.String()
 	}
 	return ""
+}
+
+// isPrimary reports whether an address is the primary one of the machine that sent the packet last.
+func (t *traffic) isPrimary(w *way, a netip.Addr) bool {
+	for _, e := range slices.Backward(w.events) {
+		if m := t.links[e.link]; !e.out && m != nil {
+			return m.primary(a) == a
+		}
+	}
+	return false
 }
 
 // exit is what gave a packet a public address, or "".
