@@ -1,8 +1,10 @@
 package keeper
 
 import (
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -23,21 +25,34 @@ const absentEach = 3 * time.Second
 // The page calls a check overdue after a minute.
 const restLeast, restMost = 20 * time.Second, 45 * time.Second
 
-// noteAbsent notes whether a cluster exists, and returns when an absent one is read again. The
+// absentees are clusters that do not exist, by ID.Key().
+type absentees struct {
+	mu   sync.Mutex
+	keys map[string]bool
+}
+
+// note notes whether a cluster exists, and returns when an absent one is read again. The
 // reads of many are spread, because a burst delays others.
-func (k *Keeper) noteAbsent(cluster string, absent bool) time.Duration {
-	k.mu.Lock()
-	defer k.mu.Unlock()
+func (a *absentees) note(cluster string, absent bool) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	if !absent {
-		delete(k.absent, cluster)
+		delete(a.keys, cluster)
 		return 0
 	}
-	k.absent[cluster] = true
-	again := time.Duration(len(k.absent)) * absentEach
+	a.keys[cluster] = true
+	again := time.Duration(len(a.keys)) * absentEach
 	if again <= retryCluster {
 		return retryCluster
 	}
 	return max(retryCluster, again/2+rand.N(again/2))
+}
+
+// retain forgets all clusters but some.
+func (a *absentees) retain(kept map[string]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	maps.DeleteFunc(a.keys, func(key string, _ bool) bool { return !kept[key] })
 }
 
 // absent reports whether an earlier check found that the cluster does not exist, and this one has

@@ -170,7 +170,7 @@ func (w *writes) slot() (wait, left func()) {
 // harm orders changes by what breaks most while they wait.
 func (c *check) harm(change plan.Change) int {
 	switch {
-	case change.Verb == plan.Associate && c.isNodeSubnet(change.Resource):
+	case change.Verb == plan.Associate && isNodeSubnet(c.s.Snapshot, c.configs, change.Resource):
 		return 0
 	case change.Verb == plan.Associate:
 		return 1
@@ -180,10 +180,10 @@ func (c *check) harm(change plan.Change) int {
 	return 2
 }
 
-func (c *check) isNodeSubnet(id arm.ID) bool {
-	return slices.ContainsFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
-		cluster := c.s.Cluster(idOf(config))
-		return cluster != nil && slices.ContainsFunc(c.s.NodeSubnetIDs(cluster), id.Equal)
+func isNodeSubnet(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, id arm.ID) bool {
+	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
+		cluster := s.Cluster(idOf(config))
+		return cluster != nil && slices.ContainsFunc(s.NodeSubnetIDs(cluster), id.Equal)
 	})
 }
 
@@ -220,7 +220,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 			i = len(all)
 			x := &write{
 				Resource: c.resource(s.Snapshot, change.Resource,
-					again), check: c, cluster: c.keyNamed(change.Cluster),
+					again), check: c, cluster: keyNamed(c.configs, change.Cluster),
 			}
 			all, harm[x] = append(all, x), 9
 			c.order = append(c.order, x.ID)
@@ -255,8 +255,8 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 }
 
 // keyNamed returns the ID.Key() of the cluster that a config names.
-func (c *check) keyNamed(name string) string {
-	for _, config := range c.configs {
+func keyNamed(configs []v1alpha1.ClusterRoutes, name string) string {
+	for _, config := range configs {
 		if config.Metadata.Name == name {
 			return keyOf(config)
 		}
@@ -280,7 +280,7 @@ func (x *write) run(ctx context.Context) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		again := map[string]bool{}
-		for _, cluster := range k.concernedLocked(x.ID) {
+		for _, cluster := range k.usage.concerned(x.ID) {
 			again[cluster] = true
 		}
 		k.triggerLocked(again, trigger{again: true})

@@ -95,13 +95,16 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	}
 }
 
+// conflicts are the changes that others undo, by place.
+type conflicts map[place]*conflict
+
 // contested notes which changes are planned again, and returns the places of the ones that must
 // wait.
-func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
+func (m conflicts) contested(changes []plan.Change) (waiting map[place]bool) {
 	now := time.Now()
 	waiting = map[place]bool{}
 	for _, change := range changes {
-		f := c.mem.conflicts[placeOf(change)]
+		f := m[placeOf(change)]
 		if f == nil || !f.is(change) {
 			continue
 		}
@@ -116,19 +119,19 @@ func (c *check) contested(changes []plan.Change) (waiting map[place]bool) {
 }
 
 // standing notes which changes are in place: they no longer wait.
-func (c *check) standing(changes []plan.Change) {
+func (m conflicts) standing(changes []plan.Change, seen *inventory.Snapshot) {
 	again := map[place]bool{}
 	for _, change := range changes {
-		if f := c.mem.conflicts[placeOf(change)]; f != nil && f.is(change) {
+		if f := m[placeOf(change)]; f != nil && f.is(change) {
 			again[placeOf(change)] = true
 		}
 	}
 	now := time.Now()
-	for at, f := range c.mem.conflicts {
+	for at, f := range m {
 		switch {
 		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has stood long enough
-			delete(c.mem.conflicts, at)
-		case !again[at] && f.stands(c.s.Snapshot): // in place again: its wait ends
+			delete(m, at)
+		case !again[at] && f.stands(seen): // in place again: its wait ends
 			f.seen = time.Time{}
 		}
 	}
@@ -148,7 +151,8 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 		if f == nil || !f.is(o.Change) {
 			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change,
 				made: now, last: now,
-				nodes: o.Change.Verb == plan.Associate && c.isNodeSubnet(o.Change.Resource)}
+				nodes: o.Change.Verb == plan.Associate &&
+					isNodeSubnet(c.s.Snapshot, c.configs, o.Change.Resource)}
 			continue
 		}
 		if f.seen.IsZero() { // the write itself found it undone

@@ -64,7 +64,7 @@ var choice = []gate{
 		}
 	}},
 	{"pause", func(c *check, _ []plan.Change) func(plan.Change) string {
-		pause := c.k.pause()
+		pause := c.k.opts.pause()
 		return whenever(pause != "" && c.request == nil, "the keeper is paused "+pause)
 	}},
 	{"only", func(c *check, _ []plan.Change) func(plan.Change) string {
@@ -76,7 +76,7 @@ var choice = []gate{
 		}
 	}},
 	{"conflict", func(c *check, changes []plan.Change) func(plan.Change) string {
-		waiting := c.contested(changes)
+		waiting := c.mem.conflicts.contested(changes)
 		return func(change plan.Change) string {
 			if c.request == nil && c.k.opts.Only == nil && waiting[placeOf(change)] {
 				return "another writer undoes it"
@@ -94,7 +94,7 @@ var permission = []gate{
 		return func(change plan.Change) string {
 			pause, known := pauses[change.Cluster]
 			if !known {
-				pause = c.k.clusterPause(change.Cluster)
+				pause = c.k.opts.clusterPause(change.Cluster)
 				pauses[change.Cluster] = pause
 			}
 			if pause == "" || confirmed {
@@ -149,8 +149,9 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 // paused reports whether a pause has begun since the changes were chosen: other writes went first.
 func (x *write) paused() bool {
 	k := x.check.k
-	unpaused := func(change plan.Change) bool { return k.clusterPause(change.Cluster) == "" }
-	return x.check.request == nil && (k.pause() != "" || !slices.ContainsFunc(x.Planned, unpaused))
+	unpaused := func(change plan.Change) bool { return k.opts.clusterPause(change.Cluster) == "" }
+	return x.check.request == nil &&
+		(k.opts.pause() != "" || !slices.ContainsFunc(x.Planned, unpaused))
 }
 
 // Intent is a change that is about to be made, with what its caller needs to judge it.

@@ -36,7 +36,7 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	}
 	requests := slices.Clone(k.requests)
 	k.mu.Unlock()
-	k.retainNodes(configs)
+	k.followed.retain(configs)
 	kept := keySet(configs)
 	for _, q := range requests {
 		q.keep(kept)
@@ -59,11 +59,11 @@ func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 	gone := func(key string) bool { return !kept[key] }
 	maps.DeleteFunc(owners, func(key string, _ arm.ID) bool { return gone(key) })
 	maps.DeleteFunc(k.seen, func(key string, _ []string) bool { return gone(key) })
-	maps.DeleteFunc(k.absent, func(key string, _ bool) bool { return gone(key) })
+	k.absent.retain(kept)
 	k.owners, k.taken = owners, plan.TakenBy(configs).Last(owners)
-	k.uses, k.users, k.around = map[string][]string{}, index{}, index{}
+	k.usage = newUsage()
 	for _, c := range configs { // what was last seen counts until the next check
-		k.addUsesLocked(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
+		k.usage.add(keyOf(c), append(configured(c), k.seen[keyOf(c)]...))
 	}
 	k.findings.keep(configs)
 }
@@ -103,7 +103,7 @@ func (k *Keeper) groupsLocked() [][]v1alpha1.ClusterRoutes {
 	var groups [][]v1alpha1.ClusterRoutes
 	for _, c := range k.configs {
 		if _, grouped := number[keyOf(c)]; !grouped {
-			for key := range k.relatedLocked(keyOf(c)) {
+			for key := range k.usage.related(keyOf(c)) {
 				number[key] = len(groups)
 			}
 			groups = append(groups, nil)
@@ -113,22 +113,6 @@ func (k *Keeper) groupsLocked() [][]v1alpha1.ClusterRoutes {
 		groups[number[keyOf(c)]] = append(groups[number[keyOf(c)]], c)
 	}
 	return groups
-}
-
-// relatedLocked returns clusters and all others that share a resource with them, directly or
-// through others.
-func (k *Keeper) relatedLocked(clusters ...string) map[string]bool {
-	in := map[string]bool{}
-	for queue := clusters; len(queue) > 0; queue = queue[1:] {
-		if in[queue[0]] {
-			continue
-		}
-		in[queue[0]] = true
-		for _, resource := range k.uses[queue[0]] {
-			queue = append(queue, k.users[resource]...)
-		}
-	}
-	return in
 }
 
 // used is what a cluster was seen to use, and its node resource group, as ID.Key().
@@ -148,9 +132,9 @@ func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 			return true
 		}
 		k.seen[cluster] = u.resources
-		changed = k.addUsesLocked(cluster, u.resources) || changed
+		changed = k.usage.add(cluster, u.resources) || changed
 		if u.nodeGroup != "" {
-			around = k.around.add(u.nodeGroup, cluster) || around
+			around = k.usage.around.add(u.nodeGroup, cluster) || around
 		}
 	}
 	if changed || around {
@@ -159,31 +143,12 @@ func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 	if !changed || k.ctx == nil {
 		return false
 	}
-	related := k.relatedLocked(slices.Collect(maps.Keys(uses))...)
+	related := k.usage.related(slices.Collect(maps.Keys(uses))...)
 	if len(related) == len(w.configs) {
 		return false
 	}
 	k.startWorkerLocked(k.ofLocked(related), k.workers)
 	return true
-}
-
-// addUsesLocked notes resources that a cluster uses, and reports whether some are new.
-func (k *Keeper) addUsesLocked(cluster string, resources []string) (added bool) {
-	have := k.uses[cluster]
-	for _, resource := range resources {
-		if !slices.Contains(have, resource) {
-			have, added = append(have, resource), true
-			k.users.add(resource, cluster)
-			if id := arm.ID(resource); id.Is(arm.TypeSubnet) {
-				k.around.add(id.Parent().Key(), cluster)
-			}
-		}
-	}
-	if added || have == nil {
-		k.uses[cluster] = have
-		added = k.users.add(cluster, cluster) || added
-	}
-	return added
 }
 
 // ofLocked returns the configs of clusters, in their order.
@@ -195,18 +160,6 @@ func (k *Keeper) ofLocked(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 		}
 	}
 	return out
-}
-
-// index finds the clusters that use a resource, or something inside it, both by ID.Key().
-type index map[string][]string
-
-// add notes that a cluster uses a resource, and reports whether that is new.
-func (i index) add(resource, cluster string) bool {
-	if slices.Contains(i[resource], cluster) {
-		return false
-	}
-	i[resource] = append(i[resource], cluster)
-	return true
 }
 
 // owned notes which table a cluster was last seen with, or "". No other cluster may replace it.

@@ -150,11 +150,11 @@ func (c *check) noteVerdicts(verdicts []verdict.Verdict) {
 		key := keyOf(c.configs[i])
 		m := c.mem.clusters[key]
 		if v.State != m.judged.last.state || v.Sentence != m.judged.sentence {
-			kept := c.k.lasting()[key]
+			kept := c.k.stored.recall()[key]
 			kept.Verdict = &v
 			changed[key] = kept
 		}
 		m.judged.note(v)
 	}
-	c.k.keep(changed)
+	c.k.stored.keep(changed)
 }

@@ -84,32 +84,29 @@ type Keeper struct {
 	opts     Options
 	log      *slog.Logger
 	writes   *writes
-	limit    *limiter   // nil: no limit
+	limit    *limiter // nil: no limit
+	stored   *stored
+	followed *followed
+	absent   *absentees
 	told     sync.Mutex // held while a check is recorded and reported
 	leftover sync.Mutex // held while something is posted to a worker that has ended
 
 	// mu guards the fields below. It is held briefly, and never during a wait. A method whose name
 	// ends in Locked must be called with it.
-	mu      sync.Mutex
-	configs []v1alpha1.ClusterRoutes  // replaced, not changed
-	names   []string                  // of the configs
-	named   map[string]bool           // the same
-	pausing map[string]v1alpha1.Pause // spec.pause, by name; replaced, not changed
-	taken   plan.Taken
-	owners  map[string]arm.ID   // tables that clusters were last seen with; replaced, not changed
-	stored  map[string]Lasting  // content of the store; replaced, not changed
-	uses    map[string][]string // resources that a cluster has used since the last reload
-	seen    map[string][]string // resources seen at its last check
-	users   index               // clusters by the resources they use
-	// clusters by virtual networks and node resource groups around these
-	around   index
-	workers  map[string]*worker // by cluster; nil if Run does not run
-	leaving  map[string]*worker // by cluster that the config may have again soon
-	held     bool               // the newest config is refused, so none of these leaves
-	idle     *worker            // checks all clusters if Run does not run
-	unknown  map[arm.ID]trigger
-	counted  map[string]bool // clusters whose nodes are followed because they migrate
-	absent   map[string]bool // clusters that do not exist
+	mu       sync.Mutex
+	configs  []v1alpha1.ClusterRoutes  // replaced, not changed
+	names    []string                  // of the configs
+	named    map[string]bool           // the same
+	pausing  map[string]v1alpha1.Pause // spec.pause, by name; replaced, not changed
+	taken    plan.Taken
+	owners   map[string]arm.ID // tables that clusters were last seen with; replaced, not changed
+	usage    usage
+	seen     map[string][]string // resources that a cluster's last check has seen
+	workers  map[string]*worker  // by cluster; nil if Run does not run
+	leaving  map[string]*worker  // by cluster that the config may have again soon
+	held     bool                // the newest config is refused, so none of these leaves
+	idle     *worker             // checks all clusters if Run does not run
+	unknown  events
 	requests []*request
 	findings standing
 	outages  outages
@@ -141,12 +138,11 @@ func New(a Azure, configs []v1alpha1.ClusterRoutes, opts Options) *Keeper {
 	}
 	k := &Keeper{azure: a, opts: opts, log: opts.Log, writes: newWrites(),
 		limit: newLimiter(opts.ChangesPerMinute), outages: outages{
-			silent: map[string]silence{}}, unknown: map[arm.ID]trigger{},
-		seen: map[string][]string{}, counted: map[string]bool{}, absent: map[string]bool{},
-		failed: make(chan error, 1)}
-	if opts.Store != nil {
-		k.stored = opts.Store.Recall()
-	}
+			silent: map[string]silence{}}, unknown: events{},
+		seen: map[string][]string{}, stored: newStored(opts.Store),
+		followed: &followed{nodes: opts.Nodes, counted: map[string]bool{}},
+		absent:   &absentees{keys: map[string]bool{}}, failed: make(chan error, 1)}
+	k.followed.configs = configs
 	k.configureLocked(configs)
 	k.makeIdleLocked()
 	return k
@@ -160,7 +156,7 @@ func (k *Keeper) makeIdleLocked() {
 	if before != nil {
 		k.idle.mem.take(&before.mem, k.idle)
 	}
-	k.idle.mem.complete(k.idle, k.stored)
+	k.idle.mem.complete(k.idle, k.stored.recall())
 	close(k.idle.done)
 }
 

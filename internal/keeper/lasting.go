@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sync"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -42,11 +43,38 @@ type Store interface {
 	Keep(map[string]Lasting)
 }
 
-// lasting returns the content of the store, by cluster. Callers must not change it.
-func (k *Keeper) lasting() map[string]Lasting {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.stored
+// stored is the content of a store, which need not be there.
+type stored struct {
+	store Store
+
+	mu  sync.Mutex
+	all map[string]Lasting // by cluster; replaced, not changed
+}
+
+func newStored(store Store) *stored {
+	s := &stored{store: store}
+	if store != nil {
+		s.all = store.Recall()
+	}
+	return s
+}
+
+// recall returns the content, which callers must not change.
+func (s *stored) recall() map[string]Lasting {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
+}
+
+// keep stores what has changed, if there is a store.
+func (s *stored) keep(changed map[string]Lasting) {
+	if s.store == nil || len(changed) == 0 {
+		return
+	}
+	s.store.Keep(changed)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = mergeLasting(s.all, changed)
 }
 
 // recallTables takes the clusters' tables from the store, before anything else names them: a
@@ -136,7 +164,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 	for _, config := range c.configs {
 		id := idOf(config)
 		m := c.mem.clusters[id.Key()]
-		before := c.k.lasting()[id.Key()]
+		before := c.k.stored.recall()[id.Key()]
 		cluster := s.Cluster(id)
 		if cluster == nil {
 			continue // not seen this time: what is known stays
@@ -152,7 +180,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 			changed[id.Key()] = now
 		}
 	}
-	c.k.keep(changed)
+	c.k.stored.keep(changed)
 }
 
 // had returns what the subnets of a cluster have, or had before they lost it.
@@ -181,17 +209,6 @@ func had(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, cluster *inventor
 		}
 	}
 	return all
-}
-
-// keep stores what has changed, if there is a store.
-func (k *Keeper) keep(changed map[string]Lasting) {
-	if k.opts.Store == nil || len(changed) == 0 {
-		return
-	}
-	k.opts.Store.Keep(changed)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.stored = mergeLasting(k.stored, changed)
 }
 
 func mergeLasting(old, changed map[string]Lasting) map[string]Lasting {

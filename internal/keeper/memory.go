@@ -106,7 +106,7 @@ func (c *check) remember(next plan.Memory) {
 // groupMemory is what a worker remembers of its group from earlier checks.
 type groupMemory struct {
 	clusters  map[string]*memory           // by ID.Key()
-	conflicts map[place]*conflict          // changes that were made, and whether they are in place
+	conflicts conflicts                    // changes that were made, and whether they are in place
 	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
 	repaired  map[string]*repaired         // by the ID.Key() of what was put back
 	refused   map[string]*refusal          // by the resource's ID.Key()
@@ -132,7 +132,7 @@ type groupMemory struct {
 }
 
 func newGroupMemory() groupMemory {
-	return groupMemory{clusters: map[string]*memory{}, conflicts: map[place]*conflict{},
+	return groupMemory{clusters: map[string]*memory{}, conflicts: conflicts{},
 		others: map[string]*otherWriter{}, repaired: map[string]*repaired{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
 		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},

@@ -41,7 +41,7 @@ func (o *observation) readNodes(ctx context.Context) {
 		cluster := o.s.Cluster(idOf(o.configs[i]))
 		fromNodes := o.configs[i].Spec.Source == v1alpha1.SourceNodes
 		counted := !fromNodes && cluster != nil && cluster.Migrating && !o.patient
-		o.k.count(idOf(o.configs[i]).Key(), counted)
+		o.k.followed.count(idOf(o.configs[i]).Key(), counted)
 		if cluster == nil || !fromNodes && !counted || !plan.Routed(&o.configs[i], cluster) {
 			continue
 		}
@@ -73,33 +73,49 @@ func (k *Keeper) nodesChanged(cluster string) {
 		trigger{at: time.Now(), callers: []string{"its nodes in Kubernetes"}})
 }
 
+// followed are the clusters whose nodes are followed in Kubernetes.
+type followed struct {
+	nodes Nodes // nil: none
+
+	mu      sync.Mutex
+	configs []v1alpha1.ClusterRoutes
+	counted map[string]bool // clusters that migrate, by ID.Key()
+}
+
 // count notes whether the nodes of a cluster are counted, and stops to follow them after that.
-func (k *Keeper) count(cluster string, counted bool) {
-	k.mu.Lock()
-	was, configs := k.counted[cluster], k.configs
+func (f *followed) count(cluster string, counted bool) {
+	f.mu.Lock()
+	was := f.counted[cluster]
 	if counted {
-		k.counted[cluster] = true
+		f.counted[cluster] = true
 	} else {
-		delete(k.counted, cluster)
+		delete(f.counted, cluster)
 	}
-	k.mu.Unlock()
+	f.mu.Unlock()
 	if was && !counted {
-		k.retainNodes(configs)
+		f.forget()
 	}
 }
 
-// retainNodes stops to follow the nodes of other clusters.
-func (k *Keeper) retainNodes(configs []v1alpha1.ClusterRoutes) {
-	if k.opts.Nodes == nil {
+// retain stops to follow the nodes of clusters that are not in the configs, or need it no more.
+func (f *followed) retain(configs []v1alpha1.ClusterRoutes) {
+	f.mu.Lock()
+	f.configs = configs
+	f.mu.Unlock()
+	f.forget()
+}
+
+func (f *followed) forget() {
+	if f.nodes == nil {
 		return
 	}
 	kept := map[string]bool{}
-	k.mu.Lock()
-	for _, c := range configs {
-		kept[keyOf(c)] = k.counted[keyOf(c)] || c.Spec.Source == v1alpha1.SourceNodes
+	f.mu.Lock()
+	for _, c := range f.configs {
+		kept[keyOf(c)] = f.counted[keyOf(c)] || c.Spec.Source == v1alpha1.SourceNodes
 	}
-	k.mu.Unlock()
-	k.opts.Nodes.Retain(kept)
+	f.mu.Unlock()
+	f.nodes.Retain(kept)
 }
 
 // fromTable reports whether the pod routes of a cluster come from its route table.

@@ -187,14 +187,14 @@ func (o *observation) noteClusters(ctx context.Context, documents *inventory.Sna
 		m.read, m.unread = time.Now(), nil
 		if u, failed := documents.Unread[id.Key()]; failed {
 			m.unread = &u
-			if m.againIn = o.k.noteAbsent(id.Key(), u.Absent); u.Absent {
+			if m.againIn = o.k.absent.note(id.Key(), u.Absent); u.Absent {
 				m.cluster = nil
 				m.forgetNetwork()
 				delete(o.s.Clusters, id.Key())
 			}
 			continue
 		}
-		o.k.noteAbsent(id.Key(), false)
+		o.k.absent.note(id.Key(), false)
 		before := m.cluster
 		m.cluster, m.incomplete = documents.Cluster(id), false
 		if before != nil || fromTable(o.configs, id) {

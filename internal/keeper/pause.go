@@ -7,11 +7,11 @@ import (
 )
 
 // pause returns until when changes are paused, or "".
-func (k *Keeper) pause() string {
-	if k.opts.Paused == nil {
+func (o *Options) pause() string {
+	if o.Paused == nil {
 		return ""
 	}
-	return k.opts.Paused()
+	return o.Paused()
 }
 
 // Pauses returns spec.pause of the configs that have it, by name. They must not be changed.
@@ -22,11 +22,11 @@ func (k *Keeper) Pauses() map[string]v1alpha1.Pause {
 }
 
 // clusterPause returns until when changes for a cluster are paused, and why, or "".
-func (k *Keeper) clusterPause(cluster string) string {
-	if k.opts.ClusterPaused == nil {
+func (o *Options) clusterPause(cluster string) string {
+	if o.ClusterPaused == nil {
 		return ""
 	}
-	return k.opts.ClusterPaused(cluster)
+	return o.ClusterPaused(cluster)
 }
 
 // PauseEnd returns when a pause of a spec ends. A time that cannot be read has passed: the config

@@ -115,10 +115,10 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.storeLasting(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
-	c.standing(p.Changes)
+	c.mem.conflicts.standing(p.Changes, c.s.Snapshot)
 	c.forgetReleased(p.Planner)
 	c.mem.planned = p.Findings
-	if pause := c.k.pause(); pause != "" {
+	if pause := c.k.opts.pause(); pause != "" {
 		c.mem.planned = append(c.mem.planned, finding.New(finding.Paused, "", "",
 			"nothing is changed %s: the keeper is paused", pause).
 			WithAdvice("this ends the pause").WithFix("routekeeper pause end%s", finding.Config()))
@@ -151,14 +151,14 @@ func (c *check) repair(ctx context.Context) {
 // notRepaired reports the associations that a pause, of the keeper or of their cluster, leaves as
 // they are.
 func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
-	all := k.pause() != ""
+	all := k.opts.pause() != ""
 	for _, change := range changes {
 		if change.Verb != plan.Associate {
 			continue
 		}
 		who, fix := "the keeper", finding.Command("routekeeper pause end%s", finding.Config())
 		if !all {
-			if k.clusterPause(change.Cluster) == "" {
+			if k.opts.clusterPause(change.Cluster) == "" {
 				continue
 			}
 			who = change.Cluster
@@ -208,12 +208,12 @@ func (c *check) decide(ctx context.Context) (d plan.Decision, next plan.Memory, 
 // request. The keeper's next check repairs them.
 func leftLost(c *check, changes []plan.Change,
 	chosen func(plan.Change) bool) (found []finding.Finding) {
-	if c.request == nil || c.k.pause() != "" { // notRepaired reports them
+	if c.request == nil || c.k.opts.pause() != "" { // notRepaired reports them
 		return nil
 	}
 	for _, change := range changes {
 		if change.Verb != plan.Associate || chosen(change) || c.started(change.Resource) ||
-			!c.k.broken(c.keyNamed(change.Cluster), change.Resource) {
+			!c.k.broken(keyNamed(c.configs, change.Cluster), change.Resource) {
 			continue
 		}
 		found = append(found, finding.New(finding.AssociationLost, change.Cluster,
@@ -295,7 +295,7 @@ func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 			continue
 		}
 		young := c.began.Sub(since) < unfinishedAfter
-		if young && !c.k.broken(c.keyNamed(change.Cluster), change.Resource) {
+		if young && !c.k.broken(keyNamed(c.configs, change.Cluster), change.Resource) {
 			continue
 		}
 		told[key] = true

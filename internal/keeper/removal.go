@@ -157,7 +157,7 @@ func (w *worker) remove(ordered bool) error {
 			return w.ctx.Err()
 		}
 	}
-	if pause := cmp.Or(w.k.pause(), w.k.clusterPause(w.configs[0].Metadata.Name),
+	if pause := cmp.Or(w.k.opts.pause(), w.k.opts.clusterPause(w.configs[0].Metadata.Name),
 		inSpec(w.configs[0])); pause != "" {
 		log.Warn("removed from the config: it is paused, so its routes stay in the targets",
 			"paused", pause)
@@ -270,7 +270,7 @@ func (c *check) stillMeant(p plan.Plan, table *inventory.RouteTable) plan.Plan {
 	kept := keySet(c.k.configs)
 	c.k.mu.Unlock()
 	meant := func(change plan.Change) bool {
-		key := c.keyNamed(change.Cluster)
+		key := keyNamed(c.configs, change.Cluster)
 		return change.Verb == plan.Delete || key == "" || kept[key]
 	}
 	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !meant(change) }) {

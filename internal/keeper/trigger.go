@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -107,7 +106,7 @@ func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 	}
 	woken := map[string]bool{}
 	for _, id := range resources {
-		concerned := k.concernedLocked(id)
+		concerned := k.usage.concerned(id)
 		for _, cluster := range concerned {
 			woken[cluster] = true
 		}
@@ -115,7 +114,7 @@ func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 			continue
 		}
 		if len(k.unknown) >= mostUnknown {
-			k.forgetUnknownLocked()
+			k.unknown.forget()
 		}
 		if len(k.unknown) < mostUnknown {
 			k.unknown[id] = t
@@ -138,39 +137,15 @@ func (k *Keeper) triggerLocked(clusters map[string]bool, t trigger) {
 	}
 }
 
-// concernedLocked returns the clusters that a resource concerns.
-func (k *Keeper) concernedLocked(id arm.ID) []string {
-	found := slices.Concat(k.around[id.Key()], k.around[id.Group().Key()])
-	if scope, _, about := strings.Cut(id.Key(), "/providers/microsoft.authorization/"); about {
-		return k.withinLocked(scope)
-	}
-	for ; id != "" && !id.Is(arm.TypeResourceGroup); id = id.Parent() {
-		found = append(found, k.users[id.Key()]...)
-	}
-	return found
-}
-
-// withinLocked returns the clusters that use something in a scope: a role, lock or policy applies
-// to its whole scope.
-func (k *Keeper) withinLocked(scope string) []string {
-	var found []string
-	for resource, clusters := range k.users {
-		if resource == scope || strings.HasPrefix(resource, scope+"/") {
-			found = append(found, clusters...)
-		}
-	}
-	return found
-}
-
 // wakeUnknownLocked triggers the clusters that turn out to use resources from earlier events.
 func (k *Keeper) wakeUnknownLocked() {
 	if len(k.unknown) == 0 {
 		return
 	}
-	k.forgetUnknownLocked()
+	k.unknown.forget()
 	for id, t := range k.unknown {
 		woken := map[string]bool{}
-		for _, cluster := range k.concernedLocked(id) {
+		for _, cluster := range k.usage.concerned(id) {
 			woken[cluster] = true
 		}
 		if len(woken) > 0 {
@@ -180,8 +155,12 @@ func (k *Keeper) wakeUnknownLocked() {
 	}
 }
 
-func (k *Keeper) forgetUnknownLocked() {
-	maps.DeleteFunc(k.unknown, func(_ arm.ID, t trigger) bool {
+// events are those about resources that no cluster was known to use.
+type events map[arm.ID]trigger
+
+// forget forgets old ones.
+func (e events) forget() {
+	maps.DeleteFunc(e, func(_ arm.ID, t trigger) bool {
 		return time.Since(t.at) > unknownFor
 	})
 }

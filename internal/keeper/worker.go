@@ -233,7 +233,7 @@ func (w *worker) inherit() {
 		w.mem.take(&before.mem, w)
 	}
 	w.after = nil
-	w.mem.complete(w, w.k.lasting())
+	w.mem.complete(w, w.k.stored.recall())
 }
 
 // check reconciles the group because of a tick or a trigger, and reports whether that is done. An

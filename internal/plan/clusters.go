@@ -46,7 +46,7 @@ func (p *Planner) add(f finding.Finding) { p.findings = append(p.findings, f) }
 // checkCluster reports problems of the cluster itself, and whether it can be managed.
 func (p *Planner) checkCluster(v *clusterState) bool {
 	id := arm.ID(v.config.Spec.ClusterID)
-	if p.unread(id) && !p.vanished(v) { // see planning.reportVanished
+	if p.s.unread(id) && !p.s.vanished(v) { // see planning.reportVanished
 		p.reportUnread(p.add, v.config, id, finding.ClusterMissing, "cluster %s", next{})
 	}
 	if v.cluster == nil {
@@ -64,7 +64,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		f := finding.New(finding.ClusterNotKubenet, v.name, string(id),
 			"cluster %s uses the network plugin %s instead of kubenet: it has no pod routes in a "+
 				"route table", id.Short(), v.cluster.PluginName())
-		if left := p.leftBehind(v); len(left) > 0 {
+		if left := p.s.leftBehind(v); len(left) > 0 {
 			advice := "set spec.onRemoval: Prune, and then remove %s from the config of a " +
 				"running keeper, which deletes these routes"
 			if v.cluster.Overlay() {
@@ -91,7 +91,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	v.blind = len(v.nodes) == 0 && !v.anyHop
 	for _, subnet := range v.subnets {
 		v.blind = v.blind || p.s.Subnet(subnet) == nil
-		if p.unread(subnet) {
+		if p.s.unread(subnet) {
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "node subnet %s", next{
 				words: "check whether the cluster's pool still exists",
 				command: finding.Command("az aks nodepool list --subscription %s -g %s "+
@@ -104,7 +104,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 			"node resource group %s", next{
 				command: finding.Command("az aks show --subscription %s -g %s -n %s",
 					id.Subscription(), id.ResourceGroup(), id.Name())})
-		if !p.unread(v.cluster.NodeGroup()) {
+		if !p.s.unread(v.cluster.NodeGroup()) {
 			p.add(finding.New(finding.SubnetMissing, v.name, string(id), "cluster %s has no "+
 				"known node subnet: its pools name none, and there is none in the node resource "+
 				"group %s",
@@ -119,7 +119,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 func (p *Planner) checkSubnetsRead(v *clusterState) {
 	for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
 		v.cluster.PodSubnets())) {
-		if p.unread(subnet) && !Guards(v.config, subnet) { // guardSubnet reports these
+		if p.s.unread(subnet) && !Guards(v.config, subnet) { // guardSubnet reports these
 			p.reportUnread(p.add, v.config, subnet, finding.SubnetMissing, "subnet %s", next{})
 		}
 	}
@@ -127,10 +127,10 @@ func (p *Planner) checkSubnetsRead(v *clusterState) {
 
 // leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its
 // node subnets are unknown, any appliance's address counts.
-func (p *Planner) leftBehind(v *clusterState) []string {
+func (f Facts) leftBehind(v *clusterState) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
-		table := p.s.Table(arm.ID(t.RouteTableID))
+		table := f.Table(arm.ID(t.RouteTableID))
 		if table == nil {
 			continue
 		}
@@ -270,8 +270,8 @@ func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefi
 }
 
 // unread reports whether a resource was requested and could not be read.
-func (p *Planner) unread(id arm.ID) bool {
-	_, tried := arm.Lookup(p.s.Unread, id)
+func (f Facts) unread(id arm.ID) bool {
+	_, tried := arm.Lookup(f.Unread, id)
 	return tried
 }
 
@@ -308,7 +308,7 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 		// it was read, or another finding says why it was not
 	case u.Absent:
 		add(do.on(finding.New(missing, c.Metadata.Name, string(id), "%s does not exist", what)))
-	case p.unanswered():
+	case p.s.unanswered():
 		add(finding.New(finding.AzureUnreachable, c.Metadata.Name, "",
 			"%s was not checked: Azure does not answer", c.Metadata.Name).
 			With(u.Reason()))
@@ -324,12 +324,12 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 
 // unanswered reports whether Azure answered no call for these clusters: not one of their resources
 // was read or refused. Remembered facts do not count as an answer.
-func (p *Planner) unanswered() bool {
-	if len(p.s.Tables)+len(p.s.Subnets) > 0 {
+func (f Facts) unanswered() bool {
+	if len(f.Tables)+len(f.Subnets) > 0 {
 		return false
 	}
 	silent := false
-	for _, u := range p.s.Unread {
+	for _, u := range f.Unread {
 		switch {
 		case noAnswer(u):
 			silent = true

@@ -67,7 +67,7 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 	configs, _ := arm.Lookup(w.egress, id)
 	settled := map[netip.Prefix]bool{} // another config wants the route, too, or another one
 	for _, e := range configs {
-		if w.gone(e.clusterState) {
+		if w.s.gone(e.clusterState) {
 			continue
 		}
 		if table == nil {
@@ -179,7 +179,7 @@ func (w *planning) whyWatched(e egressConfig, table *inventory.RouteTable) strin
 	case inventory.IsManagedTable(table.ID) || w.inNodeGroup(table.ID):
 		return "AKS made it for a cluster, whose cloud provider writes it"
 	}
-	return w.tableOfUnread(table)
+	return w.s.tableOfUnread(table)
 }
 
 func (p *Planner) inNodeGroup(table arm.ID) bool {

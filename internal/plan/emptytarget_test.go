@@ -47,7 +47,7 @@ func TestUnreadNode(t *testing.T) {
 				Subnets: []arm.ID{gatewayIn}}).WithRoutes(routes)
 			s.Subnets[gatewayIn.Key()] = (&inventory.Subnet{Document: arm.Document{ID: gatewayIn},
 				RouteTable: gateway}).WithConfigurations([]arm.ID{arm.ID(configuration)})
-			if how := New(s, nil).tableOfUnread(table); (how != "") != node {
+			if how := New(s, nil).s.tableOfUnread(table); (how != "") != node {
 				t.Errorf("%s: %q", configuration, how)
 			}
 		}
@@ -60,7 +60,7 @@ func TestUnreadNode(t *testing.T) {
 			Subnets: []arm.ID{gatewayIn}}).WithRoutes([]inventory.Route{
 			inventory.NewRoute("aks-pool1-22222222-vmss000000____102440024",
 				netip.MustParsePrefix("10.244.0.0/24"), netip.MustParseAddr("10.42.1.4"))})
-		if how := New(s, nil).tableOfUnread(table); how != "" {
+		if how := New(s, nil).s.tableOfUnread(table); how != "" {
 			t.Errorf("%s, with copies: %q", configuration, how)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *targetCluster) formerHop(r *inventory.Route) bool {
 // were read.
 func (t *target) unclaimed(r inventory.Route) bool {
 	for _, s := range t.clusters {
-		if t.w.vanished(s.clusterState) {
+		if t.w.s.vanished(s.clusterState) {
 			continue // target.ofVanished has checked this cluster
 		}
 		if s.wanted == nil || s.blind ||
@@ -95,7 +95,7 @@ func (t *target) provenFormer(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p.why != "" {
 		return p
 	}
-	if _, lacks := t.w.hopGone(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
+	if _, lacks := t.w.s.hopGone(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 		return proof{lacks: lacks}
 	}
 	return t.noNIC(s, r.Hop)

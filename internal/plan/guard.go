@@ -48,7 +48,7 @@ func (p *Planner) makeRequests() {
 	told := map[string]bool{}
 	for _, v := range p.clusters {
 		spec := v.config.Spec.Guard
-		if spec.Mode == v1alpha1.GuardOff || p.gone(v) {
+		if spec.Mode == v1alpha1.GuardOff || p.s.gone(v) {
 			continue
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
@@ -63,7 +63,7 @@ func (p *Planner) makeRequests() {
 				value, subnet := GuardedValue(g, property), arm.ID(g.SubnetID)
 				switch {
 				case value == "":
-				case p.released(v, value):
+				case p.s.released(v, value):
 					p.add(finding.New(finding.GuardEnded, v.name, string(subnet), "%s is not "+
 						"guarded on subnet %s: it was made for kubenet, and cluster %s uses %s",
 						value.Short(), subnet.Short(), v.cluster.ID.Short(),
@@ -112,9 +112,9 @@ func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
 
 // released reports whether a table was the cluster's own while it used kubenet: AKS takes it off
 // the subnets when the cluster leaves kubenet, so the guard of it ends then.
-func (p *Planner) released(v *clusterState, table arm.ID) bool {
+func (f Facts) released(v *clusterState, table arm.ID) bool {
 	return v.cluster != nil && Released(v.config, v.cluster,
-		p.s.Memory.Of(v.cluster.ID).LastTable, table)
+		f.Memory.Of(v.cluster.ID).LastTable, table)
 }
 
 // Released reports whether a cluster that does not use kubenet had a route table as its own while
@@ -137,11 +137,11 @@ func (p *Planner) elsewhere(table arm.ID, except *clusterState) bool {
 
 // gone reports whether a cluster does not exist or is being deleted. Its subnets are not guarded:
 // AKS removes the table from them before it deletes the cluster.
-func (p *Planner) gone(v *clusterState) bool {
+func (f Facts) gone(v *clusterState) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
 	}
-	cluster, _ := arm.Lookup(p.s.Unread, arm.ID(v.config.Spec.ClusterID))
+	cluster, _ := arm.Lookup(f.Unread, arm.ID(v.config.Spec.ClusterID))
 	return cluster.Absent
 }
 

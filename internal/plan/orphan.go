@@ -80,7 +80,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return",
 				owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.hopGone(table, r, hopFacts{})
+			o.proof, o.lacks = p.s.hopGone(table, r, hopFacts{})
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -95,10 +95,10 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 }
 
 // mayOwn reports whether a route is a cluster's, or may be: not all of its node subnets were read.
-func (p *Planner) mayOwn(cluster *inventory.Cluster, r inventory.Route) bool {
-	return inPods(cluster, r) && (ownsRoute(p.s, cluster, r) ||
-		slices.ContainsFunc(p.s.NodeSubnetIDs(cluster),
-			func(id arm.ID) bool { return p.s.Subnet(id) == nil }))
+func (f Facts) mayOwn(cluster *inventory.Cluster, r inventory.Route) bool {
+	return inPods(cluster, r) && (ownsRoute(f, cluster, r) ||
+		slices.ContainsFunc(f.NodeSubnetIDs(cluster),
+			func(id arm.ID) bool { return f.Subnet(id) == nil }))
 }
 
 func inPods(cluster *inventory.Cluster, r inventory.Route) bool {
@@ -126,21 +126,21 @@ type hopFacts struct {
 // hopGone says why no node can have the next hop of a route, or which proof is missing. A node with
 // the next hop must be in a network of the table's subnets, or in one directly peered with them:
 // packets cannot reach others.
-func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
+func (f Facts) hopGone(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
 	lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {
 		return "", table.ID.Short() + " is not associated with any subnet, so the network of its " +
 			"next hops is unknown"
 	}
-	for _, key := range slices.Sorted(maps.Keys(p.s.Unread)) {
-		if u := p.s.Unread[key]; !u.Absent && (u.ID.Is(arm.TypeCluster) ||
+	for _, key := range slices.Sorted(maps.Keys(f.Unread)) {
+		if u := f.Unread[key]; !u.Absent && (u.ID.Is(arm.TypeCluster) ||
 			strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeCluster))) {
 			return "", "not all clusters could be read: " + u.Reason()
 		}
 	}
 	for _, id := range table.Subnets {
-		at := p.s.VNets[id.Parent().Key()]
+		at := f.VNets[id.Parent().Key()]
 		if at == nil {
 			return "", "virtual network " + id.Parent().Name() + " was not read"
 		}
@@ -154,7 +154,7 @@ func (p *Planner) hopGone(table *inventory.RouteTable, r inventory.Route, known 
 				"be behind a peering that is gone", hop, id.Short())
 		}
 		for _, vnet := range networks {
-			if proof, lacks = p.goneFrom(vnet, r, known); lacks != "" {
+			if proof, lacks = f.goneFrom(vnet, r, known); lacks != "" {
 				return "", lacks
 			}
 		}
@@ -179,16 +179,16 @@ func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 // goneFrom says why no node in a network can have the next hop. A subnet shows all its IP
 // configurations, also the ones of other subscriptions, so missing network interfaces of clusters
 // there are noticed.
-func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, lacks string) {
+func (f Facts) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, lacks string) {
 	hop := r.Hop
-	if known.gone && p.s.Unread[vnet.Key()].Absent {
+	if known.gone && f.Unread[vnet.Key()].Absent {
 		return fmt.Sprintf("virtual network %s, which had %s, does not exist", vnet.Name(), hop), ""
 	}
-	if p.s.VNets[vnet.Key()] == nil {
+	if f.VNets[vnet.Key()] == nil {
 		return "", fmt.Sprintf("virtual network %s, which has %s, was not read", vnet.Name(), hop)
 	}
 	var subnet *inventory.Subnet
-	for _, s := range p.s.Subnets {
+	for _, s := range f.Subnets {
 		if s.ID.Parent().Equal(vnet) && within(s.Prefixes, hop) {
 			subnet = s
 		}
@@ -196,10 +196,10 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 	if subnet == nil {
 		return fmt.Sprintf("no subnet of %s contains %s any more", vnet.Name(), hop), ""
 	}
-	if lacks := p.routedThere(subnet, r); lacks != "" && !known.gone {
+	if lacks := f.routedThere(subnet, r); lacks != "" && !known.gone {
 		return "", lacks
 	}
-	for _, nic := range p.s.Interfaces {
+	for _, nic := range f.Interfaces {
 		for _, c := range nic.Configs {
 			if c.Address == hop && c.Subnet.Parent().Equal(vnet) {
 				return "", fmt.Sprintf("%s belongs to %s", hop, nic.Holder())
@@ -207,7 +207,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 		}
 	}
 	for _, id := range subnet.Configurations() {
-		nic := p.s.Interfaces[id.Parent().Key()]
+		nic := f.Interfaces[id.Parent().Key()]
 		if known.group != "" && id.Group().Equal(known.group) {
 			continue
 		}
@@ -218,7 +218,7 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 		}
 	}
 	whole := vnet.SubscriptionID()
-	if known.group == "" && !known.alone && !slices.ContainsFunc(p.s.InterfacesOf, whole.Equal) {
+	if known.group == "" && !known.alone && !slices.ContainsFunc(f.InterfacesOf, whole.Equal) {
 		return "", fmt.Sprintf("not all network interfaces of subscription %s were read",
 			vnet.Subscription())
 	}
@@ -228,11 +228,11 @@ func (p *Planner) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proo
 // routedThere says why the next hop's subnet suggests that the route is in use: its table has the
 // route too. Then the subnet may belong to a cluster that was not read and is stopped: its machines
 // will return.
-func (p *Planner) routedThere(subnet *inventory.Subnet, r inventory.Route) (lacks string) {
+func (f Facts) routedThere(subnet *inventory.Subnet, r inventory.Route) (lacks string) {
 	if subnet.RouteTable == "" {
 		return ""
 	}
-	table := p.s.Table(subnet.RouteTable)
+	table := f.Table(subnet.RouteTable)
 	switch {
 	case table == nil:
 		return fmt.Sprintf("%s, the route table of %s, was not read: it may have the route too",

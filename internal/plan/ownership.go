@@ -117,7 +117,7 @@ func (t *target) leftBehind(r inventory.Route) *targetCluster {
 		if t.needNetworks(r.Hop) {
 			return nil
 		}
-		if _, lacks := t.w.hopGone(t.now, r,
+		if _, lacks := t.w.s.hopGone(t.now, r,
 			hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}
@@ -140,11 +140,11 @@ func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 			blind = fmt.Sprintf("cluster %s has nodes with the same addresses in another network",
 				cluster.ID.Name())
 		case ownsRoute(p.s, cluster, r) && (cluster.Kubenet() || p.readsNodes(cluster.ID)),
-			cluster.MayLeave() && p.mayOwn(cluster, r):
+			cluster.MayLeave() && p.s.mayOwn(cluster, r):
 			return cluster, true, ""
 		case ownsRoute(p.s, cluster, r):
 			owner = cluster
-		case p.mayOwn(cluster, r):
+		case p.s.mayOwn(cluster, r):
 			blind = fmt.Sprintf("not all node subnets of cluster %s were read: the route may be "+
 				"the cluster's",
 				cluster.ID.Name())

@@ -208,7 +208,7 @@ func (w *planning) plan(state State, changes []Change) Plan {
 	}
 	need := inventory.Wanted{
 		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
-		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.needSubnets(changes),
+		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.s.needSubnets(changes),
 		Writers: inventory.SortIDs(w.need.Writers), Firewalls: inventory.SortIDs(w.need.Firewalls),
 	}
 	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need,

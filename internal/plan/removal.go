@@ -28,8 +28,8 @@ import (
 // cluster's routes leave its targets without proof (Removal).
 
 // vanished reports whether Azure answered that a cluster does not exist.
-func (p *Planner) vanished(v *clusterState) bool {
-	return v.cluster == nil && p.s.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
+func (f Facts) vanished(v *clusterState) bool {
+	return v.cluster == nil && f.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
 // leftover is the routes that a missing cluster left in one target.
@@ -42,7 +42,7 @@ type leftover struct {
 // a cluster whose routes stay comes first.
 func (t *target) ofVanished(r inventory.Route) (s *targetCluster, remembered bool) {
 	for _, candidate := range t.clusters {
-		if !t.w.vanished(candidate.clusterState) {
+		if !t.w.s.vanished(candidate.clusterState) {
 			continue
 		}
 		known := t.w.s.Memory.Of(arm.ID(candidate.config.Spec.ClusterID))
@@ -82,7 +82,7 @@ func (s *targetCluster) prunes() bool {
 func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := hopFacts{alone: true, gone: remembered}
-		if proof, lacks := t.w.hopGone(t.now, r, known); lacks == "" {
+		if proof, lacks := t.w.s.hopGone(t.now, r, known); lacks == "" {
 			t.remove(r, s, "the cluster does not exist: "+proof)
 			return
 		}
@@ -107,7 +107,7 @@ func (t *target) noteLeft() {
 // reportVanished reports clusters that do not exist, and the routes that they left.
 func (w *planning) reportVanished() {
 	for _, v := range w.clusters {
-		if !w.vanished(v) {
+		if !w.s.vanished(v) {
 			continue
 		}
 		id := arm.ID(v.config.Spec.ClusterID)

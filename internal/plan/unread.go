@@ -17,7 +17,7 @@ var nodeMachine = lazy.Regexp(`(?i)^aks[a-z0-9-]+$`)
 // unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
 // shows the IP configurations of all machines, also of other subscriptions. Application Gateways,
 // load balancers and private endpoints have IP configurations too, but are not nodes.
-func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
+func (f Facts) unreadNode(subnet *inventory.Subnet) string {
 	for _, configuration := range subnet.Configurations() {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
@@ -27,7 +27,7 @@ func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 		}
 		holder := inventory.HolderName(nic)
 		name, _, _ := strings.Cut(holder, " ")
-		if nodeMachine().MatchString(name) && !p.ofCluster(configuration) {
+		if nodeMachine().MatchString(name) && !f.ofCluster(configuration) {
 			return holder
 		}
 	}
@@ -38,8 +38,8 @@ func (p *Planner) unreadNode(subnet *inventory.Subnet) string {
 var nodeGroup = lazy.Regexp(`(?i)^MC_`)
 
 // ofCluster reports whether a resource is in the node resource group of a cluster that was read.
-func (p *Planner) ofCluster(id arm.ID) bool {
-	for _, cluster := range p.s.Clusters {
+func (f Facts) ofCluster(id arm.ID) bool {
+	for _, cluster := range f.Clusters {
 		if id.Group().Equal(cluster.NodeGroup()) {
 			return true
 		}

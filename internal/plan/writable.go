@@ -85,7 +85,7 @@ func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *cl
 				id.Short(), first.name)))
 		return true
 	}
-	if how := w.tableOfUnread(table); how != "" {
+	if how := w.s.tableOfUnread(table); how != "" {
 		w.add(w.misplaced(finding.New(finding.TargetIsSource, first.name, string(id),
 			"target %s is not written: %s", id.Short(), how), first, id, advise(fmt.Sprintf(
 			"remove the target from %s; if the cluster no longer exists, dissociate the table "+
@@ -143,16 +143,16 @@ func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
 			return may("it has routes to its nodes, and the cluster's route table is unknown")
 		}
 	}
-	return p.tableOfUnread(table)
+	return p.s.tableOfUnread(table)
 }
 
 // tableOfUnread says why a table may be or have been the route table of a cluster that was not read
 // and is in no config. Either it is on a subnet that contains its own next hops; or it has no pod
 // route (yet), and is on a subnet with nodes of such a cluster. Subnets that were not read are
 // ignored.
-func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
+func (f Facts) tableOfUnread(table *inventory.RouteTable) string {
 	for _, id := range table.Subnets {
-		subnet := p.s.Subnet(id)
+		subnet := f.Subnet(id)
 		if subnet == nil {
 			continue
 		}
@@ -163,7 +163,7 @@ func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 				"was the route table of a cluster, possibly one that was not read",
 				table.ID.Short(), id.Short())
 		}
-		node := p.unreadNode(subnet)
+		node := f.unreadNode(subnet)
 		if node != "" && !slices.ContainsFunc(table.Routes(), podRouteStyle) {
 			return fmt.Sprintf("%s is associated with %s, which has a node of a cluster that was "+
 				"not read (%s): it may be that cluster's route table, still empty",
@@ -174,18 +174,18 @@ func (p *Planner) tableOfUnread(table *inventory.RouteTable) string {
 }
 
 // needSubnets returns the subnets that tableOfUnread must see before tables are changed.
-func (p *Planner) needSubnets(changes []Change) []arm.ID {
+func (f Facts) needSubnets(changes []Change) []arm.ID {
 	var ids []arm.ID
 	for i, c := range changes {
 		if i > 0 && c.Resource == changes[i-1].Resource {
 			continue
 		}
-		table := p.s.Table(c.Resource)
+		table := f.Table(c.Resource)
 		if table == nil {
 			continue
 		}
 		for _, id := range table.Subnets {
-			if _, tried := p.s.Unread[id.Key()]; !tried && p.s.Subnet(id) == nil {
+			if _, tried := f.Unread[id.Key()]; !tried && f.Subnet(id) == nil {
 				ids = append(ids, id)
 			}
 		}
