@@ -199,6 +199,43 @@ func TestEgressBalancer(t *testing.T) {
 	}
 }
 
+// TestProposeBalancer: what is proposed names the load balancer to which the default route leads,
+// its front end if it has several, or says which one could not be read.
+func TestProposeBalancer(t *testing.T) {
+	w := egress(t, egressIs).balancer("", "f 10.1.0.4 all")
+	w.s.Clusters[clusterA.Key()].Outbound = "userDefinedRouting"
+	at := vnet + "/subnets/appliances"
+	w.subnet(at, "10.1.0.0/24", "")
+	w.s.Subnets[at.Key()] = w.s.Subnets[at.Key()].WithConfigurations([]arm.ID{
+		lb.Child("frontendIPConfigurations", "f"), lb.Child("frontendIPConfigurations", "g")})
+	proposed := func() (Proposal, string) {
+		for _, b := range w.s.Balancers {
+			for i := range b.Frontends {
+				b.Frontends[i].Subnet = at
+			}
+		}
+		p := Propose(w.s.Snapshot)[0]
+		return p, p.Config.Spec.Egress.FirewallID
+	}
+	if p, got := proposed(); got != string(lb) || p.Appliance() != "load balancer" {
+		t.Errorf("%s %+v", got, p)
+	}
+	w.balancer("", "f 10.1.0.4 all", "g 10.1.0.5 all")
+	if _, got := proposed(); got != string(lb)+"/frontendIPConfigurations/f" {
+		t.Error(got)
+	}
+	clear(w.s.Balancers)
+	if p, got := proposed(); got != "" || !slices.Equal(p.Want.Balancers, []arm.ID{lb}) {
+		t.Errorf("%s, wants %+v", got, p.Want)
+	}
+	w.s.Unread[lb.Key()] = inventory.Unread{ID: lb, Code: "AuthorizationFailed"}
+	if p, got := proposed(); got != "" || len(p.Want.Balancers) > 0 ||
+		strings.Count(strings.Join(p.Notes, "\n"), "load balancer lb could not be read "+
+			"(AuthorizationFailed): if it has 10.1.0.4, name it in spec.egress.firewallID") != 1 {
+		t.Errorf("%s %q", got, p.Notes)
+	}
+}
+
 // TestEgressHopTypes: a route to a gateway, to the internet or to nowhere is put back like one to
 // an address, and a route that would take the nodes their egress is not written.
 func TestEgressHopTypes(t *testing.T) {
