@@ -197,6 +197,10 @@ func TestEgressBalancer(t *testing.T) {
 	if p := w.expect(egressMade, ""); !slices.Equal(p.Need.Balancers, []arm.ID{lb}) {
 		t.Errorf("needs %+v", p.Need)
 	}
+	w.configs[0].Spec.Egress.Mode = v1alpha1.GuardObserve
+	if p := w.expect("", lost); !slices.Equal(p.Need.Balancers, []arm.ID{lb}) {
+		t.Errorf("Observe needs %+v", p.Need)
+	}
 }
 
 // TestProposeBalancer: what is proposed names the load balancer to which the default route leads,
