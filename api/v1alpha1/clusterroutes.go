@@ -154,7 +154,8 @@ type Egress struct {
 	RouteTableID string `json:"routeTableID"`
 	// Mode is Enforce or Observe.
 	Mode GuardMode `json:"mode,omitempty"`
-	// FirewallID is the Azure Firewall to which the routes lead. Empty: another appliance.
+	// FirewallID is the Azure Firewall, or the load balancer in front of the appliances, or one of
+	// its front ends, to which the routes lead. Empty: another appliance.
 	FirewallID string        `json:"firewallID,omitempty"`
 	Routes     []EgressRoute `json:"routes"`
 }

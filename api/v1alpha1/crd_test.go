@@ -203,6 +203,11 @@ func constrain(spec object) {
 	egress := field(spec, "egress")
 	field(egress, "routeTableID")["maxLength"] = longestID
 	field(egress, "firewallID")["maxLength"] = longestID
+	field(egress, "firewallID")["x-kubernetes-validations"] = rules(object{
+		"rule": "self.matches('(?i)/(azureFirewalls|loadBalancers(/[^/]+/" +
+			"frontendIPConfigurations)?)/[^/]+/*$')",
+		"message": "expected the ID of an Azure Firewall, a load balancer, or one of its front " +
+			"ends"})
 	routes := field(egress, "routes")
 	routes["maxItems"] = 16
 	for name, longest := range map[string]int{"addressPrefix": 43, "nextHopIPAddress": 39} {

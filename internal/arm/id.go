@@ -18,6 +18,7 @@ const (
 	TypeFirewall   = "Microsoft.Network/azureFirewalls"
 
 	TypeLoadBalancer   = "Microsoft.Network/loadBalancers"
+	TypeFrontend       = TypeLoadBalancer + "/frontendIPConfigurations"
 	TypeFirewallPolicy = "Microsoft.Network/firewallPolicies"
 	TypeRuleGroup      = TypeFirewallPolicy + "/ruleCollectionGroups"
 	TypeIPGroup        = "Microsoft.Network/ipGroups"

@@ -34,7 +34,9 @@ const (
 
 // BenchmarkFleet runs the built program in a separate process. It manages 1,000 clusters of 20
 // nodes in 10 subscriptions of an emulator with Azure's token buckets, over HTTPS.
-// ROUTEKEEPER_FLEET changes the number of clusters. It takes about two minutes:
+// ROUTEKEEPER_FLEET changes the number of clusters. With ROUTEKEEPER_FLEET_FIREWALLS each target
+// has a default route to an Azure Firewall of its own, which spec.egress enforces. It takes about
+// two minutes:
 //
 //	go test ./internal/cli -run '^$' -bench Fleet -benchtime 1x
 //
@@ -68,6 +70,47 @@ type fleet struct {
 	az, dir string
 	listen  string
 	run     *exec.Cmd
+	// firewalls is the number of routes to a firewall in each target, 0 or 1.
+	firewalls int
+}
+
+// firewall builds the firewall to which the default route of a member's target leads.
+func (f *fleet) firewall(m emulatortest.Member, at string) {
+	type object = map[string]any
+	op, err := f.e.Client(emulatortest.Operator)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	vnet := m.Nodes.Parent()
+	_, body := op.Do(http.MethodGet, vnet, "2025-05-01", nil)
+	var doc struct{ Properties object }
+	if err := json.Unmarshal(body, &doc); err != nil {
+		f.b.Fatal(err)
+	}
+	space := doc.Properties["addressSpace"].(object)
+	space["addressPrefixes"] = append(space["addressPrefixes"].([]any), at+"0/24")
+	doc.Properties["subnets"] = append(doc.Properties["subnets"].([]any), object{
+		"name": "AzureFirewallSubnet", "properties": object{"addressPrefix": at + "0/26"}})
+	for _, put := range []struct {
+		id         arm.ID
+		properties object
+	}{
+		{vnet, doc.Properties},
+		{firewallOf(m), object{"ipConfigurations": []any{object{"name": "ip", "properties": object{
+			"subnet": object{"id": string(vnet.Child("subnets", "AzureFirewallSubnet"))}}}}}},
+		{m.Target.Child("routes", "out"), object{"addressPrefix": "0.0.0.0/0",
+			"nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "4"}},
+	} {
+		if err := op.Put(put.id, "2025-05-01", object{"location": "westeurope",
+			"properties": put.properties}); err != nil {
+			f.b.Fatal(err)
+		}
+	}
+}
+
+func firewallOf(m emulatortest.Member) arm.ID {
+	return arm.ResourceID(m.Cluster.Subscription(), m.Cluster.ResourceGroup(), arm.TypeFirewall,
+		"fw")
 }
 
 func newFleet(b *testing.B, clusters int) *fleet {
@@ -78,6 +121,14 @@ func newFleet(b *testing.B, clusters int) *fleet {
 	f.e = emulatortest.New(b, emulator.Options{Subscriptions: subscriptions, LogBodies: 1,
 		Buckets: emulator.Buckets{Writes: emulator.Bucket{Size: 1e9, PerSecond: 10}}})
 	f.members = emulatortest.BuildFleet(b, f.e, subscriptions, clusters, fleetNodes)
+	if os.Getenv("ROUTEKEEPER_FLEET_FIREWALLS") != "" {
+		f.firewalls = 1
+		for i, m := range f.members {
+			if m.Target != "" {
+				f.firewall(m, fmt.Sprintf("10.%d.%d.", 50+i/256, i%256))
+			}
+		}
+	}
 	f.az = filepath.Join(f.dir, "az")
 	server, err := f.e.Start(f.az, "", "")
 	if err != nil {
@@ -90,13 +141,18 @@ func newFleet(b *testing.B, clusters int) *fleet {
 // config writes the config.
 func (f *fleet) config() string {
 	var text bytes.Buffer
-	for _, m := range f.members {
+	for i, m := range f.members {
 		fmt.Fprintf(&text, "---\napiVersion: routekeeper.dev/v1alpha1\nkind: "+
 			"ClusterRoutes\nmetadata: {name: %s}\nspec:\n  clusterID: %s\n", m.Cluster.Name(),
 			m.Cluster)
 		if m.Target != "" {
 			fmt.Fprintf(&text, "  targets: [{routeTableID: %s}]\n  guard: {subnets: [{subnetID: "+
 				"%s, routeTableID: %s}]}\n", m.Target, m.Gateway, m.Target)
+		}
+		if m.Target != "" && f.firewalls > 0 {
+			fmt.Fprintf(&text, "  egress: {routeTableID: %s, mode: Enforce, firewallID: %s, "+
+				"routes: [{addressPrefix: 0.0.0.0/0, nextHopIPAddress: 10.%d.%d.4}]}\n", m.Target,
+				firewallOf(m), 50+i/256, i%256)
 		}
 	}
 	path := filepath.Join(f.dir, "routes.yaml")
@@ -197,7 +253,7 @@ func (f *fleet) agrees() {
 		}
 		_, body := op.Do(http.MethodGet, m.Target, "2025-05-01", nil)
 		if table, err := inventory.DecodeRouteTable(body); err != nil ||
-			len(table.Routes()) != fleetNodes+1 {
+			len(table.Routes()) != fleetNodes+1+f.firewalls {
 			f.b.Fatalf("%s does not hold what it should: %v %.300s", m.Target.Short(), err, body)
 		}
 	}

@@ -139,20 +139,20 @@ func oneOf[T ~string](d *document, field string, value T, allowed ...T) error {
 }
 
 // checkID checks that a field holds the ID of a resource of the given type, and cleans it.
-func (d *document) checkID(field string, id *string, resourceType string) error {
+func (d *document) checkID(field string, id *string, resourceTypes ...string) error {
 	value := *id
 	if value == "" {
-		return d.errorf(field, "missing, expected the resource ID of a %s", resourceType)
+		return d.errorf(field, "missing, expected the resource ID of a %s", resourceTypes[0])
 	}
 	parsed, err := arm.ParseID(value)
 	if err != nil {
 		return d.errorf(field,
 			"%s is not a resource ID: %v; expected /subscriptions/…/providers/%s/…", quoted(value),
-			err, resourceType)
+			err, resourceTypes[0])
 	}
-	if !parsed.Is(resourceType) {
+	if !slices.ContainsFunc(resourceTypes, parsed.Is) {
 		return d.errorf(field, "%s is the ID of a %s, expected a %s", quoted(value), parsed.Type(),
-			resourceType)
+			strings.Join(resourceTypes, " or "))
 	}
 	if uuid.Validate(parsed.Subscription()) != nil {
 		return d.errorf(field, "%s is not a subscription ID, expected one such as "+

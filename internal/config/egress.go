@@ -35,7 +35,7 @@ func (d *routes) checkEgress() error {
 	}
 	if e.FirewallID != "" {
 		if err := d.checkID("spec.egress.firewallID", &e.FirewallID,
-			arm.TypeFirewall); err != nil {
+			arm.TypeFirewall, arm.TypeLoadBalancer, arm.TypeFrontend); err != nil {
 			return err
 		}
 	}
@@ -47,8 +47,8 @@ func (d *routes) checkEgress() error {
 	if e.FirewallID != "" && !slices.ContainsFunc(e.Routes, func(r v1alpha1.EgressRoute) bool {
 		return r.NextHopType == v1alpha1.HopAppliance
 	}) {
-		return d.errorf("spec.egress.firewallID", "no route leads to the firewall, expected one "+
-			"with its address in nextHopIPAddress")
+		return d.errorf("spec.egress.firewallID", "no route leads to it, expected one with its "+
+			"address in nextHopIPAddress")
 	}
 	for i, r := range e.Routes {
 		prefix, err := d.checkEgressRoute(fmt.Sprintf("spec.egress.routes[%d]", i), r)

@@ -17,6 +17,12 @@ func egressDoc(name, table, mode, route string) string {
 
 const toFirewall = "{addressPrefix: 0.0.0.0/0, nextHopIPAddress: 10.0.1.4}"
 
+// by is a document whose egress leads to an appliance.
+func by(appliance string) string {
+	return strings.Replace(egressDoc("a", "x", "Enforce", toFirewall), "    mode:",
+		"    firewallID: "+strings.Replace(tables, "routeTables/", appliance, 1)+"\n    mode:", 1)
+}
+
 const toGateway = "{addressPrefix: 0.0.0.0/0, nextHopType: VirtualNetworkGateway}"
 
 func TestEgress(t *testing.T) {
@@ -31,6 +37,12 @@ func TestEgress(t *testing.T) {
 	if e := configs[0].Spec.Egress; e.Mode != v1alpha1.GuardObserve ||
 		e.RouteTableID != tables+"hub-rt" {
 		t.Errorf("%+v", e)
+	}
+	for _, name := range []string{"azureFirewalls/a", "loadBalancers/b",
+		"loadBalancers/b/frontendIPConfigurations/c"} {
+		if _, err := Read(File{Name: "c.yaml", Data: []byte(by(name))}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	own := strings.Replace(egressDoc("a", "own", "Observe", toFirewall), "  egress:",
 		"  routeTableID: "+tables+"own\n  egress:", 1)
@@ -56,9 +68,9 @@ func TestEgressMistakes(t *testing.T) {
 			"spec.egress.routes: missing, expected the routes that the table must have"},
 		{egressDoc("a", "x", "Off", toFirewall),
 			`c.yaml:8:11: spec.egress.mode: unknown value "Off", expected Observe or Enforce`},
-		{strings.Replace(egressDoc("a", "x", "Enforce", toFirewall), "    mode:",
-			"    firewallID: "+tables+"x\n    mode:", 1),
-			"expected a Microsoft.Network/azureFirewalls"},
+		{by("routeTables/x"), "is the ID of a Microsoft.Network/routeTables, expected a " +
+			"Microsoft.Network/azureFirewalls or Microsoft.Network/loadBalancers or " +
+			"Microsoft.Network/loadBalancers/frontendIPConfigurations"},
 		{route("0.0.0.0", "10.0.1.4"), `spec.egress.routes[0].addressPrefix: "0.0.0.0" is not a ` +
 			"prefix, expected one such as 0.0.0.0/0"},
 		{route("10.1.0.1/8", "10.0.1.4"), "10.1.0.1/8 has host bits set, expected 10.0.0.0/8"},
@@ -84,7 +96,7 @@ func TestEgressMistakes(t *testing.T) {
 		{strings.Replace(egressDoc("a", "x", "Enforce", toGateway), "    mode:",
 			"    firewallID: "+strings.Replace(tables, "routeTables", "azureFirewalls", 1)+
 				"x\n    mode:", 1),
-			"spec.egress.firewallID: no route leads to the firewall"},
+			"spec.egress.firewallID: no route leads to it"},
 		{egressDoc("a", "x", "Enforce", toFirewall) + "---\n" + egressDoc("b", "X", "Observe",
 			toGateway), "spec.egress.routes[0].nextHopType: c.yaml:9 names another next hop"},
 		{egressDoc("a", "x", "Enforce", toFirewall+", "+toFirewall),

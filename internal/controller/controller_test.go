@@ -41,6 +41,7 @@ func TestScopes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	const balancer = "/providers/Microsoft.Network/loadBalancers/lb/frontendIPConfigurations/f"
 	for _, c := range []struct {
 		namespace string
 		spec      v1alpha1.Spec
@@ -66,6 +67,10 @@ func TestScopes(t *testing.T) {
 		{"team", v1alpha1.Spec{Guard: v1alpha1.Guard{
 			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupAB + "/x", RouteTableID: tableA}}}},
 			"spec.guard.subnets[0].subnetID: "},
+		{"team", v1alpha1.Spec{ClusterID: clusterA, Egress: v1alpha1.Egress{RouteTableID: tableA,
+			FirewallID: groupA + balancer}}, ""},
+		{"team", v1alpha1.Spec{ClusterID: clusterA, Egress: v1alpha1.Egress{RouteTableID: tableA,
+			FirewallID: groupAB + balancer}}, "spec.egress.firewallID: "},
 		{"all", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, ""},
 		{"other", v1alpha1.Spec{ClusterID: clusterA}, "spec.clusterID: "},
 	} {

@@ -264,7 +264,10 @@ func TestGatewayOfOthers(t *testing.T) {
 	w.finds(finding.RoutesOrphaned)
 }
 
-const fw = netGroup + "/providers/Microsoft.Network/azureFirewalls/fw"
+const (
+	fw = netGroup + "/providers/Microsoft.Network/azureFirewalls/fw"
+	lb = netGroup + "/providers/Microsoft.Network/loadBalancers/lb"
+)
 
 // TestDeclaredEgress: a route that the config declares and the table lacks is found once, with the
 // command that puts it back, and the rights for that are checked.
@@ -286,18 +289,22 @@ func TestDeclaredEgress(t *testing.T) {
 		"routekeeper promote shop -f ")
 	says(t, declared(v1alpha1.GuardEnforce).finds(finding.EgressRouteLost, finding.EgressBypassed),
 		"routekeeper sync -f ")
-	w := declared(v1alpha1.GuardEnforce).mighty().may(me, shopTable, reading)
-	w.c.Configs[0].Spec.Egress.FirewallID = string(fw)
-	w = w.may(me, fw, "Microsoft.Network/virtualNetworks/read")
-	var lacks []string
-	for _, f := range w.check() {
-		if f.Code == finding.CallerLacks {
-			lacks = append(lacks, f.Message)
+	for _, by := range []struct{ resource, named, right arm.ID }{
+		{fw, fw, "Microsoft.Network/azureFirewalls/read"},
+		{lb, lb + "/frontendIPConfigurations/ip", "Microsoft.Network/loadBalancers/read"}} {
+		w := declared(v1alpha1.GuardEnforce).mighty().may(me, shopTable, reading)
+		w.c.Configs[0].Spec.Egress.FirewallID = string(by.named)
+		w = w.may(me, by.resource, "Microsoft.Network/virtualNetworks/read")
+		var lacks []string
+		for _, f := range w.check() {
+			if f.Code == finding.CallerLacks {
+				lacks = append(lacks, f.Message)
+			}
 		}
-	}
-	if text := strings.Join(lacks, "\n"); len(lacks) != 2 ||
-		!strings.Contains(text, "Microsoft.Network/azureFirewalls/read") ||
-		!strings.Contains(text, "Microsoft.Network/routeTables/write") {
-		t.Errorf("lacks %q", lacks)
+		if text := strings.Join(lacks, "\n"); len(lacks) != 2 ||
+			!strings.Contains(text, string(by.right)) ||
+			!strings.Contains(text, "Microsoft.Network/routeTables/write") {
+			t.Errorf("lacks %q", lacks)
+		}
 	}
 }

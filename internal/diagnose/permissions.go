@@ -146,8 +146,12 @@ func callerNeeds(p *clusterCase) (n needs) {
 	if e := p.config.Spec.Egress; e.RouteTableID != "" {
 		n.add(arm.ID(e.RouteTableID), "to check its egress routes", arm.TypeRouteTable+"/read")
 		if e.FirewallID != "" {
-			n.add(arm.ID(e.FirewallID), "to check where the egress routes lead",
-				arm.TypeFirewall+"/read")
+			id, _ := inventory.ApplianceOf(arm.ID(e.FirewallID))
+			right := arm.TypeFirewall
+			if id.Is(arm.TypeLoadBalancer) {
+				right = arm.TypeLoadBalancer
+			}
+			n.add(id, "to check where the egress routes lead", right+"/read")
 		}
 		if e.Mode == v1alpha1.GuardEnforce && !p.source.Table.Equal(arm.ID(e.RouteTableID)) {
 			n.add(arm.ID(e.RouteTableID), "to put a lost egress route back",

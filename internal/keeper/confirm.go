@@ -49,11 +49,12 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan
 			return p, err
 		}
 		if err := o.read(ctx, s, inventory.Wanted{NICs: counted, VNets: need.VNets,
-			Tables: need.Tables, Writers: need.Writers, Firewalls: need.Firewalls}); err != nil {
+			Tables: need.Tables, Writers: need.Writers, Firewalls: need.Firewalls,
+			Balancers: need.Balancers}); err != nil {
 			return p, err
 		}
 		o.mem.noteWriters(s, need.Writers)
-		o.mem.noteFirewalls(s, need.Firewalls)
+		o.mem.noteAppliances(s, slices.Concat(need.Firewalls, need.Balancers))
 		read.NICs = append(read.NICs, need.NICs...)
 		read.VNets = append(read.VNets, need.VNets...)
 		p = again()
@@ -90,14 +91,13 @@ func (o *observation) unbelieved(s *inventory.Snapshot, p plan.Plan) (read inven
 		}
 	}
 	writes := slices.ContainsFunc(p.Changes, func(c plan.Change) bool { return c.Egress })
-	for _, id := range need.Firewalls {
-		switch seen, known := o.mem.firewalls[id.Key()]; {
-		case !known || writes || time.Since(seen.at) >= seen.believed():
-			read.Firewalls = append(read.Firewalls, id)
-		case seen.Firewall != nil:
-			s.Firewalls[id.Key()], recalled = seen.Firewall, true
-		default:
-			s.Unread[id.Key()], recalled = seen.unread, true
+	for _, id := range slices.Concat(need.Firewalls, need.Balancers) {
+		if seen, known := o.mem.appliances[id.Key()]; known && !writes &&
+			time.Since(seen.at) < seen.believed() {
+			seen.recall(s, id)
+			recalled = true
+		} else {
+			read.AddAppliance(id)
 		}
 	}
 	for _, id := range need.VNets {
@@ -159,27 +159,42 @@ func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
 	}
 }
 
-// seenFirewall is a firewall to which egress routes lead, or why it was not read, and when.
-type seenFirewall struct {
-	*inventory.Firewall
-	unread inventory.Unread
-	at     time.Time
+// seenAppliance is a firewall or load balancer to which egress routes lead, or why it was not read,
+// and when.
+type seenAppliance struct {
+	firewall *inventory.Firewall
+	balancer *inventory.Balancer
+	unread   inventory.Unread
+	at       time.Time
 }
 
-// firewallBelieved is how long a firewall is not read again while nothing is written: its address
-// changes only if it is made again or started again.
-const firewallBelieved = 5 * time.Minute
+// applianceBelieved is how long a firewall or load balancer is not read again while nothing is
+// written: its addresses change only if it is made again, changed or started again.
+const applianceBelieved = 5 * time.Minute
 
-func (f seenFirewall) believed() time.Duration {
-	if f.Firewall == nil {
+func (a seenAppliance) believed() time.Duration {
+	if a.firewall == nil && a.balancer == nil {
 		return evidenceBelieved
 	}
-	return firewallBelieved
+	return applianceBelieved
 }
 
-func (m *groupMemory) noteFirewalls(s *inventory.Snapshot, ids []arm.ID) {
+// recall adds to a snapshot what was read.
+func (a seenAppliance) recall(s *inventory.Snapshot, id arm.ID) {
+	switch {
+	case a.firewall != nil:
+		s.Firewalls[id.Key()] = a.firewall
+	case a.balancer != nil:
+		s.Balancers[id.Key()] = a.balancer
+	default:
+		s.Unread[id.Key()] = a.unread
+	}
+}
+
+func (m *groupMemory) noteAppliances(s *inventory.Snapshot, ids []arm.ID) {
 	for _, id := range ids {
-		m.firewalls[id.Key()] = seenFirewall{s.Firewalls[id.Key()], s.Unread[id.Key()], time.Now()}
+		m.appliances[id.Key()] = seenAppliance{s.Firewalls[id.Key()], s.Balancers[id.Key()],
+			s.Unread[id.Key()], time.Now()}
 	}
 }
 

@@ -3,6 +3,7 @@ package keeper
 import (
 	"bytes"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -246,7 +247,7 @@ func TestEgressFirewall(t *testing.T) {
 			t.Fatalf("%d %s", status, body)
 		}
 		since := w.mark()
-		rounds := k.since(firewallBelieved + 20*time.Second) // its route is still there
+		rounds := k.since(applianceBelieved + 20*time.Second) // its route is still there
 		last := rounds[len(rounds)-1]
 		if f := of(last, finding.EgressHopGone); f == nil ||
 			!strings.Contains(f.Message, "firewall fw does not exist") ||
@@ -323,4 +324,88 @@ func TestEgressFresh(t *testing.T) {
 		k.since(time.Minute)
 		w.expectNoWrites("without the firewall", since())
 	})
+}
+
+// TestEgressBalancer: spec.egress names a load balancer, or its front end, to which the default
+// route leads. The route is put back while the load balancer has its address and a backend, or may
+// not be read, and only then. The finding names the new address.
+func TestEgressBalancer(t *testing.T) {
+	for _, below := range []string{"", "/frontendIPConfigurations/IP"} {
+		synctest.Test(t, func(t *testing.T) {
+			w, table, _, config := egressWorld(t)
+			const first, second = "10.71.1.10", "10.71.1.11"
+			nva := w.hub(arm.ResourceID(emulator.DefaultSubscription, "over-rg", arm.TypeVNet,
+				"over-vnet"))
+			lb := w.balancer(first, nva)
+			w.bend(table, "out", first)
+			config.Spec.Egress.FirewallID = string(lb) + below
+			config.Spec.Egress.Routes = []v1alpha1.EgressRoute{{Name: "out",
+				AddressPrefix: "0.0.0.0/0", NextHopIPAddress: first}}
+			k := w.run(10*time.Second, config)
+			// lose removes the route. Wrong is why it is not put back, "" if it is.
+			lose := func(what, wrong, advice string) {
+				t.Helper()
+				since := w.mark()
+				w.without(table, "out")
+				rounds := k.since(applianceBelieved + 20*time.Second)
+				last := rounds[len(rounds)-1]
+				f, back := of(last, finding.EgressHopGone), slices.Contains(w.routes(table),
+					"0.0.0.0/0>"+first)
+				if back != (wrong == "") || back != (f == nil) {
+					t.Errorf("%s: it is back: %v; %+v", what, back, last.Findings)
+				}
+				if wrong == "" {
+					return
+				}
+				w.expectNoWrites(what, since())
+				if f != nil && (!strings.Contains(f.Message, wrong) ||
+					!strings.Contains(f.Advice, advice)) || last.Verdicts[0].State ==
+					verdict.InSync {
+					t.Errorf("%s: %s %+v", what, last.Verdicts[0].State, f)
+				}
+				if f := of(last, finding.EgressRouteLost); f == nil || !strings.Contains(f.Message,
+					"it is not put back: "+wrong) {
+					t.Errorf("%s: %+v", what, last.Findings)
+				}
+			}
+			name := "load balancer nva-lb"
+			if below != "" {
+				name = "front end ip of " + name
+			}
+			k.since(time.Minute)
+			lose("it is there", "", "")
+			end := w.inject(emulator.Fault{Method: "GET", Path: "loadBalancers", Count: -1,
+				Status: http.StatusForbidden, Code: "AuthorizationFailed"})
+			lose("it may not be read", "", "")
+			end()
+			w.pool(nil, nva)
+			lose("without a backend", name+" has no backend behind "+first,
+				"put appliances into its backend pool, or correct spec.egress of over")
+			w.balancer(second, nva)
+			lose("with another address", name+" has the address "+second,
+				"set nextHopIPAddress in spec.egress of over to "+second)
+			// Someone leads the route to the present address: it is left alone.
+			w.edit(table, func(p object) {
+				p["routes"] = append(p["routes"].([]any), object{"name": "mine",
+					"properties": object{"addressPrefix": "0.0.0.0/0",
+						"nextHopType": "VirtualAppliance", "nextHopIpAddress": second}})
+			})
+			since := w.mark()
+			rounds := k.since(time.Minute)
+			if last := rounds[len(rounds)-1]; of(last, finding.EgressHopGone) == nil ||
+				of(last, finding.EgressRouteLost) != nil {
+				t.Errorf("to the present address: %+v", last.Findings)
+			}
+			w.expectNoWrites("to the present address", since())
+			w.without(table, "mine")
+			// What an earlier check has read proves nothing: both are deleted at once.
+			w.balancer(first, nva)
+			k.since(applianceBelieved + 20*time.Second)
+			if status, body := w.op.Do("DELETE", lb, networkAPI, nil); status >= 300 {
+				t.Fatalf("%d %s", status, body)
+			}
+			lose("deleted", "load balancer nva-lb does not exist",
+				"create the load balancer again, or correct spec.egress of over")
+		})
+	}
 }

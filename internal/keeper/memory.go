@@ -105,17 +105,17 @@ func (c *check) remember(next plan.Memory) {
 
 // groupMemory is what a worker remembers of its group from earlier checks.
 type groupMemory struct {
-	clusters  map[string]*memory           // by ID.Key()
-	conflicts conflicts                    // changes that were made, and whether they are in place
-	others    map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
-	repaired  map[string]*repaired         // by the ID.Key() of what was put back
-	refused   map[string]*refusal          // by the resource's ID.Key()
-	places    map[string]seenAt            // by the subnet's ID.Key()
-	writers   map[string]seenWriter        // by the table's ID.Key()
-	firewalls map[string]seenFirewall      // by ID.Key()
-	left      map[string]string            // ETags after the last write, by the resource's ID.Key()
-	failing   map[string][]finding.Finding // findings of the last write, by the resource's ID.Key()
-	planned   []finding.Finding            // findings of the last plan
+	clusters   map[string]*memory           // by ID.Key()
+	conflicts  conflicts                    // changes made, and whether they are in place
+	others     map[string]*otherWriter      // who undoes changes, by the resource's ID.Key()
+	repaired   map[string]*repaired         // by the ID.Key() of what was put back
+	refused    map[string]*refusal          // by the resource's ID.Key()
+	places     map[string]seenAt            // by the subnet's ID.Key()
+	writers    map[string]seenWriter        // by the table's ID.Key()
+	appliances map[string]seenAppliance     // by ID.Key()
+	left       map[string]string            // ETags after the last write, by ID.Key()
+	failing    map[string][]finding.Finding // the last write's, by the resource's ID.Key()
+	planned    []finding.Finding            // findings of the last plan
 	// unfinished are findings of resources that earlier checks are writing, until the writes end.
 	unfinished []finding.Finding
 	last       *inventory.Snapshot // of the last complete check
@@ -135,7 +135,7 @@ func newGroupMemory() groupMemory {
 	return groupMemory{clusters: map[string]*memory{}, conflicts: conflicts{},
 		others: map[string]*otherWriter{}, repaired: map[string]*repaired{},
 		refused: map[string]*refusal{}, places: map[string]seenAt{}, left: map[string]string{},
-		writers: map[string]seenWriter{}, firewalls: map[string]seenFirewall{},
+		writers: map[string]seenWriter{}, appliances: map[string]seenAppliance{},
 		failing: map[string][]finding.Finding{}, lost: plan.Hops{},
 		suspects: map[plan.Hop]time.Time{}}
 }
@@ -221,7 +221,7 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 	maps.Copy(m.places, o.places)
 	maps.Copy(m.writers, o.writers)
-	maps.Copy(m.firewalls, o.firewalls)
+	maps.Copy(m.appliances, o.appliances)
 	maps.Copy(m.left, o.left)
 	maps.Copy(m.lost, o.lost)
 	for resource, found := range o.failing {

@@ -29,9 +29,9 @@ import (
 //
 // A route may be written if the mode is Enforce, no cloud provider writes the table (whyWatched),
 // no packets to pods would take the route, it takes no nodes their egress (strands), and the
-// firewall that the config names is not known to have another address. If the firewall could not be
-// read, the route is written: the config names the address, and without the route the packets are
-// dropped, or bypass the firewall.
+// appliance that the config names, a firewall or load balancer, is not known to be gone, without
+// backends, or at another address. If it could not be read, the route is written: the config names
+// the address, and without the route the packets are dropped, or bypass the appliance.
 
 // egressConfig is what one config says about the egress routes of one table.
 type egressConfig struct {
@@ -87,7 +87,7 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Table,
 	settled map[netip.Prefix]bool) *Table {
 	watched := w.whyWatched(e, table)
-	wrong, firewall := w.wrongHop(e, table)
+	wrong, now := w.wrongHop(e, table)
 	inSync := w.s.Memory.Of(arm.ID(e.config.Spec.ClusterID)).InSync[table.ID.Key()]
 	for _, want := range e.routes {
 		routes := table.Routes()
@@ -98,7 +98,7 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 			return r.Prefix == want.Prefix
 		})
 		if at >= 0 && (routes[at].SameHop(want) || want.Hop.IsValid() &&
-			slices.Contains(firewall, routes[at].Hop)) || settled[want.Prefix] {
+			slices.Contains(now, routes[at].Hop)) || settled[want.Prefix] {
 			continue
 		}
 		harms := wrong
@@ -237,51 +237,64 @@ func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) stri
 	return ""
 }
 
-// wrongHop says why the next hops that a config declares are known to be wrong: the firewall that
-// it names is gone, or has other addresses, which it returns. It reports that, whether a route is
-// missing or not.
+// wrongHop says why the next hops that a config declares are known to be wrong: the appliance that
+// it names is gone, or cannot be a next hop, or has other addresses, which it returns. It reports
+// that, whether a route is missing or not.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
-	id := arm.ID(e.config.Spec.Egress.FirewallID)
+	named := arm.ID(e.config.Spec.Egress.FirewallID)
 	to := slices.DeleteFunc(slices.Clone(e.routes), func(r inventory.Route) bool {
 		return !r.Hop.IsValid()
 	})
-	if id == "" || len(to) == 0 {
+	if named == "" || len(to) == 0 {
 		return "", nil
 	}
+	wrong := to[0].Hop
 	report := func(why, advice string) {
 		w.add(finding.New(finding.EgressHopGone, e.name, string(table.ID),
-			"the egress of %s must go by %s: %s", e.name, to[0].Hop, why).
+			"the egress of %s must go by %s: %s", e.name, wrong, why).
 			WithAdvice("%s", advice))
 	}
-	firewall, read := w.s.Firewalls[id.Key()]
+	id, kind := inventory.ApplianceOf(named)
+	a := w.s.Appliance(named)
 	switch unread, tried := w.s.Unread[id.Key()]; {
-	case read:
+	case a != nil:
 	case unread.Absent:
-		why = fmt.Sprintf("firewall %s does not exist", id.Short())
-		report(why, "create the firewall again, or correct spec.egress of "+e.name)
+		why = fmt.Sprintf("%s %s does not exist", kind, id.Short())
+		report(why, fmt.Sprintf("create the %s again, or correct spec.egress of %s", kind, e.name))
 		return why, nil
 	case tried:
-		w.reportUnread(w.add, e.config, id, finding.EgressHopGone, "firewall %s", next{})
+		w.reportUnread(w.add, e.config, id, finding.EgressHopGone, kind+" %s", next{})
 		return "", nil
 	default:
-		w.need.Firewalls = append(w.need.Firewalls, id)
+		w.need.AddAppliance(named)
 		return "", nil
 	}
-	id, now = firewall.ID, firewall.Addresses // in its original spelling
-	if !slices.ContainsFunc(to, func(r inventory.Route) bool {
-		return !slices.Contains(now, r.Hop)
-	}) {
-		return "", now
+	has := slices.Concat(a.Hops, a.Unclear)
+	at := slices.IndexFunc(to, func(r inventory.Route) bool { return !slices.Contains(has, r.Hop) })
+	if at < 0 || a.Unknown && !slices.Contains(a.Empty, to[at].Hop) {
+		return "", a.Hops
 	}
-	if len(now) == 0 {
-		why = fmt.Sprintf("firewall %s has no address: it is deallocated", id.Short())
-		report(why, "start the firewall, or correct spec.egress of "+e.name)
-		return why, nil
+	wrong = to[at].Hop
+	if has = a.Hops; len(has) == 0 {
+		has = slices.Concat(a.Unclear, a.Empty)
 	}
-	why = fmt.Sprintf("firewall %s has the address %s", id.Short(), join(now))
-	report(why, fmt.Sprintf("set nextHopIPAddress in spec.egress of %s to %s", e.name, join(now)))
-	return why, now
+	has = slices.DeleteFunc(slices.Clone(has), func(at netip.Addr) bool {
+		return at.Is4() != wrong.Is4()
+	})
+	advice := a.Fix + ", or correct spec.egress of " + e.name
+	switch {
+	case slices.Contains(a.Empty, wrong):
+		why = fmt.Sprintf("%s has no backend behind %s", a.Name, wrong)
+		advice = "put appliances into its backend pool, or correct spec.egress of " + e.name
+	case len(has) == 0:
+		why = fmt.Sprintf("%s has no %s", a.Name, a.Lacks)
+	default:
+		why = fmt.Sprintf("%s has the address %s", a.Name, join(has))
+		advice = fmt.Sprintf("set nextHopIPAddress in spec.egress of %s to %s", e.name, join(has))
+	}
+	report(why, advice)
+	return why, a.Hops
 }
 
 func join(addresses []netip.Addr) string {

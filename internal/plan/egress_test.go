@@ -3,15 +3,20 @@ package plan
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-const fw = arm.ID(inRG + arm.TypeFirewall + "/fw")
+const (
+	fw = arm.ID(inRG + arm.TypeFirewall + "/fw")
+	lb = arm.ID(inRG + arm.TypeLoadBalancer + "/lb")
+)
 
 // egress is a cluster of Azure CNI Overlay whose config enforces a default route in hub-rt, the
 // table on its nodes.
@@ -93,6 +98,146 @@ func unreadFirewall(t testing.TB, absent bool) *world {
 	w.s.Unread[fw.Key()] = inventory.Unread{ID: fw, Absent: absent, Status: 403,
 		Code: "AuthorizationFailed"}
 	return w
+}
+
+// balancer adds a load balancer to the config, or its front end of a name, with front ends "NAME
+// ADDRESS KIND": all (HA ports), some (ports), empty (no backend), public.
+func (w *world) balancer(frontend string, frontends ...string) *world {
+	w.configs[0].Spec.Egress.FirewallID = string(lb) + frontend
+	var ends, rules []string
+	for _, text := range frontends {
+		f := strings.Fields(text)
+		end := fmt.Sprintf(`{"name":%q,"properties":{"privateIPAddress":%q,"subnet":{"id":"/s"}}}`,
+			f[0], f[1])
+		if f[2] == "public" {
+			end = `{"name":"public","properties":{"publicIPAddress":{"id":"/x"}}}`
+		}
+		ends = append(ends, end)
+		protocol := map[string]string{"all": "All", "some": "Tcp", "empty": "All"}[f[2]]
+		rules = append(rules, fmt.Sprintf(`{"properties":{"protocol":%q,`+
+			`"frontendIPConfiguration":{"id":"%s/frontendIPConfigurations/%s"},`+
+			`"backendAddressPool":{"id":"%s/backendAddressPools/%s"}}}`, protocol, lb, f[0], lb, f[2]))
+	}
+	const full = `"properties":{"backendIPConfigurations":[{"id":"/n"}]}}`
+	b, err := inventory.DecodeBalancer([]byte(fmt.Sprintf(`{"id":%q,"properties":{`+
+		`"frontendIPConfigurations":[%s],"loadBalancingRules":[%s],"backendAddressPools":[`+
+		`{"name":"empty"},{"name":"all",%s,{"name":"some",%s]}}`, lb, strings.Join(ends, ","),
+		strings.Join(rules, ","), full, full)))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.s.Balancers[lb.Key()] = b
+	return w
+}
+
+// TestEgressBalancer: a load balancer, or its front end, is the next hop like a firewall. It is
+// gone only if that is certain.
+func TestEgressBalancer(t *testing.T) {
+	const lost, gone, f = "egress-route-lost", "egress-hop-gone", "/frontendIPConfigurations/F"
+	unread := func(absent bool) *world {
+		w := egress(t).balancer("")
+		delete(w.s.Balancers, lb.Key())
+		w.s.Unread[lb.Key()] = inventory.Unread{ID: lb, Absent: absent, Code: "AuthorizationFailed"}
+		return w
+	}
+	for name, tt := range map[string]struct {
+		world               *world
+		changes, codes, why string
+	}{
+		"there":     {egress(t).balancer("", "f 10.1.0.4 all"), egressMade, "", ""},
+		"the named": {egress(t).balancer(f, "f 10.1.0.4 all"), egressMade, "", ""},
+		"another address": {egress(t).balancer("", "f 10.1.0.5 all"), "", gone + "\n" + lost,
+			"load balancer lb has the address 10.1.0.5"},
+		"the named one has another": {egress(t).balancer(f, "f 10.1.0.5 all", "g 10.1.0.4 all"), "",
+			gone + "\n" + lost, "front end f of load balancer lb has the address 10.1.0.5"},
+		"the route follows it": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
+			"f 10.1.0.5 all"), "", gone, "load balancer lb has the address 10.1.0.5"},
+		"the route leads to another front end": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
+			"f 10.1.0.4 all", "g 10.1.0.5 all"), "", "", ""},
+		"to one without HA ports": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
+			"f 10.1.0.4 all", "g 10.1.0.5 some"),
+			"update hub-rt out 0.0.0.0/0>10.1.0.5 0.0.0.0/0>10.1.0.4", "", ""},
+		"to another than the named": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer(f,
+			"f 10.1.0.4 all", "g 10.1.0.5 all"),
+			"update hub-rt out 0.0.0.0/0>10.1.0.5 0.0.0.0/0>10.1.0.4", "", ""},
+		"without HA ports": {egress(t).balancer("", "f 10.1.0.4 some", "g 10.1.0.5 all"),
+			egressMade, "", ""},
+		"moved, without HA ports": {egress(t).balancer("", "f 10.1.0.5 some"), "",
+			gone + "\n" + lost, "load balancer lb has the address 10.1.0.5"},
+		"without a backend": {egress(t, egressIs).balancer("", "f 10.1.0.4 empty"), "", gone,
+			"load balancer lb has no backend behind 10.1.0.4"},
+		"one without a backend": {egress(t).balancer("", "f 10.1.0.4 empty", "g 10.1.0.5 all"), "",
+			gone + "\n" + lost, "load balancer lb has no backend behind 10.1.0.4"},
+		"moved, without a backend": {egress(t).balancer("", "f 10.1.0.5 empty"), "",
+			gone + "\n" + lost, "load balancer lb has the address 10.1.0.5"},
+		"only public": {egress(t).balancer("", "f - public"), "", gone + "\n" + lost,
+			"load balancer lb has no internal front end"},
+		"without the named": {egress(t).balancer(f, "g 10.1.0.4 all"), "", gone + "\n" + lost,
+			"load balancer lb has no internal front end F"},
+		"its address is not known yet": {egress(t).balancer("", "f - all", "g 10.1.0.5 all"),
+			egressMade, "", ""},
+		"unread":  {unread(false), egressMade, "read-failed", ""},
+		"deleted": {unread(true), "", gone + "\n" + lost, "load balancer lb does not exist"},
+	} {
+		w := tt.world
+		t.Run(name, func(t *testing.T) {
+			w.t = t
+			for _, f := range w.expect(tt.changes, tt.codes).Findings {
+				if strings.Contains(f.Fix, "10.1.0.4") { // nothing leads to it
+					t.Errorf("the fix is %q", f.Fix)
+				}
+				if f.Code == finding.EgressHopGone && !strings.HasSuffix(f.Message, ": "+tt.why) {
+					t.Errorf("%q, want %q", f.Message, tt.why)
+				}
+			}
+		})
+	}
+	w := egress(t).balancer(f)
+	delete(w.s.Balancers, lb.Key())
+	if p := w.expect(egressMade, ""); !slices.Equal(p.Need.Balancers, []arm.ID{lb}) {
+		t.Errorf("needs %+v", p.Need)
+	}
+	w.configs[0].Spec.Egress.Mode = v1alpha1.GuardObserve
+	if p := w.expect("", lost); !slices.Equal(p.Need.Balancers, []arm.ID{lb}) {
+		t.Errorf("Observe needs %+v", p.Need)
+	}
+}
+
+// TestProposeBalancer: what is proposed names the load balancer to which the default route leads,
+// its front end if it has several, or says which one could not be read.
+func TestProposeBalancer(t *testing.T) {
+	w := egress(t, egressIs).balancer("", "f 10.1.0.4 all")
+	w.s.Clusters[clusterA.Key()].Outbound = "userDefinedRouting"
+	at := vnet + "/subnets/appliances"
+	w.subnet(at, "10.1.0.0/24", "")
+	w.s.Subnets[at.Key()] = w.s.Subnets[at.Key()].WithConfigurations([]arm.ID{
+		lb.Child("frontendIPConfigurations", "f"), lb.Child("frontendIPConfigurations", "g")})
+	proposed := func() (Proposal, string) {
+		for _, b := range w.s.Balancers {
+			for i := range b.Frontends {
+				b.Frontends[i].Subnet = at
+			}
+		}
+		p := Propose(w.s.Snapshot)[0]
+		return p, p.Config.Spec.Egress.FirewallID
+	}
+	if p, got := proposed(); got != string(lb) || p.Appliance() != "load balancer" {
+		t.Errorf("%s %+v", got, p)
+	}
+	w.balancer("", "f 10.1.0.4 all", "g 10.1.0.5 all")
+	if _, got := proposed(); got != string(lb)+"/frontendIPConfigurations/f" {
+		t.Error(got)
+	}
+	clear(w.s.Balancers)
+	if p, got := proposed(); got != "" || !slices.Equal(p.Want.Balancers, []arm.ID{lb}) {
+		t.Errorf("%s, wants %+v", got, p.Want)
+	}
+	w.s.Unread[lb.Key()] = inventory.Unread{ID: lb, Code: "AuthorizationFailed"}
+	if p, got := proposed(); got != "" || len(p.Want.Balancers) > 0 ||
+		strings.Count(strings.Join(p.Notes, "\n"), "load balancer lb could not be read "+
+			"(AuthorizationFailed): if it has 10.1.0.4, name it in spec.egress.firewallID") != 1 {
+		t.Errorf("%s %q", got, p.Notes)
+	}
 }
 
 // TestEgressHopTypes: a route to a gateway, to the internet or to nowhere is put back like one to

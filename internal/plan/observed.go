@@ -84,6 +84,7 @@ func (p *Planner) observe(made *Plan) {
 		Subnets:   inventory.SortIDs(slices.Concat(made.Need.Subnets, all.Need.Subnets)),
 		Writers:   inventory.SortIDs(slices.Concat(made.Need.Writers, all.Need.Writers)),
 		Firewalls: inventory.SortIDs(slices.Concat(made.Need.Firewalls, all.Need.Firewalls)),
+		Balancers: inventory.SortIDs(slices.Concat(made.Need.Balancers, all.Need.Balancers)),
 	}
 	if made.Asked == nil {
 		made.Asked = all.Asked

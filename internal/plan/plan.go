@@ -210,6 +210,7 @@ func (w *planning) plan(state State, changes []Change) Plan {
 		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
 		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.s.needSubnets(changes),
 		Writers: inventory.SortIDs(w.need.Writers), Firewalls: inventory.SortIDs(w.need.Firewalls),
+		Balancers: inventory.SortIDs(w.need.Balancers),
 	}
 	return Plan{Desired: state, Changes: changes, Findings: finding.Sort(w.found), Need: need,
 		Asked: w.asked, Nodes: w.noted}

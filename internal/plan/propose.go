@@ -27,7 +27,7 @@ type Proposal struct {
 	Tableless []arm.ID
 	// Notes are what the user has to check.
 	Notes []string
-	// Want is what to read to identify the cluster's route table and firewall; then propose again.
+	// Want is what to read to find the cluster's route table and appliance; then propose again.
 	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string

@@ -212,7 +212,7 @@ func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Clust
 				table.ID.Short()))
 		default:
 			*egress = v1alpha1.Egress{RouteTableID: string(table.ID), Routes: routes,
-				FirewallID: string(p.firewallAt(s, cluster, table.Default()[0].Hop))}
+				FirewallID: string(p.applianceAt(s, cluster, table.Default()[0].Hop))}
 			p.EgressWhy = "subnet " + id.Short() + " has this table"
 			if cluster.Kubenet() {
 				p.EgressWhy += "; its cloud provider writes it, so it is only watched"
@@ -221,34 +221,48 @@ func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Clust
 	}
 }
 
-// firewallAt returns the Azure Firewall that has an address, in the networks of a cluster's nodes
-// and those peered with them; "" if none has it, or it was not read. Its subnet has a reserved
-// name.
-func (p *Proposal) firewallAt(s *inventory.Snapshot, cluster *inventory.Cluster,
+// Appliance returns in a word what spec.egress.firewallID names.
+func (p *Proposal) Appliance() string {
+	_, kind := inventory.ApplianceOf(arm.ID(p.Config.Spec.Egress.FirewallID))
+	return kind
+}
+
+// applianceAt returns the Azure Firewall or load balancer that has an address, in the networks of a
+// cluster's nodes and those peered with them; the front end, if the load balancer has several; ""
+// if none has it, or it was not read.
+func (p *Proposal) applianceAt(s *inventory.Snapshot, cluster *inventory.Cluster,
 	hop netip.Addr) arm.ID {
 	near := nearNetworks(s, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Subnets)) {
 		subnet := s.Subnets[key]
-		if !strings.EqualFold(subnet.ID.Name(), "AzureFirewallSubnet") ||
-			!near[subnet.ID.Parent().Key()] || !within(subnet.Prefixes, hop) {
+		if !near[subnet.ID.Parent().Key()] || !within(subnet.Prefixes, hop) {
 			continue
 		}
-		for _, c := range subnet.Configurations() {
-			id := c.Parent()
-			if !id.Is(arm.TypeFirewall) {
-				continue
+		if b, f := s.FrontendAt(hop, subnet); f != nil {
+			if len(b.Frontends) > 1 {
+				return b.ID.Child("frontendIPConfigurations", f.Name)
 			}
+			return b.ID
+		}
+		var appliances []arm.ID
+		for _, c := range subnet.Configurations() {
+			if id := c.Parent(); id.Is(arm.TypeFirewall) || id.Is(arm.TypeLoadBalancer) {
+				appliances = append(appliances, id)
+			}
+		}
+		for _, id := range inventory.SortIDs(appliances) {
+			_, kind := inventory.ApplianceOf(id)
 			firewall := s.Firewalls[id.Key()]
 			switch unread, tried := s.Unread[id.Key()]; {
 			case firewall != nil && slices.Contains(firewall.Addresses, hop):
 				return firewall.ID
-			case firewall != nil:
+			case s.Appliance(id) != nil:
 			case tried:
-				p.Notes = append(p.Notes, fmt.Sprintf("firewall %s could not be read (%s): name "+
-					"it in spec.egress.firewallID once it can be, so that nothing is written to "+
-					"an address that it does not have", id.Short(), unread.Reason()))
+				p.Notes = append(p.Notes, fmt.Sprintf("%s %s could not be read (%s): if it has "+
+					"%s, name it in spec.egress.firewallID, so that nothing is written to an "+
+					"address that it does not have", kind, id.Short(), unread.Reason(), hop))
 			default:
-				p.Want.Firewalls = append(p.Want.Firewalls, id)
+				p.Want.AddAppliance(id)
 			}
 		}
 	}

@@ -111,8 +111,8 @@ func writeEgress(b *strings.Builder, p plan.Proposal) {
 			"leads elsewhere, Enforce puts it back\n", e.Mode)
 	}
 	if e.FirewallID != "" {
-		fmt.Fprintf(b, "    # Nothing is written to an address that this firewall does not "+
-			"have.\n    firewallID: %s\n", scalar(e.FirewallID))
+		fmt.Fprintf(b, "    # Nothing is written to an address that this %s does not have.\n    "+
+			"firewallID: %s\n", p.Appliance(), scalar(e.FirewallID))
 	}
 	b.WriteString("    routes:\n")
 	for _, r := range e.Routes {

@@ -157,9 +157,7 @@ func Configured(ctx context.Context, client *azure.Client, s *inventory.Snapshot
 	}
 	want := inventory.Wanted{Tables: observe.Untried(s, sources)}
 	for _, c := range configs {
-		if id := arm.ID(c.Spec.Egress.FirewallID); id != "" {
-			want.Firewalls = append(want.Firewalls, id)
-		}
+		want.AddAppliance(arm.ID(c.Spec.Egress.FirewallID))
 	}
 	return read(ctx, want)
 }

@@ -64,8 +64,8 @@ func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
 }
 
 // Declared is what a subnet must have: the route table, and the NAT gateway; each may be "". Egress
-// are routes that its table must have besides, and Hops the present addresses of the firewall to
-// which these must lead.
+// are routes that its table must have besides, and Hops the present addresses of the firewall or
+// load balancer to which these must lead.
 type Declared struct {
 	Table, NATGateway arm.ID
 	Egress            []Route

@@ -86,17 +86,7 @@ func newFleet(t *testing.T) *fleet {
 			Policy:       v1alpha1.PolicyObserve}}
 		f.configs = append(f.configs, c)
 	}
-	var config bytes.Buffer
-	for _, c := range f.configs {
-		text, err := json.Marshal(c)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&config, "---\n%s\n", text)
-	}
-	if err := os.WriteFile(f.config(), config.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	f.writeConfig()
 	f.past = history.Open(f.file, history.Options{})
 	f.keeps = keeper.New(emulatortest.Client(t, f.azure, emulatortest.Keeper), f.configs,
 		keeper.Options{Store: f.past, Recorder: f.past})
@@ -106,6 +96,22 @@ func newFleet(t *testing.T) *fleet {
 		}
 	})
 	return f
+}
+
+// writeConfig writes the configs as commands read them.
+func (f *fleet) writeConfig() {
+	f.Helper()
+	var config bytes.Buffer
+	for _, c := range f.configs {
+		text, err := json.Marshal(c)
+		if err != nil {
+			f.Fatal(err)
+		}
+		fmt.Fprintf(&config, "---\n%s\n", text)
+	}
+	if err := os.WriteFile(f.config(), config.Bytes(), 0o600); err != nil {
+		f.Fatal(err)
+	}
 }
 
 func (f *fleet) config() string {

@@ -3,8 +3,10 @@ package verdict_test
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"testing"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/trace"
 	"routekeeper.dev/routekeeper/internal/verdict"
@@ -99,6 +101,20 @@ func TestAgreeEgress(t *testing.T) {
 		{"the load balancer has another address", func() { balance("10.75.201.11") },
 			verdict.Broken},
 		{"the route follows it", func() { to("10.75.201.11") }, verdict.Observed},
+		{"the config names the load balancer", func() {
+			i := slices.IndexFunc(f.configs, func(c v1alpha1.ClusterRoutes) bool {
+				return c.Metadata.Name == led
+			})
+			f.configs[i].Spec.Egress = v1alpha1.Egress{Mode: v1alpha1.GuardObserve,
+				RouteTableID: f.configs[i].Spec.RouteTableID, FirewallID: string(balancer),
+				Routes: []v1alpha1.EgressRoute{{AddressPrefix: "0.0.0.0/0",
+					NextHopIPAddress: "10.75.201.11"}}}
+			f.writeConfig()
+			f.keeps.Reload(f.configs)
+		}, verdict.Observed},
+		{"the named one loses its appliance", func() { appliance() }, verdict.Broken},
+		{"the named one has its appliance", func() { appliance(pool) }, verdict.Observed},
+		{"the named one is moved", func() { balance("10.75.201.12") }, verdict.Broken},
 	} {
 		step.do()
 		f.agree(step.what)

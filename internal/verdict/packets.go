@@ -82,7 +82,7 @@ func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 	own arm.ID) *inventory.Snapshot {
 	id := arm.ID(config.Spec.ClusterID)
 	part := inventory.NewSnapshot()
-	part.Unread, part.Firewalls = s.Unread, s.Firewalls
+	part.Unread, part.Firewalls, part.Balancers = s.Unread, s.Firewalls, s.Balancers
 	cluster := s.Cluster(id)
 	if cluster == nil {
 		return part
@@ -213,7 +213,7 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 						HopType: r.HopType, Hop: r.Hop, Name: r.Name,
 						Table: arm.ID(must.RouteTableID)})
 				}
-				d.Hops = append(d.Hops, t.firewall(must)...)
+				d.Hops = append(d.Hops, t.appliance(must)...)
 			}
 			d.Table = cmp.Or(subnet.Wanted, d.Table)
 			for _, p := range subnet.Properties {
@@ -278,7 +278,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			lost = lost && found
 			drops := !found || lost || takes.HopType == trace.HopNone
 			same := takes.Hop == r.Hop && strings.EqualFold(takes.HopType, r.HopType) ||
-				r.Hop.IsValid() && slices.Contains(t.firewall(config.Spec.Egress), takes.Hop)
+				r.Hop.IsValid() && slices.Contains(t.appliance(config.Spec.Egress), takes.Hop)
 			if found && !lost && same || r.HopType == inventory.HopNone && drops {
 				continue
 			}
@@ -366,10 +366,11 @@ func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	return routes
 }
 
-// firewall returns the present addresses of the firewall of spec.egress, if it was read.
-func (t *tracing) firewall(must v1alpha1.Egress) []netip.Addr {
-	if firewall := t.s.Firewalls[arm.ID(must.FirewallID).Key()]; firewall != nil {
-		return firewall.Addresses
+// appliance returns the present addresses of the firewall or load balancer of spec.egress, if it
+// was read.
+func (t *tracing) appliance(must v1alpha1.Egress) []netip.Addr {
+	if a := t.s.Appliance(arm.ID(must.FirewallID)); a != nil {
+		return a.Hops
 	}
 	return nil
 }

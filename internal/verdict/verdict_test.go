@@ -307,6 +307,18 @@ func TestLadder(t *testing.T) {
 			w.add(`{"id":"` + firewall + `","properties":{"ipConfigurations":[{"properties":` +
 				`{"privateIPAddress":"10.1.9.9"}}]}}`)
 		}, state: InSync},
+		"the same, to the load balancer's present address": {change: func(w *world) {
+			const lb = group + "Microsoft.Network/loadBalancers/lb"
+			w.behind(hasTable, strings.Replace(egress, "10.1.9.4", "10.1.9.9", 1))
+			w.config.Spec.Egress.FirewallID = lb + "/frontendIPConfigurations/f"
+			w.add(`{"id":"` + lb + `","properties":{"frontendIPConfigurations":[{"name":"f",` +
+				`"properties":{"privateIPAddress":"10.1.9.9","subnet":{"id":"/s"}}}],` +
+				`"loadBalancingRules":[{"properties":{"protocol":"All",` +
+				`"frontendIPConfiguration":{"id":"` + lb + `/frontendIPConfigurations/f"},` +
+				`"backendAddressPool":{"id":"` + lb + `/backendAddressPools/p"}}}],` +
+				`"backendAddressPools":[{"name":"p","properties":{"backendIPConfigurations":[` +
+				`{"id":"/n"}]}}]}}`)
+		}, state: InSync},
 		"the subnet has no table": {change: func(w *world) { w.behind("", egress) },
 			state: Bypassed, sentence: bypassed("default outbound access")},
 		"the subnet has another table": {change: func(w *world) {

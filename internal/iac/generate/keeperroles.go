@@ -45,7 +45,8 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Network/azureFirewalls/read",
 					"whether the firewall of spec.egress has the address of its routes"},
 				{"Microsoft.Network/loadBalancers/read",
-					"whether a load balancer has the next hop of a default route"},
+					"whether a load balancer has the next hop of a default route, or of " +
+						"spec.egress"},
 				{"Microsoft.Network/networkInterfaces/read",
 					"which addresses nodes hold: proof for deletes"},
 				{"Microsoft.Compute/virtualMachineScaleSets/read", "the nodes' scale sets"},

@@ -31,7 +31,7 @@ type ManagedCluster struct {
 	// written: for pod routes or egress.
 	Subnets []GuardedSubnet
 	Targets []arm.ID
-	// Firewall is the firewall of spec.egress, or "".
+	// Firewall is the firewall or load balancer of spec.egress, or "".
 	Firewall arm.ID
 	// FromNodes is set if the pod routes come from the nodes in the cluster's Kubernetes API.
 	FromNodes bool

@@ -84,7 +84,7 @@ locals {
         "Microsoft.Network/networkSecurityGroups/read",                     # doctor: rules that block pods
         "Microsoft.Network/applicationGateways/read",                       # doctor: gateways that need pod routes
         "Microsoft.Network/azureFirewalls/read",                            # whether the firewall of spec.egress has the address of its routes
-        "Microsoft.Network/loadBalancers/read",                             # whether a load balancer has the next hop of a default route
+        "Microsoft.Network/loadBalancers/read",                             # whether a load balancer has the next hop of a default route, or of spec.egress
         "Microsoft.Network/networkInterfaces/read",                         # which addresses nodes hold: proof for deletes
         "Microsoft.Compute/virtualMachineScaleSets/read",                   # the nodes' scale sets
         "Microsoft.Compute/virtualMachineScaleSets/networkInterfaces/read", # the addresses of nodes in scale sets
