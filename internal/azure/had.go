@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,7 +91,8 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 }
 
 // ReadNamed reads what a snapshot's subnets had, as it notes, and have no more: what does not exist
-// cannot be given back. What cannot be read may exist.
+// cannot be given back. What cannot be read may exist. Of NAT gateways, which nothing else needs a
+// right to read, it reads the activity log.
 func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error {
 	named := map[inventory.Property][]arm.ID{}
 	for _, all := range s.Had {
@@ -104,19 +106,46 @@ func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error 
 		ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
 			return s.Table(id) != nil || s.SecurityGroups[id.Key()] != nil
 		})
+		if property == inventory.PropertyNAT {
+			for _, id := range ids {
+				deleted, err := wasDeleted(ctx, c.activityLog, id)
+				if _, fatal := asFault(err); fatal != nil {
+					return fatal
+				}
+				if deleted {
+					s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true}
+				}
+			}
+			continue
+		}
 		if err := c.read(ctx, property.Type(), networkVersion, asWanted(ids),
 			func(_ wanted, id arm.ID, body []byte, fault *Error) {
 				switch {
-				case fault != nil && unreadFor(id, fault).Absent:
-					unread(s, id, fault)
-				case fault == nil && property != inventory.PropertyNAT:
+				case fault == nil:
 					add(s, id, body)
+				case unreadFor(id, fault).Absent:
+					unread(s, id, fault)
 				}
 			}); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// wasDeleted reports whether the last change of a resource in the activity log is its delete.
+func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, err error) {
+	now := time.Now()
+	_, err = c.eachRecord(ctx, id, now.Add(-logReach), now, "resourceUri eq '"+string(id)+"'",
+		func(raw []byte) (more bool) {
+			var r logRecord
+			if json.Unmarshal(raw, &r) != nil || !r.took() || !r.ResourceID.Equal(id) {
+				return true
+			}
+			deleted = strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete")
+			return !deleted && !r.isWrite()
+		})
+	return deleted, err
 }
 
 // bodyOf is what the body of a write named.
