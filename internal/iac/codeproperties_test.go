@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestCodeProperties: what Ansible's module and CAPZ do to the NAT gateway and the security group of
-// a guarded subnet: what they name no value for is lost, unless they keep it or give their own.
+// TestCodeProperties: what Ansible's module and CAPZ do to the NAT gateway and the security group
+// of a guarded subnet. What they name no value for is lost, unless they keep it or give their own.
 func TestCodeProperties(t *testing.T) {
 	const task = "- azure.azcollection.azure_rm_subnet: {subscription_id: s, resource_group: g, " +
 		"virtual_network: hub, name: nodes, route_table: rt%s}\n"
