@@ -261,8 +261,8 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 		if configs, err = a.readConfig(o.paths); err != nil {
 			return nil, err
 		}
-		if picked, err = o.pick(configs); err != nil {
-			return nil, fmt.Errorf("-f: %w", err)
+		if picked, err = o.pick(configs, o.paths); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range o.names {
@@ -384,7 +384,7 @@ func openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 		names = []string{o.cluster}
 	}
 	if err := e.keepNamed(names); err != nil {
-		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
+		return nil, fmt.Errorf("--from-bundle: %w", err)
 	}
 	e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
 		return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
@@ -400,7 +400,7 @@ func (e *examination) keepNamed(meant []string) error {
 	names := e.names()
 	var kept []arm.ID
 	for _, name := range meant {
-		i, err := theNamed(name, "it", names, e.Clusters)
+		i, err := theNamed(name, e.bundle, names, e.Clusters)
 		if err != nil {
 			return err
 		}
