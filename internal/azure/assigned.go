@@ -3,34 +3,40 @@ package azure
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // ReadPolicies adds the policies that are assigned in the surveyed subscriptions or above. It takes
-// two lists for each subscription, a read for each assigned custom initiative and each assigned
-// definition that Azure ships, and a list of exemptions if a policy is about networks. Initiatives
-// that Azure ships are not read, nor are such definitions inside of custom ones: they are hundreds.
+// two lists for each subscription, a read for each assigned initiative and for each definition that
+// Azure ships and that is assigned, by itself or in one of them, and a list of exemptions if a
+// policy is about networks. Azure's initiatives have hundreds of members: one that is given an
+// effect that only reports is not read.
 func ReadPolicies(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
 		subscriptions = append(subscriptions, id.SubscriptionID())
 	}
+	shipped := map[string]*inventory.PolicyDefinition{}
 	for _, id := range inventory.SortIDs(subscriptions) {
-		if err := readAssigned(ctx, c, s, id); err != nil {
+		if err := readAssigned(ctx, c, s, id, shipped); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot,
-	subscription arm.ID) error {
+func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot, subscription arm.ID,
+	shipped map[string]*inventory.PolicyDefinition) error {
 	assignments, err := listAs[inventory.PolicyAssignment](ctx, c, s, subscription,
 		typePolicyAssignment, policyVersion, "")
 	if err != nil || len(assignments) == 0 {
@@ -41,22 +47,19 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot,
 	if err != nil {
 		return err
 	}
-	definitions := map[string]*inventory.PolicyDefinition{}
+	definitions := maps.Clone(shipped)
 	for i := range custom {
 		definitions[strings.ToLower(custom[i].ID)] = &custom[i]
 	}
-	for _, a := range assignments {
-		id := a.Properties.Definition
-		if key := strings.ToLower(id); definitions[key] == nil && (isCustomSet(id) ||
-			strings.HasPrefix(key, builtInDefinitions)) {
-			set := new(inventory.PolicyDefinition)
-			page, err := c.get(ctx, c.address(arm.ID(id), "", policyVersion))
-			if err == nil && json.Unmarshal(page.body, set) == nil {
-				definitions[key] = set
-			} else if err := noted(s, subscription+arm.ID("/providers/"+assignedType(id)),
-				err); err != nil {
-				return err
-			}
+	for range 2 { // what is assigned, then the members of initiatives
+		if err := readDefinitions(ctx, c, s, subscription, inventory.LackingPolicies(assignments,
+			definitions), definitions); err != nil {
+			return err
+		}
+	}
+	for key, d := range definitions {
+		if strings.HasPrefix(key, shippedPolicies) {
+			shipped[key] = d
 		}
 	}
 	assigned := inventory.AssignPolicies(assignments, definitions)
@@ -88,23 +91,41 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot,
 	return nil
 }
 
-// builtInDefinitions begins the IDs of definitions that Azure ships, in lower case.
-const builtInDefinitions = "/providers/microsoft.authorization/policydefinitions/"
+// shippedPolicies begins the IDs of definitions and initiatives that Azure ships, in lower case.
+const shippedPolicies = "/providers/microsoft.authorization/"
 
-// assignedType returns the type of what an assignment assigns.
-func assignedType(definition string) string {
-	if strings.HasPrefix(strings.ToLower(definition), builtInDefinitions) {
-		return typePolicyDefinition
+// readDefinitions reads initiatives, and definitions that Azure ships: the custom ones are listed.
+func readDefinitions(ctx context.Context, c *Client, s *inventory.Snapshot, subscription arm.ID,
+	ids []string, into map[string]*inventory.PolicyDefinition) error {
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for _, id := range ids {
+		key := strings.ToLower(id)
+		kind := typePolicyDefinition
+		if strings.Contains(key, "/policysetdefinitions/") {
+			kind = typePolicySet
+		} else if !strings.HasPrefix(key, shippedPolicies) {
+			continue
+		}
+		if strings.Contains(key, "/.") {
+			continue
+		}
+		g.Go(func() error {
+			d := new(inventory.PolicyDefinition)
+			page, err := c.get(ctx, c.address(arm.ID(id), "", policyVersion))
+			if err == nil {
+				err = json.Unmarshal(page.body, d)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err == nil {
+				into[key] = d
+			}
+			return noted(s, subscription+arm.ID("/providers/"+kind), err)
+		})
 	}
-	return typePolicySet
-}
-
-// isCustomSet reports whether a definition is an initiative that Azure does not ship: those have no
-// scope.
-func isCustomSet(id string) bool {
-	lower := strings.ToLower(id)
-	return strings.Contains(lower, "/policysetdefinitions/") && !strings.Contains(lower, "/.") &&
-		!strings.HasPrefix(lower, "/providers/microsoft.authorization/")
+	return g.Wait()
 }
 
 // listAs lists documents of Azure Policy. What cannot be listed is noted as unread.

@@ -3,6 +3,7 @@ package azure_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -27,31 +28,64 @@ func (p policyAnswers) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// TestBuiltInPolicy: the definition of an assigned policy that Azure ships is above all
-// subscriptions, and is in none of their lists.
-func TestBuiltInPolicy(t *testing.T) {
-	const builtIn = "/providers/Microsoft.Authorization/policyDefinitions/" +
-		"7bca8353-aa3b-429b-904a-9229c4385837"
+// TestBuiltInPolicies: what Azure ships is above all subscriptions, and is in none of their lists.
+// Of its initiatives, the members that can refuse or change a write are read.
+func TestBuiltInPolicies(t *testing.T) {
 	e := emulatortest.New(t, emulator.Options{})
-	scope := arm.SubscriptionID(sub)
-	c := emulatortest.ClientOver(t, policyAnswers{
-		string(scope) + "/providers/Microsoft.Authorization/policyAssignments": `{"value":[{"id":"` +
-			string(scope) + `/providers/Microsoft.Authorization/policyAssignments/private",` +
-			`"properties":{"scope":"` + string(scope) + `","policyDefinitionId":"` + builtIn +
-			`"}}]}`,
-		string(scope) + "/providers/Microsoft.Authorization/policyDefinitions": `{"value":[]}`,
-		string(scope) + "/providers/Microsoft.Authorization/policyExemptions":  `{"value":[]}`,
-		builtIn: `{"id":"` + builtIn + `","properties":{"displayName":"Subnets should be private",` +
-			`"policyRule":{"if":{"field":"type","equals":` +
-			`"Microsoft.Network/virtualNetworks/subnets"},"then":{"effect":"deny"}}}}`,
-	}, e, emulatortest.Keeper)
-	s := inventory.NewSnapshot()
-	s.Listed = []arm.ID{scope}
-	if err := azure.ReadPolicies(t.Context(), c, s); err != nil {
-		t.Fatal(err)
+	scope := string(arm.SubscriptionID(sub))
+	const at = "/providers/Microsoft.Authorization/"
+	rule := func(effect string) string {
+		return `"parameters":{"effect":{"defaultValue":"Audit"}},"policyRule":{"if":{"field":` +
+			`"type","equals":"Microsoft.Network/virtualNetworks/subnets"},"then":{"effect":"` +
+			effect + `","details":{"deployment":{"natGateway":{},"type":` +
+			`"Microsoft.Network/virtualNetworks"}}}}`
 	}
-	if len(s.Policies) != 1 || s.Policies[0].Name != "Subnets should be private" ||
-		len(s.Unread) > 0 {
-		t.Errorf("%+v %v", s.Policies, s.Unread)
+	assign := func(name, of string) string {
+		return `{"id":"` + scope + at + `policyAssignments/` + name + `","properties":{"scope":"` +
+			scope + `","policyDefinitionId":"` + of + `","parameters":{"asked":{"value":"Deny"}}}}`
+	}
+	member := func(name, effect string) string {
+		parameters := `{}`
+		if effect != "" {
+			parameters = `{"effect":{"value":"` + effect + `"}}`
+		}
+		return `{"policyDefinitionId":"` + at + `policyDefinitions/` + name +
+			`","policyDefinitionReferenceId":"` + name + `","parameters":` + parameters + `}`
+	}
+	answers := policyAnswers{
+		scope + at + "policyAssignments": `{"value":[` + assign("one",
+			at+"policyDefinitions/alone") + "," + assign("shipped", at+"policySetDefinitions/set") +
+			"," + assign("own", scope+at+"policySetDefinitions/own") + `]}`,
+		scope + at + "policyDefinitions": `{"value":[]}`,
+		scope + at + "policyExemptions":  `{"value":[]}`,
+		scope + at + "policySetDefinitions/own": `{"properties":{"policyDefinitions":[` +
+			member("alone", "") + `]}}`,
+		at + "policySetDefinitions/set": `{"properties":{"parameters":{"asked":{"defaultValue":` +
+			`"Audit"},"kept":{"defaultValue":"AuditIfNotExists"}},"policyDefinitions":[` +
+			member("asked", "[parameters('asked')]") + "," +
+			member("kept", "[parameters('kept')]") + "," + member("off", "Disabled") + "," +
+			member("fixed", "") + `]}}`,
+	}
+	for name, effect := range map[string]string{"alone": "Deny", "asked": "[parameters('effect')]",
+		"kept": "[parameters('effect')]", "off": "[parameters('effect')]", "fixed": "Modify"} {
+		answers[at+"policyDefinitions/"+name] = `{"properties":{"displayName":"` + name + `",` +
+			rule(effect) + `}}`
+	}
+	s := inventory.NewSnapshot()
+	s.Listed = []arm.ID{arm.ID(scope)}
+	if err := azure.ReadPolicies(t.Context(), emulatortest.ClientOver(t, answers, e,
+		emulatortest.Keeper), s); err != nil || len(s.Unread) > 0 {
+		t.Fatal(err, s.Unread)
+	}
+	var got []string
+	for _, p := range s.Policies {
+		got = append(got, p.Name+" "+p.Reference)
+		if len(p.Deploys) != 1 { // the second assignment of a definition, too
+			t.Errorf("%+v", p)
+		}
+	}
+	if want := []string{"alone ", "asked asked", "fixed fixed", "alone alone"}; !slices.Equal(got,
+		want) {
+		t.Errorf("%q", got)
 	}
 }

@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -16,63 +20,132 @@ import (
 // ReadHad notes what subnets and route tables had before, as far as the activity log shows it: the
 // record of a write's begin has the body of its request (captured: a write of a route table), and
 // that of its end can have the body of the answer (captured: a write of a machine). A subnet has no
-// PATCH, so every write of it names all that it keeps. It also reads the route tables that it
-// finds.
+// PATCH, so every write of it names all that it keeps.
 func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	var tables []arm.ID
+	logs := map[arm.ID][]arm.ID{} // what a write of each resource gives something
+	newest := map[arm.ID]map[inventory.Property]bodyOf{}
 	for _, id := range inventory.SortIDs(ids) {
-		if _, asked := s.Had[id.Key()]; asked {
-			continue
+		newest[id] = map[inventory.Property]bodyOf{}
+		logs[id] = append(logs[id], id)
+		if id.Is(arm.TypeSubnet) {
+			logs[id.Parent()] = append(logs[id.Parent()], id)
 		}
-		found, err := readHad(ctx, c.activityLog, id)
-		if _, fatal := asFault(err); fatal != nil {
-			return fatal
-		}
-		s.NoteHad(id, found...) // ReadWriters says why the log cannot be read
-		for _, h := range found {
-			if h.Property == inventory.PropertyTable && s.Table(h.Value) == nil {
-				tables = append(tables, h.Value)
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(parallel)
+	for written, parts := range logs {
+		g.Go(func() error {
+			found, err := readBodies(ctx, c.activityLog, written, parts)
+			if err != nil {
+				_, fatal := asFault(err)
+				return fatal // ReadWriters says why the log cannot be read
 			}
-		}
-	}
-	return c.Read(ctx, s, inventory.Wanted{Tables: inventory.SortIDs(tables)}, ReadOptions{})
-}
-
-// readHad returns the last value of each property of a subnet, or the last default route of a
-// table, that a write gave it.
-func readHad(ctx context.Context, c *activityLog, id arm.ID) (all []inventory.Had, err error) {
-	// routes have records of their own
-	filters, most := []string{"resourceGroupName eq '" + id.ResourceGroup() + "'"}, 1
-	if id.Is(arm.TypeSubnet) {
-		filters = []string{"resourceUri eq '" + string(id) + "'",
-			"resourceUri eq '" + string(id.Parent()) + "'"}
-		most = len(inventory.Properties)
-	}
-	newest := map[inventory.Property]bodyOf{}
-	for _, filter := range filters {
-		here := map[inventory.Property]bodyOf{}
-		took := map[string]bool{} // writes by correlation and resource: their end comes first
-		now := time.Now()
-		if _, err := c.eachRecord(ctx, id, now.Add(-logReach), now, filter, func(raw []byte) bool {
-			for property, b := range bodiesIn(raw, id, took) {
-				if _, known := here[property]; !known {
-					here[property] = b
+			mu.Lock()
+			defer mu.Unlock()
+			for i, id := range parts {
+				for property, b := range found[i] {
+					if b.at.After(newest[id][property].at) {
+						newest[id][property] = b
+					}
 				}
 			}
-			return len(here) < most
-		}); err != nil {
-			return nil, err
+			return nil
+		})
+	}
+	err := g.Wait()
+	for id, all := range newest {
+		for _, property := range slices.Sorted(maps.Keys(all)) {
+			s.NoteHad(id, all[property].Had)
 		}
-		for property, b := range here {
-			if b.at.After(newest[property].at) {
-				newest[property] = b
+	}
+	return err
+}
+
+// readBodies returns the last value of each property, or the last default route, that the writes of
+// a resource gave each of its parts: a network or subnet its subnets, a table itself.
+func readBodies(ctx context.Context, c *activityLog, written arm.ID,
+	parts []arm.ID) ([]map[inventory.Property]bodyOf, error) {
+	filter, most := "resourceUri eq '"+string(written)+"'", len(inventory.Properties)*len(parts)
+	if written.Is(arm.TypeRouteTable) { // routes have records of their own
+		filter, most = "resourceGroupName eq '"+written.ResourceGroup()+"'", 1
+	}
+	all, known := make([]map[inventory.Property]bodyOf, len(parts)), 0
+	took := map[string]bool{} // writes by correlation and resource: their end comes first
+	now := time.Now()
+	_, err := c.eachRecord(ctx, written, now.Add(-logReach), now, filter, func(raw []byte) bool {
+		for i, id := range parts {
+			for property, b := range bodiesIn(raw, id, took) {
+				if _, newer := all[i][property]; !newer {
+					if all[i] == nil {
+						all[i] = map[inventory.Property]bodyOf{}
+					}
+					all[i][property] = b
+					known++
+				}
+			}
+		}
+		return known < most
+	})
+	return all, err
+}
+
+// ReadNamed reads what a snapshot's subnets had, as it notes, and have no more: what does not exist
+// cannot be given back. What cannot be read may exist. Of NAT gateways, which nothing else needs a
+// right to read, it reads the activity log.
+func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error {
+	named := map[inventory.Property][]arm.ID{}
+	for _, all := range s.Had {
+		for _, h := range all {
+			if h.Value != "" {
+				named[h.Property] = append(named[h.Property], h.Value)
 			}
 		}
 	}
-	for _, property := range slices.Sorted(maps.Keys(newest)) {
-		all = append(all, newest[property].Had)
+	for property, ids := range named {
+		ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
+			return s.Table(id) != nil || s.SecurityGroups[id.Key()] != nil
+		})
+		if property == inventory.PropertyNAT {
+			for _, id := range ids {
+				deleted, err := wasDeleted(ctx, c.activityLog, id)
+				if _, fatal := asFault(err); fatal != nil {
+					return fatal
+				}
+				if deleted {
+					s.Unread[id.Key()] = inventory.Unread{ID: id, Absent: true}
+				}
+			}
+			continue
+		}
+		if err := c.read(ctx, property.Type(), networkVersion, asWanted(ids),
+			func(_ wanted, id arm.ID, body []byte, fault *Error) {
+				switch {
+				case fault == nil:
+					add(s, id, body)
+				case unreadFor(id, fault).Absent:
+					unread(s, id, fault)
+				}
+			}); err != nil {
+			return err
+		}
 	}
-	return all, nil
+	return nil
+}
+
+// wasDeleted reports whether the last change of a resource in the activity log is its delete.
+func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, err error) {
+	now := time.Now()
+	_, err = c.eachRecord(ctx, id, now.Add(-logReach), now, "resourceUri eq '"+string(id)+"'",
+		func(raw []byte) (more bool) {
+			var r logRecord
+			if json.Unmarshal(raw, &r) != nil || !r.took() || !r.ResourceID.Equal(id) {
+				return true
+			}
+			deleted = strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete")
+			return !deleted && !r.isWrite()
+		})
+	return deleted, err
 }
 
 // bodyOf is what the body of a write named.

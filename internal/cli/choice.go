@@ -58,10 +58,11 @@ func (c choice) some() bool { return len(c.names) > 0 || c.selector != "" }
 
 // pick returns the chosen clusters of a config. A name is metadata.name or the cluster's name or ID
 // in Azure.
-func (c choice) pick(configs []v1alpha1.ClusterRoutes) ([]v1alpha1.ClusterRoutes, error) {
+func (c choice) pick(configs []v1alpha1.ClusterRoutes,
+	paths []string) ([]v1alpha1.ClusterRoutes, error) {
 	chosen := map[int]bool{}
 	for _, name := range c.names {
-		found, err := theNamed(name, "the config", namesOf(configs), idsOf(configs))
+		found, err := theNamed(name, files(paths), namesOf(configs), idsOf(configs))
 		if err != nil {
 			return nil, err
 		}
@@ -78,8 +79,8 @@ func (c choice) pick(configs []v1alpha1.ClusterRoutes) ([]v1alpha1.ClusterRoutes
 		}
 	}
 	if len(chosen) == 0 {
-		return nil, fmt.Errorf("--selector: no cluster of the config has labels that match %s",
-			finding.Show(c.selector))
+		return nil, fmt.Errorf("--selector: no cluster in %s has labels that match %s",
+			files(paths), finding.Show(c.selector))
 	}
 	var picked []v1alpha1.ClusterRoutes
 	for _, i := range slices.Sorted(maps.Keys(chosen)) {
@@ -105,7 +106,7 @@ func (c choice) inConfig(a *app, paths []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	picked, err := c.pick(configs)
+	picked, err := c.pick(configs, paths)
 	return namesOf(picked), err
 }
 
@@ -125,6 +126,17 @@ func idsOf(configs []v1alpha1.ClusterRoutes) (ids []arm.ID) {
 	return ids
 }
 
+// files names the configs of -f.
+func files(paths []string) string {
+	names := slices.Clone(paths)
+	for i, name := range names {
+		if name == "-" {
+			names[i] = "standard input"
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
 // theNamed returns the index of the only cluster in a place with a name: its name there, such as
 // metadata.name, or its name or ID in Azure.
 func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
@@ -140,12 +152,11 @@ func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
 	}
 	switch len(found) {
 	case 0:
-		return 0, fmt.Errorf("no cluster %s in %s%s", finding.Show(name), place,
-			instead(name, names))
+		return 0, noCluster(name, place, names)
 	case 1:
 		return found[0], nil
 	}
-	return 0, fmt.Errorf("several clusters of %s are named %s: name one by its ID", place,
+	return 0, fmt.Errorf("several clusters in %s are named %s: name one by its ID", place,
 		finding.Show(name))
 }
 

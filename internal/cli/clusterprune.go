@@ -137,7 +137,8 @@ func copiesConfig(a *app, c build.Cluster, paths []string) (v1alpha1.ClusterRout
 			return c.ClusterID().Equal(arm.ID(o.Spec.ClusterID))
 		})
 		if i < 0 {
-			return config, fmt.Errorf("--config: no cluster %s in it", c.ClusterID())
+			return config, fmt.Errorf("--config: %w (leave it out if no config has the cluster)",
+				noCluster(string(c.ClusterID()), files(paths), texts(idsOf(all))))
 		}
 		config = all[i]
 	}

@@ -38,6 +38,8 @@ type examineOptions struct {
 	maxRoutes int
 	// rightless leaves out role assignments: reading them takes several calls for each resource.
 	rightless bool
+	// presentOnly leaves out what subnets had: the activity log is asked about each of them.
+	presentOnly bool
 	// firewalls also reads Azure Firewalls and their rules. egress also compares them with what AKS
 	// requires.
 	firewalls, egress bool
@@ -87,6 +89,8 @@ type examination struct {
 	// may be.
 	history string
 	paths   []string
+	// presentOnly is that of the options.
+	presentOnly bool
 	// some says that Clusters leaves out clusters of the config.
 	some bool
 }
@@ -123,28 +127,38 @@ func (e *examination) verifying() map[string]finding.CommandLine {
 // diagnosis returns the findings, with the last writers according to the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
 	found := e.check()
-	changed, lost := diagnose.Changed(found), diagnose.Lost(e.Case, found)
-	bare := diagnose.Bare(e.Case)
-	if e.client != nil && len(changed)+len(lost)+len(bare) > 0 {
-		if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
-			return nil, err
+	changed := diagnose.Changed(found)
+	lost := diagnose.Lost(e.Case, found)
+	if !e.presentOnly {
+		lost = append(lost, diagnose.Bare(e.Case)...)
+	}
+	if e.client == nil || len(changed)+len(lost) == 0 {
+		return diagnose.Blame(found, e.Snapshot), nil
+	}
+	if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
+		return nil, err
+	}
+	if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
+		return nil, err
+	}
+	unread, err := e.recall(inventory.SortIDs(lost))
+	if err != nil {
+		return nil, err
+	}
+	if err := e.client.ReadNamed(ctx, e.Snapshot); err != nil {
+		return nil, err
+	}
+	if len(changed)+len(e.Snapshot.Had) == 0 {
+		return found, nil // nothing more is known
+	}
+	found = e.check() // the writer distinguishes the causes: a policy or a person
+	for i := range found {
+		if unread != "" && len(diagnose.Lost(e.Case, found[i:i+1])) > 0 {
+			found[i] = found[i].With(unread)
 		}
-		if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
-			return nil, err
-		}
-		unread, err := e.recall(inventory.SortIDs(append(bare, lost...)))
-		if err != nil {
-			return nil, err
-		}
-		if len(changed)+len(lost)+len(e.Snapshot.Had) == 0 {
-			return diagnose.Blame(found, e.Snapshot), nil // nothing more is known
-		}
-		found = e.check() // the writer distinguishes the causes: a policy or a person
-		for i := range found {
-			if unread != "" && len(diagnose.Lost(e.Case, found[i:i+1])) > 0 {
-				found[i] = found[i].With(unread)
-			}
-		}
+	}
+	if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
+		return nil, err
 	}
 	return diagnose.Blame(found, e.Snapshot), nil
 }
@@ -247,8 +261,8 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 		if configs, err = a.readConfig(o.paths); err != nil {
 			return nil, err
 		}
-		if picked, err = o.pick(configs); err != nil {
-			return nil, fmt.Errorf("-f: %w", err)
+		if picked, err = o.pick(configs, o.paths); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range o.names {
@@ -264,7 +278,7 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 		return nil, err
 	}
 	e := &examination{client: client, some: len(picked) < len(configs), history: o.history,
-		paths: o.paths}
+		paths: o.paths, presentOnly: o.presentOnly}
 	e.Configs, e.Proposed = configs, len(configs) == 0
 	for i, path := range o.paths {
 		if e.File = finding.Command("%s -f %s", e.File, path); i == 0 {
@@ -370,7 +384,7 @@ func openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 		names = []string{o.cluster}
 	}
 	if err := e.keepNamed(names); err != nil {
-		return nil, fmt.Errorf("--from-bundle: %s: %w", o.bundle, err)
+		return nil, fmt.Errorf("--from-bundle: %w", err)
 	}
 	e.Configs = slices.DeleteFunc(e.Configs, func(c v1alpha1.ClusterRoutes) bool {
 		return !slices.ContainsFunc(e.Clusters, arm.ID(c.Spec.ClusterID).Equal)
@@ -386,7 +400,7 @@ func (e *examination) keepNamed(meant []string) error {
 	names := e.names()
 	var kept []arm.ID
 	for _, name := range meant {
-		i, err := theNamed(name, "it", names, e.Clusters)
+		i, err := theNamed(name, e.bundle, names, e.Clusters)
 		if err != nil {
 			return err
 		}

@@ -75,6 +75,7 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	if err != nil {
 		return err
 	}
+	o.presentOnly = true
 	e, found, err := diagnosed(ctx, a, o, "reading the network")
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
@@ -155,6 +156,15 @@ func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm
 		return "", fmt.Errorf("this login sees no cluster named %s, and no other cluster", name)
 	}
 	return "", fmt.Errorf("this login sees no cluster named %s%s", name, instead(name, others))
+}
+
+// noCluster returns the error about a cluster that a file does not have. It names the file, and
+// what to name instead.
+func noCluster(name, file string, names []string) error {
+	if len(names) == 0 {
+		return fmt.Errorf("no cluster %s in %s, which has none", finding.Show(name), file)
+	}
+	return fmt.Errorf("no cluster %s in %s%s", finding.Show(name), file, instead(name, names))
 }
 
 // instead returns the end of an error about a name that does not exist: similar names, or all

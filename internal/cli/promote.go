@@ -173,7 +173,7 @@ func readPromotion(a *app, o promoteOptions) (*promotion, error) {
 	if err != nil {
 		return nil, err
 	}
-	picked, err := o.pick(before)
+	picked, err := o.pick(before, o.paths)
 	if err != nil {
 		return nil, err
 	}

@@ -77,7 +77,7 @@ func runSync(ctx context.Context, a *app, o syncOptions) error {
 	if err != nil {
 		return err
 	}
-	picked, err := o.pick(configs)
+	picked, err := o.pick(configs, o.paths)
 	if err != nil {
 		return err
 	}

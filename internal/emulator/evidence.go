@@ -190,8 +190,8 @@ var Evidences = []Evidence{
 			authorization.TypePolicyAssignment, authorization.TypePolicyExemption},
 		Recorded: map[string]float64{"policies": 90}, Documented: "deny, denyAction, counts of " +
 			"array elements, exemptions",
-		Guessed: "which policies Azure brings: any GUID, without effect; codes of invalid " +
-			"exemptions",
+		Guessed: "which policies Azure brings: any GUID, without effect but for Subnets " +
+			"should be private; codes of invalid exemptions",
 	},
 	{
 		Name: "activity log alerts, action groups", Types: []string{arm.TypeAlertRule,

@@ -27,49 +27,71 @@ var mayBeEmpty = lazy.Regexp(`\b(omit|default|d|none|None|if|ternary)\b`)
 
 // subnet reads azure_rm_subnet. Since azure.azcollection 1.11.0 it removes the route table that the
 // subnet has if the task names none (pull request 727); that this breaks AKS was reported, and
-// closed as not a bug (#890).
+// closed as not a bug (#890). It does the same with the NAT gateway, and keeps the group
+// (azure_rm_subnet.py, exec_module).
 func (t *ansibleTask) subnet() {
 	vnet, name := t.arg("virtual_network_name", "virtual_network"), t.arg("name")
 	id := subnetID(t.text("subscription_id"), t.text("resource_group"), shown(vnet), shown(name))
 	if t.register != "" {
 		t.registered[t.register] = id
 	}
-	w := codeWrite{by: t.by, maybe: strings.Join(t.maybe, ", and "),
-		fix: nameFix("the task", "route_table: NAME or ID", subnetPlace(string(id)),
-			inventory.PropertyTable)}
-	table := t.arg("route_table")
-	switch {
-	case t.absent():
+	w := t.gives(id, inventory.PropertyTable, "route_table")
+	if t.absent() {
 		w.outcome, w.how = deletes, "the task deletes it (state: absent)"
 		w.fix = "remove the task, or move what is in the subnet out of it first"
-	case table.Missing() || table.Is(yamltree.Scalar) && strings.TrimSpace(table.Text) == "":
-		w.outcome = strips
-		w.how = "the task names no route_table, and azure_rm_subnet then removes the one that " +
-			"the subnet has (azure.azcollection 1.11.0 and later, ansible-collections/azure#890)"
-	case isExpression(table) &&
-		(table.Is(yamltree.Unknown) || mayBeEmpty().MatchString(table.Text)):
-		w.outcome = doubts
-		w.how = "it is not known whether the task names a route_table: " + shown(table) +
-			" is an expression, which is not evaluated; without a route_table, azure_rm_subnet " +
-			"removes the one that the subnet has (ansible-collections/azure#890)"
-	case isExpression(table):
-		w.outcome = gives
-		t.note(t.by, false, "route_table is an expression, which is not evaluated (%s): if it is "+
-			"empty, the subnet loses its table (ansible-collections/azure#890)",
-			strings.Trim(shown(table), "{}"))
-	default:
-		w.outcome, w.table = gives, table.String()
-		if table.Is(yamltree.Map) {
-			w.table = shown(table.Get("name"))
-		}
 	}
+	elsewhere := ""
 	if isExpression(vnet) {
-		w.how += "; its network is an expression, which is not evaluated (" +
+		elsewhere = "; its network is an expression, which is not evaluated (" +
 			strings.Trim(shown(vnet), "{}") + ")"
 	}
-	if w.outcome == gives || !t.isUnknown("the subnet", name, w.how+t.provided()) {
-		t.write(id, inventory.PropertyTable, w)
+	w.how += elsewhere
+	if w.outcome != gives && t.isUnknown("the subnet", name, w.how+t.provided()) {
+		return
 	}
+	t.write(id, inventory.PropertyTable, w)
+	if t.absent() || isExpression(name) {
+		return
+	}
+	nat := t.gives(id, inventory.PropertyNAT, "nat_gateway")
+	group := t.gives(id, inventory.PropertyGroup, "security_group", "security_group_name")
+	nat.how, group.how = nat.how+elsewhere, group.how+elsewhere
+	t.write(id, inventory.PropertyNAT, nat)
+	t.write(id, inventory.PropertyGroup, group)
+}
+
+// gives says what azure_rm_subnet does to a property of a subnet by one of its options. As in other
+// formats, an expression gives a NAT gateway or a group.
+func (t *ansibleTask) gives(id arm.ID, p inventory.Property, options ...string) codeWrite {
+	const since = " (azure.azcollection 1.11.0 and later, ansible-collections/azure#890)"
+	w := codeWrite{by: t.by, maybe: strings.Join(t.maybe, ", and "), outcome: gives,
+		fix: nameFix("the task", options[0]+": NAME or ID", subnetPlace(string(id)), p)}
+	v, table := t.arg(options...), p == inventory.PropertyTable
+	empty := v.Is(yamltree.Scalar) && strings.TrimSpace(v.Text) == ""
+	switch {
+	case v.Missing() && p == inventory.PropertyGroup:
+		w.outcome = keeps
+	case v.Missing() || empty:
+		w.outcome = strips
+		w.how = "the task names no " + options[0] + ", and azure_rm_subnet then removes the one " +
+			"that the subnet has" + map[bool]string{true: since}[table]
+	case isExpression(v) && table && (v.Is(yamltree.Unknown) ||
+		mayBeEmpty().MatchString(v.Text)):
+		w.outcome = doubts
+		w.how = "it is not known whether the task names a route_table: " + shown(v) +
+			" is an expression, which is not evaluated; without a route_table, azure_rm_subnet " +
+			"removes the one that the subnet has (ansible-collections/azure#890)"
+	case isExpression(v) && table && !t.absent():
+		t.note(t.by, false, "route_table is an expression, which is not evaluated (%s): if it is "+
+			"empty, the subnet loses its table (ansible-collections/azure#890)",
+			strings.Trim(shown(v), "{}"))
+	case isExpression(v):
+	default:
+		if w.table = v.String(); v.Is(yamltree.Map) {
+			w.table = shown(v.Get("name"))
+		}
+	}
+	return w
 }
 
 // network reads azure_rm_virtualnetwork. Where it changes a network that exists, it sends back the

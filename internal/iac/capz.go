@@ -2,6 +2,7 @@ package iac
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -38,8 +39,8 @@ func (m *manifests) capz(o *kubeObject) {
 
 const onlyOwn = "; it leaves a network alone that was there before the cluster"
 
-// capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), so
-// it writes the subnet without the table that AKS has put there.
+// capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), nor
+// for a NAT gateway or a group, so it writes the subnet without what AKS or a person has put there.
 func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string) {
 	network := spec.Get("virtualNetwork")
 	cluster := cmp.Or(manifestText(spec.Get("resourceName")), name)
@@ -52,17 +53,41 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 		manifestText(spec.Get("outboundType"))); why != "" {
 		m.carrier(id, o.by, why)
 	}
-	m.write(id, inventory.PropertyTable, codeWrite{by: o.by, outcome: strips, never: true,
-		how: "CAPZ writes the subnet without a route table, and this kind has no field for one " +
-			"(cluster-api-provider-azure#4665)" + onlyOwn,
-		fix: "create the network yourself before the cluster; or describe the cluster by " +
-			"AzureASOManagedControlPlane and AzureASOManagedCluster, whose VirtualNetworksSubnet " +
-			"has a routeTable; the subnet's table: " + ask(subnetPlace(string(id)),
-			inventory.PropertyTable)})
+	for _, p := range inventory.Properties {
+		m.write(id, p, codeWrite{by: o.by, outcome: strips, never: true,
+			how: "CAPZ writes the subnet without a " + p.Name() + ", and this kind has no field " +
+				"for one (cluster-api-provider-azure#4665)" + onlyOwn,
+			fix: "create the network yourself before the cluster; or describe the cluster by " +
+				"AzureASOManagedControlPlane and AzureASOManagedCluster, whose " +
+				"VirtualNetworksSubnet has a " + string(p) + "; the subnet's " + p.Noun() + ": " +
+				ask(subnetPlace(string(id)), p)})
+	}
 }
 
-// capzCluster judges a cluster whose machines CAPZ makes. A node subnet without routeTable gets
-// CAPZ's own table, and CAPZ does not change a table that exists.
+// capzFields are what the subnets of an AzureCluster call the properties.
+var capzFields = map[inventory.Property]string{inventory.PropertyTable: "routeTable",
+	inventory.PropertyNAT: "natGateway", inventory.PropertyGroup: "securityGroup"}
+
+// capzOwn reports whether CAPZ gives a subnet that names no value of a property one of its own
+// (setNodeSubnetDefaults and others in api/v1beta1/azurecluster_default.go). A NAT gateway carries
+// no IPv6, and a subnet with an ID is there already.
+func capzOwn(p inventory.Property, subnet *yamltree.Value) bool {
+	role := subnet.Get("role").String()
+	switch p {
+	case inventory.PropertyGroup:
+		return slices.Contains([]string{"", "control-plane", "node", "cluster"}, role)
+	case inventory.PropertyNAT:
+		return role == "cluster" || role == "node" && manifestText(subnet.Get("id")) == "" &&
+			!slices.ContainsFunc(subnet.Get("cidrBlocks").List(), func(c *yamltree.Value) bool {
+				return strings.Contains(c.String(), ":")
+			})
+	}
+	return role == "node" || role == "cluster"
+}
+
+// capzCluster judges a cluster whose machines CAPZ makes. It writes what a subnet names or gets by
+// default, and nothing else (azure/services/subnets/spec.go). It does not change a table that
+// exists.
 func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string) {
 	network := spec.At("networkSpec", "vnet")
 	group := cmp.Or(manifestText(network.Get("resourceGroup")),
@@ -74,26 +99,30 @@ func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string
 			manifestText(subnet.Get("name")))
 		by := o.by
 		by.Line = cmp.Or(subnet.Line, by.Line)
-		w := codeWrite{by: by, outcome: gives, never: true}
-		switch table, role := manifestText(subnet.At("routeTable", "name")),
-			subnet.Get("role").String(); {
-		case table != "":
-			w.table = table
-		case role == "node" || role == "cluster":
-			w.table = name + "-node-routetable"
-		default:
-			w.outcome = strips
-			w.how = "CAPZ writes a subnet with the role " + cmp.Or(manifestText(subnet.Get("role")),
-				"control-plane") + " without a route table if it names none" + onlyOwn
-			w.fix = nameFix(o.by.Address, "routeTable.name of the subnet",
-				subnetPlace(string(id)), inventory.PropertyTable)
+		for _, p := range inventory.Properties {
+			m.write(id, p, capzWrite(o, p, subnet, id, codeWrite{by: by, outcome: gives,
+				never: true}, name))
 		}
-		if w.table != "" && !strings.Contains(w.table, "{") {
-			w.table = string(arm.ID("/subscriptions/" +
-				part(manifestText(spec.Get("subscriptionID")),
-					"{subscription}") + "/resourceGroups/" + part(group, "{resource-group}") +
-				"/providers/" + arm.TypeRouteTable + "/" + part(w.table, "{table}")))
-		}
-		m.write(id, inventory.PropertyTable, w)
 	}
+}
+
+// capzWrite completes a write of a subnet's property by an AzureCluster with a name.
+func capzWrite(o *kubeObject, p inventory.Property, subnet *yamltree.Value, id arm.ID,
+	w codeWrite, name string) codeWrite {
+	w.table = manifestText(subnet.At(capzFields[p], "name"))
+	switch {
+	case w.table != "":
+	case !capzOwn(p, subnet):
+		w.outcome = strips
+		w.how = "CAPZ writes a subnet with the role " + cmp.Or(manifestText(subnet.Get("role")),
+			"control-plane") + " without a " + p.Name() + " if it names none" + onlyOwn
+		w.fix = nameFix(o.by.Address, capzFields[p]+".name of the subnet",
+			subnetPlace(string(id)), p)
+	case p == inventory.PropertyTable:
+		w.table = name + "-node-routetable"
+	}
+	if w.table != "" && !strings.Contains(w.table, "{") {
+		w.table = string(id.Group()) + "/providers/" + p.Type() + "/" + part(w.table, "{table}")
+	}
+	return w
 }

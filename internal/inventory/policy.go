@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,12 +51,15 @@ type PolicyDefinition struct {
 		Mode        string
 		PolicyRule  map[string]any
 		Parameters  map[string]any
-		Policies    []struct {
-			Definition string `json:"policyDefinitionId"`
-			Reference  string `json:"policyDefinitionReferenceId"`
-			Parameters map[string]any
-		} `json:"policyDefinitions"`
+		Policies    []PolicyMember `json:"policyDefinitions"`
 	}
+}
+
+// PolicyMember is a definition in an initiative.
+type PolicyMember struct {
+	Definition string `json:"policyDefinitionId"`
+	Reference  string `json:"policyDefinitionReferenceId"`
+	Parameters map[string]any
 }
 
 // PolicyAssignment is an assignment of a definition or an initiative.
@@ -83,6 +87,60 @@ type PolicyExemption struct {
 // asked is an expression with a parameter of an initiative.
 var asked = lazy.Regexp(`^\[parameters\('([^']+)'\)\]$`)
 
+// given returns the parameters that an assignment of an initiative gives a member.
+func (d *PolicyDefinition) given(member PolicyMember, a PolicyAssignment) map[string]any {
+	all := map[string]any{}
+	for name, v := range member.Parameters {
+		o, _ := v.(map[string]any)
+		text, _ := o["value"].(string)
+		if m := asked().FindStringSubmatch(text); m != nil {
+			declared, _ := d.Properties.Parameters[m[1]].(map[string]any)
+			o = map[string]any{"value": declared["defaultValue"]}
+			if set, _ := a.Properties.Parameters[m[1]].(map[string]any); set != nil {
+				o = set
+			}
+		}
+		all[name] = o
+	}
+	return all
+}
+
+// changing are the effects that refuse or change a write, in lower case.
+var changing = []string{"deny", "modify", "append", "deployifnotexists"}
+
+// LackingPolicies returns the IDs of the definitions that assignments enforce and that are not
+// given, by themselves or in given initiatives. It leaves out members whose effect can only report:
+// what Azure ships takes it from a parameter "effect" (Azure/azure-policy).
+func LackingPolicies(assignments []PolicyAssignment,
+	definitions map[string]*PolicyDefinition) (ids []string) {
+	add := func(id string) {
+		if definitions[strings.ToLower(id)] == nil {
+			ids = append(ids, id)
+		}
+	}
+	for _, a := range assignments {
+		if strings.EqualFold(a.Properties.EnforcementMode, "DoNotEnforce") {
+			continue
+		}
+		add(a.Properties.Definition)
+		d := definitions[strings.ToLower(a.Properties.Definition)]
+		if d == nil {
+			continue
+		}
+		for _, member := range d.Properties.Policies {
+			set, _ := d.given(member, a)["effect"].(map[string]any)
+			effect, known := set["value"].(string)
+			if !known || slices.Contains(changing, strings.ToLower(effect)) {
+				add(member.Definition)
+			}
+		}
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		return strings.Compare(strings.ToLower(a), strings.ToLower(b))
+	})
+	return slices.CompactFunc(ids, strings.EqualFold)
+}
+
 // AssignPolicies returns the policies that assignments enforce, as far as their definitions are
 // given, by the lower case of their IDs.
 func AssignPolicies(assignments []PolicyAssignment,
@@ -101,21 +159,8 @@ func AssignPolicies(assignments []PolicyAssignment,
 			if inner == nil {
 				continue
 			}
-			given := map[string]any{}
-			for name, v := range member.Parameters {
-				o, _ := v.(map[string]any)
-				text, _ := o["value"].(string)
-				if m := asked().FindStringSubmatch(text); m != nil {
-					declared, _ := d.Properties.Parameters[m[1]].(map[string]any)
-					o = map[string]any{"value": declared["defaultValue"]}
-					if set, _ := p.Parameters[m[1]].(map[string]any); set != nil {
-						o = set
-					}
-				}
-				given[name] = o
-			}
 			assigned.Reference = member.Reference
-			all = append(all, assigned.of(inner, given))
+			all = append(all, assigned.of(inner, d.given(member, a)))
 		}
 	}
 	return all
@@ -136,7 +181,11 @@ func (p AssignedPolicy) of(d *PolicyDefinition, parameters map[string]any) Assig
 			}
 		}
 	}
-	delete(details, "deployment")
+	if details != nil { // other assignments have the same definition
+		p.Rule, then, details = maps.Clone(p.Rule), maps.Clone(then), maps.Clone(details)
+		delete(details, "deployment")
+		then["details"], p.Rule["then"] = details, then
+	}
 	return p
 }
 

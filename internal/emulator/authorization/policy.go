@@ -91,7 +91,7 @@ type member struct {
 // members returns the policies of an assignment. Parameters of an initiative's policies are values,
 // or [parameters('x')] of the initiative.
 func (s *Authorization) members(assignment kernel.Object) (all []member) {
-	assigned := s.kernel.Store.Get(arm.ID(kernel.Text(assignment, "policyDefinitionId")))
+	assigned := definitionOf(s, arm.ID(kernel.Text(assignment, "policyDefinitionId")))
 	given := kernel.ObjectAt(assignment, "parameters")
 	if assigned == nil || !assigned.ID.Is(TypePolicySet) {
 		return []member{{assigned, given}}
@@ -104,8 +104,8 @@ func (s *Authorization) members(assignment kernel.Object) (all []member) {
 			value, _ := outer.Value(kernel.ObjectAt(m, "parameters", name)["value"])
 			inner[name] = kernel.Object{"value": value}
 		}
-		all = append(all, member{s.kernel.Store.Get(arm.ID(kernel.Text(m,
-			"policyDefinitionId"))), inner})
+		all = append(all, member{definitionOf(s, arm.ID(kernel.Text(m, "policyDefinitionId"))),
+			inner})
 	}
 	return all
 }

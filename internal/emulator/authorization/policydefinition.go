@@ -1,8 +1,11 @@
 package authorization
 
 import (
+	_ "embed"
+	"encoding/json"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -16,8 +19,35 @@ const policyNames = " policyType mode displayName metadata# policyRule# paramete
 	" policyAssignmentId policyDefinitionReferenceIds resourceSelectors# overrides# versions" +
 	" level notes owners applicationId"
 
+// Some of Azure's built-in policies of networks, as Azure/azure-policy has them.
+//
+//go:embed builtinpolicies.json
+var builtInPolicies []byte
+
+// builtInDefinitions returns them, by their IDs' keys.
+var builtInDefinitions = sync.OnceValue(func() map[string]*kernel.Resource {
+	var docs []kernel.Object
+	if err := json.Unmarshal(builtInPolicies, &docs); err != nil {
+		panic(err) // it is part of the program
+	}
+	all := map[string]*kernel.Resource{}
+	for _, doc := range docs {
+		id := arm.ID(kernel.Text(doc, "id"))
+		all[id.Key()] = &kernel.Resource{ID: id, Body: doc}
+	}
+	return all
+})
+
+// definitionOf returns a policy or a set of policies; nil if it is not known here.
+func definitionOf(s *Authorization, id arm.ID) *kernel.Resource {
+	if r := s.kernel.Store.Get(id); r != nil {
+		return r
+	}
+	return builtInDefinitions()[id.Key()]
+}
+
 // builtInPolicy reports whether an ID can be that of a built-in policy or set of policies: a GUID
-// without a subscription. The list of them is not known here, and none has an effect.
+// without a subscription. The list of them is not known here, and most have no effect.
 func builtInPolicy(id arm.ID) bool {
 	kind, name, found := strings.Cut(strings.TrimPrefix(strings.ToLower(string(id)),
 		"/providers/microsoft.authorization/policy"), "/")
@@ -63,8 +93,12 @@ func (s *Authorization) showPolicy(r *kernel.Resource, doc kernel.Object, versio
 	s.entra.ShowAssigned(doc)
 }
 
-// policyCall refuses paths inside a policy: it has no children.
+// policyCall answers for built-in policies, and refuses paths inside a policy: it has no children.
 func (s *Authorization) policyCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if r := builtInDefinitions()[arm.ID("/"+strings.Join(c.Path, "/")).Key()]; r != nil &&
+		c.Method == http.MethodGet {
+		return kernel.OK(r.Body), nil, true
+	}
 	for i, word := range c.Path {
 		if !strings.EqualFold(word, "policyDefinitions") || i+3 != len(c.Path) {
 			continue
