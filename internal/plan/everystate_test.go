@@ -25,7 +25,7 @@ import (
 //
 //	delivers  no change ends a route by which packets arrive, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
-//	bends     no new route leads to another machine than it names, as far as the
+//	bends     no new or changed route leads to another machine than it names, as far as the
 //	          interfaces were read
 //	guards    a node subnet gets no table but the cluster's
 //	twice     no two routes have the same prefix, or the same name
@@ -174,7 +174,7 @@ func (j judged) wrong() (rules []string) {
 		switch {
 		case c.Verb == Associate && c.New.RouteTable != tableA:
 			rules = append(rules, "guards: "+c.New.String())
-		case c.Verb == Create && read != nil && read.Failed == "":
+		case c.Verb != Associate && c.New != nil && read != nil && read.Failed == "":
 			node := inventory.RouteNode(c.Route)
 			holder := read.Nodes[netip.MustParseAddr(c.New.NextHopIPAddress)]
 			if holder != "" && !strings.EqualFold(holder, node) {

@@ -33,10 +33,6 @@ import (
 //	any            | machine B               | another machine's    | stays: wrong-next-hop
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
-//
-// A copy that another writer changed in the target, and that the cluster's table has led to the
-// same next hop ever since, needs only that the next hop is its machine's; unless the changed copy
-// leads to a machine, and so may be a correction.
 
 // nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
 func (v *clusterState) nodeOf(r inventory.Route) string {

@@ -224,8 +224,9 @@ func TestCorrectedCopy(t *testing.T) {
 		netip.MustParsePrefix("10.244.1.0/24"): netip.MustParseAddr("10.240.0.6")}}
 	w.expect("", "updates-withheld")
 
-	// The changed copy cannot lead to the node that it names: the change is undone.
+	// The changed copy cannot lead to the node that it names: the row's route replaces it.
 	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
 		"n1____102441024 10.244.1.0/24 10.240.0.9")
-	w.expect("update gw-rt n1____102441024 10.244.1.0/24>10.240.0.9 10.244.1.0/24>10.240.0.6", "")
+	w.expect("delete gw-rt n1____102441024 10.244.1.0/24>10.240.0.9 -\n"+
+		"create gw-rt n2____102441024 - 10.244.1.0/24>10.240.0.6", "")
 }

@@ -285,9 +285,6 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 	p, against := t.w.leadsHome(s.clusterState, want)
 	undone := t.undone(s, r.Prefix, want.Hop)
 	replaced := s.nodeOf(r) != s.nodeOf(want)
-	if replaced && undone { // it may be a correction, unless it leads to no machine
-		replaced = t.noNIC(s, r.Hop).lacks != ""
-	}
 	if p.lacks == "" && replaced {
 		p = t.replaceable(s, r)
 	}
