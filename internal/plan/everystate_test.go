@@ -32,6 +32,8 @@ import (
 //	room      a table gets no more routes than it may have
 //	kept      policy UpsertOnly deletes nothing
 //	stable    the plan for what the plan leads to has no changes
+//	soon      if the cluster's table is as the cloud provider writes it, and all was read: a copy
+//	          that leads to another machine than it names gives way to the row of its prefix
 //	said      a target with a route that can be seen not to deliver has a finding, and so has one
 //	          with a person's route to pods that no node's row has
 //	true      what a finding says is so (everyclaim_test.go)
@@ -234,6 +236,16 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		}
 	}
 	said := mentions(j.p)
+	for c, r := range s.target[k] {
+		if s.reads != readWhole || s.deleted != 0 || s.off != (smallState{}).off || !r.node() ||
+			s.own != s.provided(j.w) || !s.own[c].exists() || s.delivers(c, r.hop(c)) ||
+			after[smallCIDR[c]].Hop != r.hop(c) {
+			continue
+		}
+		if at := s.holder(r.hop(c)); at >= 0 && at != r.name() {
+			rules = append(rules, "soon: "+smallRoute(c, r)+" stays")
+		}
+	}
 	for c, r := range s.target[k] {
 		if _, there := after[smallCIDR[c]]; there && r.person() && !s.own[c].node() &&
 			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) &&

@@ -414,7 +414,7 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 			rules = append(rules, "rest: "+last[k].planned)
 		}
 	}
-	if s.on != hasOwn && a.said.codes == 0 {
+	if s.on != hasOwn && a.said.codes == 0 || s.on == hasNone && a.lost == "" {
 		rules = append(rules, "heals: the node subnet lacks its table")
 	}
 	if s.deleted != 0 {
