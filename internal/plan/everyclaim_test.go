@@ -349,6 +349,10 @@ var smallReasons = []struct {
 
 // wrongReason returns a reason for which no proof was found, if it is not so.
 func (c smallClaim) wrongReason(reason string) []string {
+	if n := c.f.Known(clusterA).NICs; n != nil && n.Failed != "" &&
+		strings.Contains(reason, "seen") {
+		return []string{"it does not say why: " + reason}
+	}
 	for _, known := range smallReasons {
 		if m := known.text.FindStringSubmatch(reason); m != nil {
 			if known.so(c, m) {

@@ -274,6 +274,9 @@ func (w *smallWorld) table(id arm.ID, rows smallTable) *inventory.RouteTable {
 	key := smallTableKey{id, rows}
 	if w.tables[key] == nil {
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
+		if id == gateway && (!rows[0].node() || rows[0].name() > 0) { // a pod route's name is taken
+			routes[0] = smallName(0, aRow(0, 0)) + " 0.0.0.0/0 10.1.0.4"
+		}
 		for c, r := range rows {
 			if r.exists() {
 				routes = append(routes, smallRoute(c, r))
