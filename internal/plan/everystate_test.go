@@ -230,8 +230,7 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		case s.arrives(j.w, c, r.Hop) && !(stays && s.arrives(j.w, c, now.Hop)) &&
 			!s.rewritten(c, s.target[k][c]):
 			rules = append(rules, "delivers: "+routeLine(r))
-		case s.target[k][c].person() && s.own[c] != s.target[k][c] &&
-			!known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
+		case s.target[k][c].person() && !known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}

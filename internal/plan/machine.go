@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -64,14 +63,6 @@ func (w *planning) reportStrangers(v *clusterState) {
 		return
 	}
 	w.add(f.WithFix("%s", v.showSource()))
-}
-
-// copied reports whether a route is the copy of a stranger's row: it has the same name, prefix and
-// next hop.
-func (v *clusterState) copied(r inventory.Route) bool {
-	return slices.ContainsFunc(v.stranger, func(row inventory.Route) bool {
-		return strings.EqualFold(row.Name, r.Name) && row.Prefix == r.Prefix && row.SameHop(r)
-	})
 }
 
 // leadsHome proves that the next hop of a wanted route belongs to the machine that the route names.

@@ -27,8 +27,6 @@ import (
 //	a cluster's, wanted, another next hop      | its machine's: machine.go    | update
 //	                                           | another machine's            | stays: wrong-next-hop
 //	                                           | not proven                   | stays: updates-withheld
-//	a copy of a stranger's route in the        | proven stale                 | delete
-//	  cluster's table                          | not proven                   | stays: deletes-withheld
 //	a cluster's, not wanted                    | proven stale                 | delete
 //	                                           | not proven                   | stays: deletes-withheld
 //	                                           | policy UpsertOnly            | stays: stale-routes-kept
