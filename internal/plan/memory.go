@@ -124,8 +124,8 @@ type Remembered struct {
 	// when they were noted.
 	hops  map[netip.Addr]ledBy
 	noted time.Time
-	// Had are pod routes that the cluster's route table has or had. In a target they are the
-	// cluster's, whatever their names.
+	// Had are pod routes that the cluster's route table had at earlier checks. In a target they are
+	// the cluster's, whatever their names.
 	Had map[Pair]bool
 	// LookDue is set if no network interface of the cluster's nodes was read for a long time.
 	LookDue bool

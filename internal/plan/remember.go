@@ -31,7 +31,6 @@ func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
 	if _, routes := p.Source(cluster); routes != nil {
 		r.noteRows(routes, now)
-		r.Had = p.had(cluster)
 	}
 	r.Settled = r.settled(now)
 	return r
@@ -78,7 +77,7 @@ func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 // subnets it ever had, its nodes, and which routes are correct.
 func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	r := p.s.Memory.Of(cluster)
-	r.InSync = p.inSync(cluster, made)
+	r.InSync, r.Had = p.inSync(cluster, made), p.had(cluster)
 	if nodes, checked := made.Nodes[cluster.Key()]; checked {
 		r.Nodes = nodes
 	}
@@ -181,12 +180,14 @@ func rememberedHop(r inventory.Route) netip.Addr {
 // had returns Remembered.Had of a cluster for the next check: the pod routes of its table, and the
 // earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
 func (p *Planner) had(cluster arm.ID) map[Pair]bool {
-	had := map[Pair]bool{}
+	had, before := map[Pair]bool{}, p.s.Memory.Of(cluster).Had
 	_, routes := p.Source(cluster)
+	if routes == nil { // not read in this check
+		return before
+	}
 	for prefix, r := range routes {
 		had[Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
-	before := p.s.Memory.Of(cluster).Had
 	for target, parts := range p.targets {
 		if !slices.ContainsFunc(parts, func(part targetConfig) bool {
 			return cluster.Equal(arm.ID(part.config.Spec.ClusterID))
