@@ -15,10 +15,9 @@ import (
 // of all node subnets it was ever seen with, which routes its table had that are still in a target,
 // how long the same prefixes have led to each next hop, the nodes without a route, and who wrote
 // its table last. A restart forgets it, and discovery starts over. The history preserves two
-// things: since when nodes have lacked their routes, and which table is the cluster's. Until
-// something else confirms that table, each delete that relies on it needs proof by NICs. The
-// prefixes of earlier node subnets are not preserved: with them a route would count as the
-// cluster's, and could be deleted.
+// things: since when nodes have lacked their routes, and which table is the cluster's. The prefixes
+// of earlier node subnets are not preserved: with them a route would count as the cluster's, and
+// could be deleted.
 
 // Facts are the basis of a plan: what was read, and what is remembered from earlier checks.
 type Facts struct {
