@@ -33,7 +33,8 @@ import (
 //	kept      policy UpsertOnly deletes nothing
 //	stable    the plan for what the plan leads to has no changes
 //	soon      if the cluster's table is as the cloud provider writes it, and all was read: a copy
-//	          that leads to another machine than it names gives way to the row of its prefix
+//	          that leads to another machine than it names gives way to the row of its prefix, and
+//	          one that was right and leads out of the node subnets is right again
 //	said      a target with a route that can be seen not to deliver has a finding, and so has one
 //	          with a person's route to pods that no node's row has
 //	true      what a finding says is so (everyclaim_test.go)
@@ -241,7 +242,8 @@ func (j judged) wrongTarget(k int) (rules []string) {
 			after[smallCIDR[c]].Hop != r.hop(c) {
 			continue
 		}
-		if at := s.holder(r.hop(c)); at >= 0 && at != r.name() {
+		was := known.InSync[to.Key()][smallCIDR[c]] == s.own[c].hop(c)
+		if at := s.holder(r.hop(c)); at >= 0 && at != r.name() || was && j.w.stray(r) {
 			rules = append(rules, "soon: "+smallRoute(c, r)+" stays")
 		}
 	}

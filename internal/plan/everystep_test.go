@@ -42,6 +42,7 @@ func smallVariants() map[string]*smallWorld {
 		"keepers":  {machines: 2, cidrs: 2, targets: 1, keepers: 2},
 		"room":     {machines: 3, cidrs: 3, targets: 1, keepers: 1, room: 3},
 		"runbook":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, runbook: true},
+		"outside":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, outside: true},
 		"unnamed":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, unnamed: true},
 	}
 }

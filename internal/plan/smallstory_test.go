@@ -439,7 +439,8 @@ func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string
 				continue
 			}
 			copied := s.target[k][c]
-			if right && k == 0 && copied.address() != m.address() && !copied.person() {
+			if right && k == 0 && copied.address() != m.address() && !copied.person() &&
+				!w.stray(copied) {
 				rules = append(rules, "right: the target lacks "+smallRoute(c, s.own[c]))
 			}
 			for _, r := range []smallRow{s.own[c], copied} {
