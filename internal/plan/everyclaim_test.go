@@ -123,7 +123,7 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 			}
 			if strings.HasPrefix(c.Message, fmt.Sprintf("%s already goes to %s by the unmanaged "+
 				"route %s ", smallCIDR[cidr], r.hop(cidr), smallName(cidr, r))) &&
-				r.name() == byPerson &&
+				(r.name() == byPerson || c.w.stray(r)) &&
 				strings.Contains(c.Message, fmt.Sprintf("the pod route %s to %s is not added",
 					smallName(cidr, row), row.hop(cidr))) {
 				if at, _ := c.stays(smallLine(cidr, r)); at == cidr {
@@ -138,7 +138,7 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 	finding.UnmanagedOverlap: func(c smallClaim) (wrong []string) {
 		for cidr, r := range c.target {
 			row := c.s.own[cidr]
-			if r.person() && !row.node() &&
+			if (r.person() || c.w.stray(r)) && !row.node() &&
 				strings.HasPrefix(c.Message, fmt.Sprintf("the unmanaged route %s in %s "+
 					"sends %s to %s, ", smallName(cidr, r), c.to.Short(), smallCIDR[cidr],
 					r.hop(cidr))) {
@@ -349,6 +349,10 @@ var smallReasons = []struct {
 
 // wrongReason returns a reason for which no proof was found, if it is not so.
 func (c smallClaim) wrongReason(reason string) []string {
+	if n := c.f.Known(clusterA).NICs; n != nil && n.Failed != "" &&
+		strings.Contains(reason, "seen") {
+		return []string{"it does not say why: " + reason}
+	}
 	for _, known := range smallReasons {
 		if m := known.text.FindStringSubmatch(reason); m != nil {
 			if known.so(c, m) {

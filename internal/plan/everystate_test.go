@@ -25,13 +25,16 @@ import (
 //
 //	delivers  no change ends a route by which packets arrive, but for one case (rewritten)
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
-//	bends     no new route leads to another machine than it names, as far as the
+//	bends     no new or changed route leads to another machine than it names, as far as the
 //	          interfaces were read
 //	guards    a node subnet gets no table but the cluster's
 //	twice     no two routes have the same prefix, or the same name
 //	room      a table gets no more routes than it may have
 //	kept      policy UpsertOnly deletes nothing
 //	stable    the plan for what the plan leads to has no changes
+//	soon      if the cluster's table is as the cloud provider writes it, and all was read: a copy
+//	          that leads to another machine than it names gives way to the row of its prefix, and
+//	          one that was right and leads out of the node subnets is right again
 //	said      a target with a route that can be seen not to deliver has a finding, and so has one
 //	          with a person's route to pods that no node's row has
 //	true      what a finding says is so (everyclaim_test.go)
@@ -174,7 +177,7 @@ func (j judged) wrong() (rules []string) {
 		switch {
 		case c.Verb == Associate && c.New.RouteTable != tableA:
 			rules = append(rules, "guards: "+c.New.String())
-		case c.Verb == Create && read != nil && read.Failed == "":
+		case c.Verb != Associate && c.New != nil && read != nil && read.Failed == "":
 			node := inventory.RouteNode(c.Route)
 			holder := read.Nodes[netip.MustParseAddr(c.New.NextHopIPAddress)]
 			if holder != "" && !strings.EqualFold(holder, node) {
@@ -228,12 +231,22 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		case s.arrives(j.w, c, r.Hop) && !(stays && s.arrives(j.w, c, now.Hop)) &&
 			!s.rewritten(c, s.target[k][c]):
 			rules = append(rules, "delivers: "+routeLine(r))
-		case s.target[k][c].person() && s.own[c] != s.target[k][c] &&
-			!known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
+		case s.target[k][c].person() && !known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}
 	said := mentions(j.p)
+	for c, r := range s.target[k] {
+		if s.reads != readWhole || s.deleted != 0 || s.off != (smallState{}).off || !r.node() ||
+			s.own != s.provided(j.w) || !s.own[c].exists() || s.delivers(c, r.hop(c)) ||
+			after[smallCIDR[c]].Hop != r.hop(c) {
+			continue
+		}
+		was := known.InSync[to.Key()][smallCIDR[c]] == s.own[c].hop(c)
+		if at := s.holder(r.hop(c)); at >= 0 && at != r.name() || was && j.w.stray(r) {
+			rules = append(rules, "soon: "+smallRoute(c, r)+" stays")
+		}
+	}
 	for c, r := range s.target[k] {
 		if _, there := after[smallCIDR[c]]; there && r.person() && !s.own[c].node() &&
 			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) &&

@@ -22,7 +22,8 @@ import (
 //	right     if the cluster's table is as the cloud provider writes it, each machine has a route in
 //	          the target that delivers, or a person's route has its prefix
 //	heals     each machine has a route that delivers in both tables, or a finding says otherwise.
-//	          The last check reads the interfaces, as the keeper does from time to time
+//	          The last check reads the interfaces, as the keeper does from time to time. A node
+//	          subnet without a table has its own again if that is known
 //	gone      if the cluster's table is as the cloud provider writes it: a route that a runbook named
 //	          and the keeper took over is gone once it does not deliver
 //	stale     a copy that does not deliver, and is not in the cluster's table, is gone or said
@@ -41,6 +42,7 @@ func smallVariants() map[string]*smallWorld {
 		"keepers":  {machines: 2, cidrs: 2, targets: 1, keepers: 2},
 		"room":     {machines: 3, cidrs: 3, targets: 1, keepers: 1, room: 3},
 		"runbook":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, runbook: true},
+		"outside":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, outside: true},
 		"unnamed":  {machines: 2, cidrs: 2, targets: 1, keepers: 1, unnamed: true},
 	}
 }

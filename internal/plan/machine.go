@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -33,10 +32,6 @@ import (
 //	any            | machine B               | another machine's    | stays: wrong-next-hop
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
-//
-// A copy that another writer changed in the target, and that the cluster's table has led to the
-// same next hop ever since, needs only that the next hop is its machine's; unless the changed copy
-// leads to a machine, and so may be a correction.
 
 // nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
 func (v *clusterState) nodeOf(r inventory.Route) string {
@@ -68,14 +63,6 @@ func (w *planning) reportStrangers(v *clusterState) {
 		return
 	}
 	w.add(f.WithFix("%s", v.showSource()))
-}
-
-// copied reports whether a route is the copy of a stranger's row: it has the same name, prefix and
-// next hop.
-func (v *clusterState) copied(r inventory.Route) bool {
-	return slices.ContainsFunc(v.stranger, func(row inventory.Route) bool {
-		return strings.EqualFold(row.Name, r.Name) && row.Prefix == r.Prefix && row.SameHop(r)
-	})
 }
 
 // leadsHome proves that the next hop of a wanted route belongs to the machine that the route names.

@@ -15,10 +15,9 @@ import (
 // of all node subnets it was ever seen with, which routes its table had that are still in a target,
 // how long the same prefixes have led to each next hop, the nodes without a route, and who wrote
 // its table last. A restart forgets it, and discovery starts over. The history preserves two
-// things: since when nodes have lacked their routes, and which table is the cluster's. Until
-// something else confirms that table, each delete that relies on it needs proof by NICs. The
-// prefixes of earlier node subnets are not preserved: with them a route would count as the
-// cluster's, and could be deleted.
+// things: since when nodes have lacked their routes, and which table is the cluster's. The prefixes
+// of earlier node subnets are not preserved: with them a route would count as the cluster's, and
+// could be deleted.
 
 // Facts are the basis of a plan: what was read, and what is remembered from earlier checks.
 type Facts struct {
@@ -124,8 +123,8 @@ type Remembered struct {
 	// when they were noted.
 	hops  map[netip.Addr]ledBy
 	noted time.Time
-	// Had are pod routes that the cluster's route table has or had. In a target they are the
-	// cluster's, whatever their names.
+	// Had are pod routes that the cluster's route table had at earlier checks. In a target they are
+	// the cluster's, whatever their names.
 	Had map[Pair]bool
 	// LookDue is set if no network interface of the cluster's nodes was read for a long time.
 	LookDue bool

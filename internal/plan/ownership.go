@@ -76,7 +76,7 @@ func (o Ownership) NodeHop(r inventory.Route) bool { return o.v.isNodeHop(r) }
 // owns reports whether a route is a cluster's.
 func (t *target) owns(s *targetCluster, r inventory.Route) bool {
 	want, wanted := s.wanted.at(r.Prefix)
-	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r) || s.copied(r)) {
+	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
 	}
 	// It was correct, and another writer changed it in this table.

@@ -31,7 +31,6 @@ func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
 	if _, routes := p.Source(cluster); routes != nil {
 		r.noteRows(routes, now)
-		r.Had = p.had(cluster)
 	}
 	r.Settled = r.settled(now)
 	return r
@@ -58,11 +57,8 @@ func (r *Remembered) noteRows(routes map[netip.Prefix]inventory.Route, now time.
 }
 
 // settled returns the routes that no other prefix of the same next hop has contradicted for
-// steadyAfter. A table that is known only from before a restart settles nothing.
+// steadyAfter.
 func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
-	if r.Recalled {
-		return nil
-	}
 	routes := map[netip.Prefix]Settled{}
 	for hop, led := range r.hops {
 		if now.Sub(led.since) >= steadyAfter {
@@ -75,10 +71,10 @@ func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 }
 
 // remember returns what the next check must know of a cluster after a plan: its table, all node
-// subnets it ever had, its nodes, and which routes are correct.
+// subnets it ever had, its nodes, and which routes are correct or were its own.
 func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	r := p.s.Memory.Of(cluster)
-	r.InSync = p.inSync(cluster, made)
+	r.InSync, r.Had = p.inSync(cluster, made), p.had(cluster)
 	if nodes, checked := made.Nodes[cluster.Key()]; checked {
 		r.Nodes = nodes
 	}
@@ -95,10 +91,9 @@ func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	switch table := p.s.Table(d.Table); {
 	case p.s.Unread[d.Table.Key()].Absent:
 		r.LastTable, r.LastProven = "", false // gone: from now on associations count
-	case table == nil, d.Doubtful:
-		// A wrong table may have been put on the subnets before this keeper saw them. Do not
-		// remember it, because the keeper would then defend it against the correct one.
-	case d.Proven || LeadsToNodes(p.s, &p.configs[i], table):
+	// A wrong table may have been put on the subnets before this keeper saw them. One without
+	// routes is not remembered, because the keeper would defend it against the correct one.
+	case table != nil && (d.Proven || LeadsToNodes(p.s, &p.configs[i], table)):
 		r.LastTable, r.LastProven = d.Table, d.Proven
 	}
 	return r
@@ -106,7 +101,7 @@ func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 
 // inSync returns Remembered.InSync of a cluster for the next check: the routes that are in sync in
 // its targets, and the routes that a plan restores. Routes that are missing for lack of room are
-// not included: no other writer removed them.
+// not included: no other writer removed them. Of a target that was not read, those of before stay.
 func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Memory.Of(cluster).InSync
 	type place struct{ target, prefix string }
@@ -126,14 +121,14 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 				now[target] = before[target]
 				continue
 			}
-			routes := map[netip.Prefix]netip.Addr{}
+			routes, table := map[netip.Prefix]netip.Addr{}, p.s.Tables[target]
 			for prefix, hop := range before[target] {
 				if want, _ := part.wanted.at(prefix); want.Hop == hop &&
-					back[place{target, prefix.String()}] {
+					(table == nil || back[place{target, prefix.String()}]) {
 					routes[prefix] = hop
 				}
 			}
-			if table := p.s.Tables[target]; table != nil {
+			if table != nil {
 				for _, r := range table.Routes() {
 					if want, ours := part.wanted.at(r.Prefix); ours && want.SameHop(r) {
 						routes[r.Prefix] = want.Hop
@@ -181,12 +176,14 @@ func rememberedHop(r inventory.Route) netip.Addr {
 // had returns Remembered.Had of a cluster for the next check: the pod routes of its table, and the
 // earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
 func (p *Planner) had(cluster arm.ID) map[Pair]bool {
-	had := map[Pair]bool{}
+	had, before := map[Pair]bool{}, p.s.Memory.Of(cluster).Had
 	_, routes := p.Source(cluster)
+	if routes == nil { // not read in this check
+		return before
+	}
 	for prefix, r := range routes {
 		had[Pair{Prefix: prefix, Hop: r.Hop}] = true
 	}
-	before := p.s.Memory.Of(cluster).Had
 	for target, parts := range p.targets {
 		if !slices.ContainsFunc(parts, func(part targetConfig) bool {
 			return cluster.Equal(arm.ID(part.config.Spec.ClusterID))

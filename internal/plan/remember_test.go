@@ -45,6 +45,22 @@ func TestRowsSettle(t *testing.T) {
 	expect(note(10*time.Minute, a, b), a, b)
 	expect(note(11*time.Minute, b), b)
 	expect(note(12*time.Minute, a, b), b) // a was absent
-	m.Recalled = true
-	expect(note(30*time.Minute, a, b))
+}
+
+// TestUnreadTarget: a check cannot read a target. Then another writer leads a copy to a firewall.
+// That is undone, as if each check had read the target.
+func TestUnreadTarget(t *testing.T) {
+	w := copiedShop(t, strings.Split(copiesOfThree, "|")...).wrote(clusterA, tableA)
+	next := func() {
+		planner := New(w.s, w.configs)
+		w.remembered(clusterA).InSync = planner.inSync(clusterA, planner.Plan())
+	}
+	next()
+	delete(w.s.Tables, gateway.Key())
+	w.s.Unread[gateway.Key()] = inventory.Unread{ID: gateway, Status: 403}
+	next()
+	delete(w.s.Unread, gateway.Key())
+	w.table(gateway, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024 10.244.1.0/24 10.1.0.4", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	w.expect("update gw-rt n1____102441024 10.244.1.0/24>10.1.0.4 10.244.1.0/24>10.240.0.5", "")
 }

@@ -110,7 +110,7 @@ func (m smallMemory) renamed(n smallNames) smallMemory {
 // their addresses and pod CIDRs are in their order. In the few worlds in which names matter it is
 // the state.
 func (s smallStory) key(w *smallWorld) smallStory {
-	if w.unnamed || w.room > 0 {
+	if w.unnamed || w.outside || w.room > 0 {
 		return s
 	}
 	best, bytes := s, s.pack()

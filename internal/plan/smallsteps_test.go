@@ -101,7 +101,7 @@ func (w *smallWorld) machineSteps(add func(do func(*smallStory) bool, format str
 						}
 					}
 					s.machine[i], s.off[i] = now, false
-					return s.deleted != deletedCluster
+					return s.deleted != deletedCluster && !w.stray(aRow(i, a))
 				}, "machine %d has %s and %s", i, smallAddress[a], smallCIDR[c])
 			}
 		}
@@ -169,7 +169,7 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 			add(func(s *smallStory) bool {
 				rows := s.own
 				rows[c] = r
-				return write(s, rows)
+				return !w.stray(r) && write(s, rows)
 			}, "a person sets in the cluster's table, for %s: %s", smallCIDR[c], smallRoute(c, r))
 			for k := range w.targets {
 				add(func(s *smallStory) bool { s.target[k][c] = r; return true },

@@ -241,7 +241,7 @@ func (w *smallWorld) ask(q smallQuestion, onlyPlan bool) *smallAnswer {
 		a.planned = changes(d.Plan)
 	}
 	if !onlyPlan {
-		a.rules = judged{w, q.smallState, d.Facts, d.Plan}.wrong()
+		a.rules = append(judged{w, q.smallState, d.Facts, d.Plan}.wrong(), q.remembers(a)...)
 		if a.planned != "" {
 			again := q
 			again.smallState, again.smallMemory, again.reads = a.after, a.memory, q.reads
@@ -298,15 +298,6 @@ func (s *smallStory) adopt(shown bool) {
 			}
 		}
 	}
-}
-
-// history is what a keeper recalls: a table that the node subnet does not have now may be wrong.
-func (q smallQuestion) history(s smallStory) smallMemory {
-	m := q.smallMemory
-	if m.started && m.table != tableUnknown && s.on != hasOwn {
-		m.table = tableRecalled
-	}
-	return m
 }
 
 // ahead returns the pod CIDRs that nodes already have while the rows that the cloud provider wrote
@@ -371,15 +362,6 @@ func (s smallStory) again(w *smallWorld) (after smallStory, rules []string) {
 	return s, rules
 }
 
-// restarts forgets what no history has.
-func (m *smallMemory) restarts(history bool) {
-	was := *m
-	*m = smallMemory{started: true, machines: was.machines, offs: was.offs, rows: was.rows}
-	if history {
-		m.table = was.table
-	}
-}
-
 // heals plays what must follow when nothing else happens.
 func (s smallStory) heals(w *smallWorld) (rules []string) {
 	if s.stopped { // before anyone starts the cloud provider
@@ -414,14 +396,17 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 			rules = append(rules, "rest: "+last[k].planned)
 		}
 	}
-	if s.on != hasOwn && a.said.codes == 0 {
+	if s.on != hasOwn && a.said.codes == 0 || s.on == hasNone && a.lost == "" {
 		rules = append(rules, "heals: the node subnet lacks its table")
 	}
 	if s.deleted != 0 {
 		missing := map[int8]finding.Code{deletedCluster: finding.ClusterMissing,
 			deletedTable: finding.TableMissing}[s.deleted]
-		if a.lost != missing && a.lost != finding.TableUnknown && s.on != hasCopy {
+		switch other := s.on == hasCopy; {
+		case a.lost != missing && a.lost != finding.TableUnknown && !other:
 			rules = append(rules, "heals: what was deleted is not said")
+		case a.lost == finding.TableMissing && other:
+			rules = append(rules, "heals: the node subnet has another table in its place")
 		}
 		return rules
 	}
@@ -454,7 +439,8 @@ func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string
 				continue
 			}
 			copied := s.target[k][c]
-			if right && k == 0 && copied.address() != m.address() && !copied.person() {
+			if right && k == 0 && copied.address() != m.address() && !copied.person() &&
+				!w.stray(copied) {
 				rules = append(rules, "right: the target lacks "+smallRoute(c, s.own[c]))
 			}
 			for _, r := range []smallRow{s.own[c], copied} {

@@ -199,6 +199,7 @@ func (s smallState) rewritten(c int, copied smallRow) bool {
 type smallWorld struct {
 	machines, cidrs, targets, keepers int
 	dual, unnamed                     bool
+	outside                           bool // the last address is a firewall's
 	runbook                           bool // it filled the target, with names of its own
 	room                              int  // the limit of the first target; 0: the usual one
 
@@ -222,6 +223,9 @@ func (w *smallWorld) made(t testing.TB) *smallWorld {
 	cidrs, prefixes := "10.244.0.0/16", `"10.240.0.0/24"`
 	if w.dual {
 		cidrs, prefixes = cidrs+",fd00:10:244::/48", prefixes+`,"fd00:10:240::/64"`
+	}
+	if w.outside {
+		prefixes = `"10.240.0.4/31","10.240.8.0/24"`
 	}
 	b.cluster(clusterA, cidrs, nodesA)
 	c := b.config("shop", clusterA, smallTargetIDs[:w.targets]...)
@@ -259,6 +263,11 @@ func (w *smallWorld) made(t testing.TB) *smallWorld {
 	return w
 }
 
+// stray reports whether a route leads out of the node subnets.
+func (w *smallWorld) stray(r smallRow) bool {
+	return w.outside && r.exists() && r.address() == smallMost-1
+}
+
 // prefixes are the numbers of the prefixes of a world.
 func (w *smallWorld) prefixes() (all []int) {
 	for c := range w.cidrs {
@@ -274,6 +283,9 @@ func (w *smallWorld) table(id arm.ID, rows smallTable) *inventory.RouteTable {
 	key := smallTableKey{id, rows}
 	if w.tables[key] == nil {
 		routes := []string{"egress 0.0.0.0/0 10.1.0.4"}
+		if id == gateway && (!rows[0].node() || rows[0].name() > 0) { // a pod route's name is taken
+			routes[0] = smallName(0, aRow(0, 0)) + " 0.0.0.0/0 10.1.0.4"
+		}
 		for c, r := range rows {
 			if r.exists() {
 				routes = append(routes, smallRoute(c, r))

@@ -27,8 +27,6 @@ import (
 //	a cluster's, wanted, another next hop      | its machine's: machine.go    | update
 //	                                           | another machine's            | stays: wrong-next-hop
 //	                                           | not proven                   | stays: updates-withheld
-//	a copy of a stranger's route in the        | proven stale                 | delete
-//	  cluster's table                          | not proven                   | stays: deletes-withheld
 //	a cluster's, not wanted                    | proven stale                 | delete
 //	                                           | not proven                   | stays: deletes-withheld
 //	                                           | policy UpsertOnly            | stays: stale-routes-kept
@@ -285,9 +283,6 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 	p, against := t.w.leadsHome(s.clusterState, want)
 	undone := t.undone(s, r.Prefix, want.Hop)
 	replaced := s.nodeOf(r) != s.nodeOf(want)
-	if replaced && undone { // it may be a correction, unless it leads to no machine
-		replaced = t.noNIC(s, r.Hop).lacks != ""
-	}
 	if p.lacks == "" && replaced {
 		p = t.replaceable(s, r)
 	}

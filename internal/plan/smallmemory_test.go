@@ -1,0 +1,44 @@
+package plan
+
+import "fmt"
+
+// remembers returns what is wrong in what a check remembers of routes that were in sync: they were,
+// and nothing else is forgotten than what the cluster's table or a target was seen to lack.
+func (q smallQuestion) remembers(a *smallAnswer) (rules []string) {
+	hop := func(r smallRow, known bool) int8 {
+		if !known {
+			return 0
+		}
+		return int8(1 + r.address())
+	}
+	for k := range q.target {
+		for c, r := range q.target[k] {
+			was, now, row := q.inSync[k][c], a.memory.inSync[k][c], q.own[c]
+			left := q.sourceRead() && hop(row, row.node() && q.reads != readNoSubnet) != was ||
+				q.reads != readNoTarget && hop(a.after.target[k][c], true) != was
+			if now != was && (now != 0 && now != hop(r, r.exists()) || now == 0 && !left) {
+				rules = append(rules, fmt.Sprintf("true: remembers %d, not %d, for %s", now, was,
+					smallCIDR[c]))
+			}
+		}
+	}
+	return rules
+}
+
+// history is what a keeper recalls: a table that the node subnet does not have now may be wrong.
+func (q smallQuestion) history(s smallStory) smallMemory {
+	m := q.smallMemory
+	if m.started && m.table != tableUnknown && s.on != hasOwn {
+		m.table = tableRecalled
+	}
+	return m
+}
+
+// restarts forgets what no history has.
+func (m *smallMemory) restarts(history bool) {
+	was := *m
+	*m = smallMemory{started: true, machines: was.machines, offs: was.offs, rows: was.rows}
+	if history {
+		m.table = was.table
+	}
+}
