@@ -40,7 +40,8 @@ func (m *manifests) capz(o *kubeObject) {
 const onlyOwn = "; it leaves a network alone that was there before the cluster"
 
 // capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), nor
-// for a NAT gateway or a group, so it writes the subnet without what AKS or a person has put there.
+// for a NAT gateway or a group (SubnetSpecs in azure/scope/managedcontrolplane.go), so it writes
+// the subnet without what AKS or a person has put there.
 func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string) {
 	network := spec.Get("virtualNetwork")
 	cluster := cmp.Or(manifestText(spec.Get("resourceName")), name)
@@ -81,6 +82,7 @@ func capzOwn(p inventory.Property, subnet *yamltree.Value) bool {
 			!slices.ContainsFunc(subnet.Get("cidrBlocks").List(), func(c *yamltree.Value) bool {
 				return strings.Contains(c.String(), ":")
 			})
+	case inventory.PropertyTable:
 	}
 	return role == "node" || role == "cluster"
 }

@@ -294,7 +294,7 @@ var (
 		`(\S+) \(.*\)$`)
 	smallStays   = regexp.MustCompile(`^(?:gw|hub)-rt: (.*) stays$`)
 	smallWithout = regexp.MustCompile(`^(.*) \((\S+)\): IPv[46](?:, IPv6)?(?:; its route leads to (\S+))?$`)
-	smallNodes   = regexp.MustCompile(`: (\d+) nodes?, but pod routes to at most (\d+)$`)
+	smallNodes   = regexp.MustCompile(`: (\d+) nodes?, but (?:no pod route|pod routes to at most (\d+))$`)
 	smallCount   = regexp.MustCompile(`^(\d+) `)
 )
 

@@ -95,7 +95,7 @@ func (t *target) provenFormer(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p.why != "" {
 		return p
 	}
-	if _, lacks := t.w.s.hopGone(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
+	if _, lacks := t.w.s.noNodeAt(t.now, r, hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 		return proof{lacks: lacks}
 	}
 	return t.noNIC(s, r.Hop)

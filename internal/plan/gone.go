@@ -36,7 +36,12 @@ import (
 // machine.go.
 //
 // Each proof is for one route. A route without proof does not withhold others. Even a single delete
-// needs its proof. Nothing must be remembered from one check to the next.
+// needs its proof. Nothing must be remembered from one check to the next: sync has only one check,
+// and a proof over two would have to ask for the second.
+//
+// noNIC is also what updates, ownership (ownership.go), room (target.go) and routes of former pod
+// CIDRs (former.go) rest on. Routes of clusters that are gone have their own proof: noNodeAt
+// (orphan.go).
 
 // proof is the result for one route. why says why the route may be changed, lacks says which proof
 // is missing; one of them is empty. there is set if the node exists, and unwritten if only the

@@ -310,9 +310,9 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 		}
 		what := "of cluster " + v.cluster.ID.Short()
 		f := finding.New(kind.code, v.name, string(table.ID),
-			"%s%s in its route table %s: %s, but pod routes to at most %d", least,
+			"%s%s in its route table %s: %s, but %s", least,
 			finding.CountOf(without, "node "+what+" "+kind.has, "nodes "+what+" "+kind.have),
-			table.ID.Short(), finding.Count(nodes, "node"), max(most, 0)).
+			table.ID.Short(), finding.Count(nodes, "node"), routesTo(most)).
 			With(lines(of)...).
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
 				"-o table",
@@ -414,4 +414,12 @@ func routeLines(routes []inventory.Route) []string {
 		lines[i] = fmt.Sprintf("%s to %s (%s)", r.Prefix, r.NextHop(), r.Name)
 	}
 	return lines
+}
+
+// routesTo says to how many nodes pod routes can lead.
+func routesTo(nodes int) string {
+	if nodes <= 0 {
+		return "no pod route"
+	}
+	return fmt.Sprintf("pod routes to at most %d", nodes)
 }

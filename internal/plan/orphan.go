@@ -80,7 +80,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return",
 				owner.ID.Name())
 		default:
-			o.proof, o.lacks = p.s.hopGone(table, r, hopFacts{})
+			o.proof, o.lacks = p.s.noNodeAt(table, r, hopFacts{})
 		}
 		if owner != nil {
 			o.cluster = owner.ID.Name()
@@ -123,10 +123,10 @@ type hopFacts struct {
 	gone  bool   // its cluster is gone: a table that the cluster left proves nothing
 }
 
-// hopGone says why no node can have the next hop of a route, or which proof is missing. A node with
-// the next hop must be in a network of the table's subnets, or in one directly peered with them:
-// packets cannot reach others.
-func (f Facts) hopGone(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
+// noNodeAt says why no node can have the next hop of a route, or which proof is missing. A node
+// with the next hop must be in a network of the table's subnets, or in one directly peered with
+// them: packets cannot reach others.
+func (f Facts) noNodeAt(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
 	lacks string) {
 	hop := r.Hop
 	if len(table.Subnets) == 0 {

@@ -117,7 +117,7 @@ func (t *target) leftBehind(r inventory.Route) *targetCluster {
 		if t.needNetworks(r.Hop) {
 			return nil
 		}
-		if _, lacks := t.w.s.hopGone(t.now, r,
+		if _, lacks := t.w.s.noNodeAt(t.now, r,
 			hopFacts{group: s.cluster.NodeGroup()}); lacks != "" {
 			continue
 		}

@@ -82,7 +82,7 @@ func (s *targetCluster) prunes() bool {
 func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := hopFacts{alone: true, gone: remembered}
-		if proof, lacks := t.w.s.hopGone(t.now, r, known); lacks == "" {
+		if proof, lacks := t.w.s.noNodeAt(t.now, r, known); lacks == "" {
 			t.remove(r, s, "the cluster does not exist: "+proof)
 			return
 		}
