@@ -21,13 +21,12 @@ import (
 //     what the identity may see. They are complete if they show addresses of as many nodes of each
 //     pool as the cluster's document counts, and that document was read after the check began.
 //   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
-//     prefix, and has done so for longer than the cloud provider needs to repair its table
-//     (Remembered.Settled). The row names the node that has the next hop now (machine.go). The
-//     activity log shows that the cluster's identity was the last to write that table, since the
-//     row appeared: a cloud provider that cannot write repairs nothing. With source Nodes,
-//     Kubernetes itself says so. A node has one pod CIDR of each family, and only its address of
-//     that family leads there. Unless another route takes its place, the node must not be able to
-//     send the packets on (sendsOn).
+//     prefix of the same family, and has done so for longer than the cloud provider needs to repair
+//     its table (Remembered.Settled). The row names the node that has the next hop now
+//     (machine.go). The activity log shows that the cluster's identity was the last to write that
+//     table, since the row appeared: a cloud provider that cannot write repairs nothing. With
+//     source Nodes, Kubernetes itself says so. A node has one pod CIDR of each family. Unless
+//     another route takes its place, the node must not be able to send the packets on (sendsOn).
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
@@ -82,7 +81,7 @@ func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	var now []netip.Prefix
 	for prefix, row := range s.memory.Settled {
-		if row.Hop != r.Hop {
+		if row.Hop != r.Hop || prefix.Addr().Is4() != r.Prefix.Addr().Is4() {
 			continue
 		}
 		want, _ := s.wanted.at(prefix)

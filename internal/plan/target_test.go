@@ -220,6 +220,16 @@ func TestDualStack(t *testing.T) {
 			"fd00:1::4",
 		"n1____fd123456789a0180 fd12:3456:789a:0:1::/80 fd00:1::5")
 	w.expect("delete gw-rt o6 fd12:3456:789a:0:9::/80>fd00:1::9 -", "")
+
+	// A row of the other family does not say which pod CIDR of this one its node has.
+	w.table(tableA, "n0____fd123456789a80 fd12:3456:789a::/80 10.240.0.4")
+	w.table(gateway, "n0____fd123456789a80 fd12:3456:789a::/80 10.240.0.4",
+		"n0____102440024 10.244.0.0/24 10.240.0.4")
+	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
+	w.lastWriter(tableA, w.s.Cluster(clusterA).Principals...)
+	w.remembered(clusterA).Settled = map[netip.Prefix]Settled{
+		mustPrefix("fd12:3456:789a::/80"): {Hop: netip.MustParseAddr("10.240.0.4")}}
+	w.expect("", "deletes-withheld warning")
 	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
 	// The cluster's route table shows another length of IPv6 node prefixes.
 	w.cluster(clusterA, "fd12:3456:789a::/56", nodesA)
