@@ -54,7 +54,7 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},
 		},
 		Calls: []kernel.Special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall,
-			s.policyCall},
+			policies{s}.call},
 		Things: []kernel.Thing{{Name: "takesEffect", Save: func() any { return s.takesEffect },
 			Restore: func(read func(into any) error) error { return read(&s.takesEffect) }}},
 	})
@@ -106,21 +106,21 @@ func (s *Authorization) types() []kernel.Kind {
 		{Name: TypePolicyDefinition, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
-			Settle: s.settlePolicyDefinition, Show: s.showPolicy},
+			Settle: policies{s}.settleDefinition, Show: policies{s}.show},
 		{Name: TypePolicySet, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicySetDefinitionNotFound",
 				"The policy set definition '%s' could not be found."},
-			Settle: s.settlePolicySet, Show: s.showPolicy},
+			Settle: policies{s}.settleSet, Show: policies{s}.show},
 		s.entra.WithSystemIdentity(kernel.Kind{Name: TypePolicyAssignment, Immediate: true,
 			PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
-			Settle: s.settlePolicyAssignment, Show: s.showPolicy}),
+			Settle: policies{s}.settleAssignment, Show: policies{s}.show}),
 		{Name: TypePolicyExemption, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},
-			Settle: s.settlePolicyExemption, Show: s.showPolicy},
+			Settle: policies{s}.settleExemption, Show: policies{s}.show},
 	}
 }
 

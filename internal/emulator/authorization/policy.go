@@ -20,12 +20,15 @@ const (
 	TypePolicyExemption  = "Microsoft.Authorization/policyExemptions"
 )
 
-// settlePolicyAssignment checks that the assigned policy exists.
-func (s *Authorization) settlePolicyAssignment(c *kernel.Call, r,
+// policies are the definitions, initiatives, assignments and exemptions of Azure Policy.
+type policies struct{ *Authorization }
+
+// settleAssignment checks that the assigned policy exists.
+func (s policies) settleAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
-	if f := checkDefined(s, p); f != nil {
+	if f := checkDefined(s.Authorization, p); f != nil {
 		return f
 	}
 	p["scope"] = string(r.ID.Parent())
@@ -34,7 +37,7 @@ func (s *Authorization) settlePolicyAssignment(c *kernel.Call, r,
 	return nil
 }
 
-func (s *Authorization) settlePolicyDefinition(c *kernel.Call, r,
+func (s policies) settleDefinition(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
@@ -63,8 +66,8 @@ func checkDefined(s *Authorization, p kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// settlePolicySet checks that the policies of an initiative exist.
-func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+// settleSet checks that the policies of an initiative exist.
+func (s policies) settleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
 	members := kernel.ListAt(p, "policyDefinitions")
@@ -73,7 +76,7 @@ func (s *Authorization) settlePolicySet(c *kernel.Call, r, old *kernel.Resource)
 			"The policy set definition '%s' is invalid: it needs 'policyDefinitions'.", r.ID.Name())
 	}
 	for _, m := range members {
-		if f := checkDefined(s, m); f != nil {
+		if f := checkDefined(s.Authorization, m); f != nil {
 			return f
 		}
 	}
@@ -90,8 +93,8 @@ type member struct {
 
 // members returns the policies of an assignment. Parameters of an initiative's policies are values,
 // or [parameters('x')] of the initiative.
-func (s *Authorization) members(assignment kernel.Object) (all []member) {
-	assigned := definitionOf(s, arm.ID(kernel.Text(assignment, "policyDefinitionId")))
+func (s policies) members(assignment kernel.Object) (all []member) {
+	assigned := definitionOf(s.Authorization, arm.ID(kernel.Text(assignment, "policyDefinitionId")))
 	given := kernel.ObjectAt(assignment, "parameters")
 	if assigned == nil || !assigned.ID.Is(TypePolicySet) {
 		return []member{{assigned, given}}
@@ -104,15 +107,15 @@ func (s *Authorization) members(assignment kernel.Object) (all []member) {
 			value, _ := outer.Value(kernel.ObjectAt(m, "parameters", name)["value"])
 			inner[name] = kernel.Object{"value": value}
 		}
-		all = append(all, member{definitionOf(s, arm.ID(kernel.Text(m, "policyDefinitionId"))),
-			inner})
+		all = append(all, member{definitionOf(s.Authorization,
+			arm.ID(kernel.Text(m, "policyDefinitionId"))), inner})
 	}
 	return all
 }
 
-// settlePolicyExemption checks that the assignment exists. The category is Waiver or Mitigated
+// settleExemption checks that the assignment exists. The category is Waiver or Mitigated
 // (policy/concepts/exemption-structure).
-func (s *Authorization) settlePolicyExemption(c *kernel.Call, r,
+func (s policies) settleExemption(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := kernel.ObjectAt(r.Body, "properties")
@@ -134,7 +137,7 @@ func (s *Authorization) settlePolicyExemption(c *kernel.Call, r,
 }
 
 // exempted reports whether an exemption that has not expired frees a resource from an assignment.
-func (s *Authorization) exempted(id, assignment arm.ID) bool {
+func (s policies) exempted(id, assignment arm.ID) bool {
 	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypePolicyExemption)] {
 		p := kernel.ObjectAt(r.Body, "properties")
 		until, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
@@ -148,14 +151,14 @@ func (s *Authorization) exempted(id, assignment arm.ID) bool {
 
 // CheckPolicies refuses a write that an assigned policy denies. Other effects are not enforced.
 func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Failure {
-	return s.violated(id, body, "deny")
+	return policies{s}.violated(id, body, "deny")
 }
 
 // CheckPolicyActions refuses a delete that an assigned policy denies with denyAction, which deletes
 // are all that it can deny (policy/concepts/effect-deny-action).
 func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	if r := s.kernel.Store.Get(id); r != nil {
-		return s.violated(id, r.Body, "denyAction")
+		return policies{s}.violated(id, r.Body, "denyAction")
 	}
 	parent := s.kernel.Store.Get(id.Parent())
 	if parent == nil {
@@ -164,14 +167,14 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	list := id.Type()[strings.LastIndex(id.Type(), "/")+1:] // of the parts of a document: routes
 	for _, item := range kernel.ListAt(kernel.ObjectAt(parent.Body, "properties"), list) {
 		if strings.EqualFold(kernel.Text(item, "name"), id.Name()) {
-			return s.violated(id, item, "denyAction")
+			return policies{s}.violated(id, item, "denyAction")
 		}
 	}
 	return nil
 }
 
 // violated returns the refusal by the assigned policies that have an effect. All of them are named.
-func (s *Authorization) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
+func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
 	assignments := s.kernel.Store.ByType[strings.ToLower(TypePolicyAssignment)]
 	var identifiers []kernel.Object
 	var more []any

@@ -87,14 +87,14 @@ func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
 	metadata["updatedBy"], metadata["updatedOn"] = c.Who.ObjectID, now
 }
 
-// showPolicy leaves out fields that policies do not have, and adds its identities.
-func (s *Authorization) showPolicy(r *kernel.Resource, doc kernel.Object, version string) {
+// show leaves out fields that policies do not have, and adds its identities.
+func (s policies) show(r *kernel.Resource, doc kernel.Object, version string) {
 	kernel.ShowBare(r, doc, version)
 	s.entra.ShowAssigned(doc)
 }
 
-// policyCall answers for built-in policies, and refuses paths inside a policy: it has no children.
-func (s *Authorization) policyCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+// call answers for built-in policies, and refuses paths inside a policy: it has no children.
+func (s policies) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if r := builtInDefinitions()[arm.ID("/"+strings.Join(c.Path, "/")).Key()]; r != nil &&
 		c.Method == http.MethodGet {
 		return kernel.OK(r.Body), nil, true
