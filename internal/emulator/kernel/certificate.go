@@ -91,7 +91,8 @@ func MakeCertificate(host string, names []string, ca *x509.Certificate,
 	return tls.Certificate{Certificate: [][]byte{der, ca.Raw}, PrivateKey: key}, nil
 }
 
-// Listen listens at an address. If any port is allowed, the one of the last run is tried first.
+// Listen listens at an address. If any port is allowed, the one of the last run is tried first, for
+// a second: a short connection of another program can have it.
 func (s *server) Listen(address string, i int) (net.Listener, error) {
 	s.Mu.RLock()
 	before := [2]string{s.HTTPS, s.HTTP}[i]
@@ -99,8 +100,11 @@ func (s *server) Listen(address string, i int) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if beforeHost, _, old := net.SplitHostPort(before); err == nil && old == nil && port == "0" &&
 		beforeHost == host {
-		if l, err := net.Listen("tcp", before); err == nil {
-			return l, nil
+		for range 20 {
+			if l, err := net.Listen("tcp", before); err == nil {
+				return l, nil
+			}
+			time.Sleep(time.Second / 20)
 		}
 	}
 	return net.Listen("tcp", address)
