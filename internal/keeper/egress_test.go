@@ -273,6 +273,14 @@ func TestEgressFirewall(t *testing.T) {
 			"set nextHopIPAddress in spec.egress of over to 10.70.20.5") {
 			t.Errorf("findings %+v", last.Findings)
 		}
+		w.addRoutes(table, "out 0.0.0.0/0 10.70.20.5") // so nothing is dropped
+		rounds = k.since(time.Minute)
+		last = rounds[len(rounds)-1]
+		if f := of(last, finding.EgressHopGone); f == nil || f.Severity != finding.Warning ||
+			last.Verdicts[0].State != verdict.AtRisk {
+			t.Errorf("%s, findings %+v", last.Verdicts[0].State, last.Findings)
+		}
+		w.without(table, "out")
 		config.Spec.Egress.Routes = []v1alpha1.EgressRoute{{AddressPrefix: "0.0.0.0/0",
 			NextHopIPAddress: "10.70.20.5"}}
 		k.Reload([]v1alpha1.ClusterRoutes{config})

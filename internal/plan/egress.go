@@ -249,11 +249,15 @@ func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why st
 	if named == "" || len(to) == 0 {
 		return "", nil
 	}
-	wrong := to[0].Hop
+	wrong, follows := to[0].Hop, false
 	report := func(why, advice string) {
-		w.add(finding.New(finding.EgressHopGone, e.name, string(table.ID),
-			"the egress of %s must go by %s: %s", e.name, wrong, why).
-			WithAdvice("%s", advice))
+		f := finding.New(finding.EgressHopGone, e.name, string(table.ID),
+			"the egress of %s must go by %s: %s", e.name, wrong, why).WithAdvice("%s", advice)
+		if follows { // so nothing is dropped
+			f = f.With(table.ID.Short() + " leads there already")
+			f.Severity = finding.Warning
+		}
+		w.add(f)
 	}
 	id, kind := inventory.ApplianceOf(named)
 	a := w.s.Appliance(named)
@@ -276,6 +280,11 @@ func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why st
 		return "", a.Hops
 	}
 	wrong = to[at].Hop
+	follows = !slices.ContainsFunc(to, func(want inventory.Route) bool {
+		return !slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
+			return r.Prefix == want.Prefix && slices.Contains(a.Hops, r.Hop)
+		})
+	})
 	if has = a.Hops; len(has) == 0 {
 		has = slices.Concat(a.Unclear, a.Empty)
 	}

@@ -75,7 +75,8 @@ func TestEgressRoutes(t *testing.T) {
 		"another address, and bent": {egress(t, "out 0.0.0.0/0 10.9.9.9").firewall("10.1.0.5"), "",
 			"egress-hop-gone\negress-route-lost"},
 		"another address, and the route leads there": {
-			egress(t, "out 0.0.0.0/0 10.1.0.5").firewall("10.1.0.5"), "", "egress-hop-gone"},
+			egress(t, "out 0.0.0.0/0 10.1.0.5").firewall("10.1.0.5"), "",
+			"egress-hop-gone warning"},
 		"firewall deallocated": {egress(t, egressIs).firewall(), "", "egress-hop-gone"},
 		"firewall unread":      {unreadFirewall(t, false), egressMade, "read-failed"},
 		"firewall gone":        {unreadFirewall(t, true), "", "egress-hop-gone\negress-route-lost"},
@@ -151,7 +152,7 @@ func TestEgressBalancer(t *testing.T) {
 		"the named one has another": {egress(t).balancer(f, "f 10.1.0.5 all", "g 10.1.0.4 all"), "",
 			gone + "\n" + lost, "front end f of load balancer lb has the address 10.1.0.5"},
 		"the route follows it": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
-			"f 10.1.0.5 all"), "", gone, "load balancer lb has the address 10.1.0.5"},
+			"f 10.1.0.5 all"), "", gone + " warning", "load balancer lb has the address 10.1.0.5"},
 		"the route leads to another front end": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
 			"f 10.1.0.4 all", "g 10.1.0.5 all"), "", "", ""},
 		"to one without HA ports": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
