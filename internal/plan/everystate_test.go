@@ -406,7 +406,7 @@ func TestEveryState(t *testing.T) {
 				broke("state "+rule, "")
 				kind, _, _ := strings.Cut(rule, ":")
 				if kinds[kind]++; kinds[kind] <= 3 {
-					t.Errorf("%s\n%s\n%s", rule, s, changes(d.Plan))
+					t.Errorf("%s\nthe rule: %s\n%s\n%s", rule, smallRules[kind], s, changes(d.Plan))
 				}
 			}
 		}

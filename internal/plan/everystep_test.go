@@ -124,8 +124,8 @@ func (e *explorer) tell(steps []int, rule string) {
 		fmt.Fprintf(&story, "\t%q,\n", e.steps[i].name)
 	}
 	broke(e.name+" "+rule, fmt.Sprintf("in %d steps:\n%s", len(steps), &story))
-	e.t.Errorf("%s: %s\nin %d steps:\n%sin this state, where %q:\n%s", e.name, rule, len(steps),
-		&story, rules, s)
+	e.t.Errorf("%s: %s\nthe rule: %s\nin %d steps:\n%sin this state, where %q:\n%s", e.name, rule,
+		smallRules[kind], len(steps), &story, rules, s)
 }
 
 // explore visits states breadth first, and returns how deep it came.

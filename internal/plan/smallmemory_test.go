@@ -42,3 +42,23 @@ func (m *smallMemory) restarts(history bool) {
 		m.table = was.table
 	}
 }
+
+// smallRules says what the rules ask that begin the messages of TestEveryState and TestEveryStep.
+var smallRules = map[string]string{
+	"bends":    "a new or changed route leads to the machine that it names",
+	"delivers": "no write takes away a route that delivers",
+	"gone":     "the copy of a machine that is gone is deleted, in the end",
+	"guards":   "a subnet gets the cluster's own table, and no other",
+	"heals":    "in the end, all is right, or a finding names what is not",
+	"kept":     "a target with UpsertOnly loses no route",
+	"rest":     "in the end, nothing is left to do",
+	"right":    "in the end, the target has the routes of the machines that are there",
+	"room":     "a target does not grow over its limit",
+	"said":     "a finding names what fails to deliver and can be seen",
+	"soon":     "a copy that leads to a wrong machine is replaced in the next check",
+	"stable":   "a plan leads to a state with nothing to do",
+	"stale":    "a route that stays without a machine is named by a finding",
+	"theirs":   "another owner's route stays",
+	"true":     "what a finding says, and what is remembered, is so (everyclaim_test.go)",
+	"twice":    "no prefix and no name is there twice",
+}
