@@ -23,6 +23,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(file, raw)
 		}
 	}
+	f.Add("\n.tf", []byte("a = \x80")) // a name of two lines
 	f.Add("terraform.tfstate",
 		[]byte(`{"version":4,"serial":1,"lineage":"x","resources":[{"type":"azurerm_subnet","name":"n","instances":[{"attributes":{"id":"/x"}}]}]}`))
 	f.Fuzz(func(t *testing.T, name string, raw []byte) {

@@ -5,6 +5,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // The HCL library parses and evaluates recursively, and a stack overflow cannot be caught. So these
@@ -23,7 +25,8 @@ const (
 // checkHCL returns an error for code that is nested too deep to be parsed.
 func checkHCL(name string, raw []byte) error {
 	if len(raw) > mostHCL {
-		return fmt.Errorf("%s: it is too large, expected at most %d MiB of code", name, mostHCL>>20)
+		return fmt.Errorf("%s: it is too large, expected at most %d MiB of code",
+			finding.Show(name), mostHCL>>20)
 	}
 	tokens, _ := hclsyntax.LexConfig(raw, name, hcl.InitialPos) // the parser reports the errors
 	var open []hclsyntax.TokenType

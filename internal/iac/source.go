@@ -10,6 +10,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+
+	"routekeeper.dev/routekeeper/internal/finding"
 )
 
 // Source is the configuration in a folder of .tf files, with the modules that it calls by local
@@ -58,8 +60,8 @@ func ReadSource(files fs.FS, dir string) (*Source, error) {
 
 func (s *Source) module(files fs.FS, dir, way string) error {
 	if len(s.modules) == maxModules {
-		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself", dir,
-			maxModules)
+		return fmt.Errorf("%s: more than %d modules are called: one of them calls itself",
+			finding.Show(dir), maxModules)
 	}
 	names, err := codeIn(files, dir)
 	if err != nil {
@@ -74,7 +76,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		}
 		if s.bytes += len(raw); s.bytes > mostCode {
 			return fmt.Errorf("%s: the code of the folder and its modules is larger than %d MiB",
-				name, mostCode>>20)
+				finding.Show(name), mostCode>>20)
 		}
 		if err := m.parse(name, raw); err != nil {
 			return err
@@ -105,10 +107,11 @@ type SyntaxError struct {
 }
 
 func (e *SyntaxError) Error() string {
-	if e.Line == 0 {
-		return fmt.Sprintf("%s: it is not valid HCL: %s", e.File, e.Summary)
+	at := finding.Show(e.File)
+	if e.Line != 0 {
+		at = fmt.Sprintf("%s:%d", at, e.Line)
 	}
-	return fmt.Sprintf("%s:%d: it is not valid HCL: %s", e.File, e.Line, e.Summary)
+	return fmt.Sprintf("%s: it is not valid HCL: %s", at, e.Summary)
 }
 
 // codeIn returns the files of a module: .tf files, and OpenTofu's .tofu files, which replace a .tf
@@ -151,7 +154,7 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 	m.files[name] = raw
 	body, ok := file.Body.(*hclsyntax.Body)
 	if !ok {
-		return fmt.Errorf("%s: it is not valid HCL", name)
+		return &SyntaxError{File: name, Summary: "it has no body"}
 	}
 	for _, b := range body.Blocks {
 		switch {

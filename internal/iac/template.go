@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -88,11 +89,11 @@ func evaluateTemplate(file File, o TemplateOptions) (*armReading, error) {
 	for _, f := range o.Parameters {
 		doc, err := armtemplate.Parse(f.Name, f.Data)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
+			return nil, fmt.Errorf("%s: %w", finding.Show(f.Name), err)
 		}
 		values, err := armtemplate.Parameters(doc)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
+			return nil, fmt.Errorf("%s: %w", finding.Show(f.Name), err)
 		}
 		parameters = armtemplate.Merge(parameters, values)
 	}
