@@ -9,13 +9,14 @@ import (
 
 // The ARM resource types this program handles, in the case Azure writes them.
 const (
-	TypeCluster    = "Microsoft.ContainerService/managedClusters"
-	TypeRouteTable = "Microsoft.Network/routeTables"
-	TypeVNet       = "Microsoft.Network/virtualNetworks"
-	TypeSubnet     = "Microsoft.Network/virtualNetworks/subnets"
-	TypeScaleSet   = "Microsoft.Compute/virtualMachineScaleSets"
-	TypeGateway    = "Microsoft.Network/applicationGateways"
-	TypeFirewall   = "Microsoft.Network/azureFirewalls"
+	TypeCluster     = "Microsoft.ContainerService/managedClusters"
+	TypeRouteTable  = "Microsoft.Network/routeTables"
+	TypeVNet        = "Microsoft.Network/virtualNetworks"
+	TypeSubnet      = "Microsoft.Network/virtualNetworks/subnets"
+	TypeScaleSet    = "Microsoft.Compute/virtualMachineScaleSets"
+	TypeGateway     = "Microsoft.Network/applicationGateways"
+	TypeActivityLog = "Microsoft.Insights/eventtypes"
+	TypeFirewall    = "Microsoft.Network/azureFirewalls"
 
 	TypeLoadBalancer   = "Microsoft.Network/loadBalancers"
 	TypeFrontend       = TypeLoadBalancer + "/frontendIPConfigurations"

@@ -114,15 +114,17 @@ func readDefinitions(ctx context.Context, c *Client, s *inventory.Snapshot, subs
 		g.Go(func() error {
 			d := new(inventory.PolicyDefinition)
 			page, err := c.get(ctx, c.address(arm.ID(id), "", policyVersion))
-			if err == nil {
-				err = json.Unmarshal(page.body, d)
-			}
 			mu.Lock()
 			defer mu.Unlock()
-			if err == nil {
-				into[key] = d
+			if err != nil {
+				return noted(s, subscription+arm.ID("/providers/"+kind), err)
 			}
-			return noted(s, subscription+arm.ID("/providers/"+kind), err)
+			if err := json.Unmarshal(page.body, d); err != nil {
+				garbled(s, arm.ID(id), err)
+				return nil
+			}
+			into[key] = d
+			return nil
 		})
 	}
 	return g.Wait()

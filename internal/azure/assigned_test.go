@@ -88,4 +88,13 @@ func TestBuiltInPolicies(t *testing.T) {
 		want) {
 		t.Errorf("%q", got)
 	}
+
+	// A definition that cannot be decoded takes away only itself.
+	answers[at+"policyDefinitions/alone"] = `{"properties":[]}`
+	s = inventory.NewSnapshot()
+	s.Listed = []arm.ID{arm.ID(scope)}
+	if err := azure.ReadPolicies(t.Context(), emulatortest.ClientOver(t, answers, e,
+		emulatortest.Keeper), s); err != nil || len(s.Policies) != 2 || len(s.Unread) != 1 {
+		t.Error(err, s.Policies, s.Unread)
+	}
 }

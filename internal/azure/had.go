@@ -37,12 +37,11 @@ func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []ar
 	for written, parts := range logs {
 		g.Go(func() error {
 			found, err := readBodies(ctx, c.activityLog, written, parts)
-			if err != nil {
-				_, fatal := asFault(err)
-				return fatal // ReadWriters says why the log cannot be read
-			}
 			mu.Lock()
 			defer mu.Unlock()
+			if err != nil {
+				return noted(s, written.SubscriptionID()+"/providers/"+arm.TypeActivityLog, err)
+			}
 			for i, id := range parts {
 				for property, b := range found[i] {
 					if b.at.After(newest[id][property].at) {

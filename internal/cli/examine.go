@@ -138,6 +138,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	if err := e.client.ReadWriters(ctx, e.Snapshot, changed); err != nil {
 		return nil, err
 	}
+	knew := len(e.Snapshot.Unread)
 	if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
 		return nil, err
 	}
@@ -148,7 +149,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	if err := e.client.ReadNamed(ctx, e.Snapshot); err != nil {
 		return nil, err
 	}
-	if len(changed)+len(e.Snapshot.Had) == 0 {
+	if len(changed)+len(e.Snapshot.Had) == 0 && len(e.Snapshot.Unread) == knew {
 		return found, nil // nothing more is known
 	}
 	found = e.check() // the writer distinguishes the causes: a policy or a person

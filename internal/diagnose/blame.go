@@ -62,7 +62,7 @@ func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 			continue
 		}
 		f := finding.New(finding.ReadFailed, "", string(u.ID), "%s", notRead(u))
-		if !isList(u.ID) && !u.Undecoded() {
+		if isLog(u.ID) || !isList(u.ID) && !u.Undecoded() {
 			f.Severity = finding.Info
 		}
 		found = append(found, f)
@@ -71,12 +71,21 @@ func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 }
 
 func notRead(u inventory.Unread) string {
+	if isLog(u.ID) {
+		return "what subnets had and lost may be missing from this diagnosis, because the " +
+			"activity log could not be read: " + u.Reason()
+	}
 	if isList(u.ID) {
 		return fmt.Sprintf("resources of this type may be missing from this diagnosis, because "+
 			"their list could not be read: %s: %s", u.ID, u.Reason())
 	}
 	return fmt.Sprintf("%s %s could not be read, so checks that need it are skipped: %s",
 		u.ID.Type(), u.ID.Short(), u.Reason())
+}
+
+// isLog reports whether an ID is that of a subscription's activity log.
+func isLog(id arm.ID) bool {
+	return strings.HasSuffix(id.Key(), strings.ToLower("/providers/"+arm.TypeActivityLog))
 }
 
 // isList reports whether an ID is that of a list: a scope and the type that was listed in it.
