@@ -55,9 +55,13 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 		m.carrier(id, o.by, why)
 	}
 	for _, p := range inventory.Properties {
+		source := " (SubnetSpecs of its managed control plane)"
+		if p == inventory.PropertyTable {
+			source = " (cluster-api-provider-azure#4665)"
+		}
 		m.write(id, p, codeWrite{by: o.by, outcome: strips, never: true,
 			how: "CAPZ writes the subnet without a " + p.Name() + ", and this kind has no field " +
-				"for one (cluster-api-provider-azure#4665)" + onlyOwn,
+				"for one" + source + onlyOwn,
 			fix: "create the network yourself before the cluster; or describe the cluster by " +
 				"AzureASOManagedControlPlane and AzureASOManagedCluster, whose " +
 				"VirtualNetworksSubnet has a " + string(p) + "; the subnet's " + p.Noun() + ": " +
