@@ -15,14 +15,19 @@ import (
 // led is the cluster whose egress an Azure Firewall takes, and ledAt the firewall's address.
 const led, ledAt = "shop-12", "10.75.200.4"
 
-// TestAgreeEgress deletes the firewall to which a default route leads, bends the route to addresses
-// that nothing has, and to a load balancer that loses its appliance and then its address. All
-// surfaces say so together, with the trace and doctor, and all are well again when the firewall, or
-// the route, is back.
-func TestAgreeEgress(t *testing.T) {
+// egressStep is one change to the egress of the led cluster, and its state after that.
+type egressStep struct {
+	what string
+	do   func()
+	want verdict.State
+}
+
+// TestAgreeFirewall deletes the firewall to which a default route leads, and bends the route to
+// addresses that nothing has. All surfaces say so together, with the trace and doctor, and all are
+// well again when the firewall, or the route, is back.
+func TestAgreeFirewall(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t)
-	f.azure.PauseRoutes(f.id(led, arm.TypeCluster, ""), true)
+	f := newLedFleet(t)
 	in := f.subnet(led, "AzureFirewallSubnet")
 	f.put(in, map[string]any{"properties": map[string]any{"addressPrefix": "10.75.200.0/26"}})
 	firewall := f.id(led, arm.TypeFirewall, "-fw")
@@ -31,19 +36,28 @@ func TestAgreeEgress(t *testing.T) {
 			"ipConfigurations": []any{map[string]any{"name": "ip", "properties": map[string]any{
 				"subnet": map[string]any{"id": string(in)}}}}}})
 	}
-	to := func(hop string) {
-		f.routes(f.id(led, arm.TypeRouteTable, "-rt"), func(routes []any) (all []any) {
-			for _, r := range routes {
-				if r.(map[string]any)["name"] != "egress" {
-					all = append(all, r)
-				}
+	f.steps([]egressStep{
+		{"the route leads to the firewall", func() { build(); f.lead(ledAt) }, verdict.Observed},
+		{"the firewall is deleted", func() {
+			if status, body := f.do.Do(http.MethodDelete, firewall, "2024-05-01",
+				nil); status >= 300 {
+				t.Fatalf("%d %s", status, body)
 			}
-			return append(all, map[string]any{"name": "egress", "properties": map[string]any{
-				"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance",
-				"nextHopIpAddress": hop}})
-		})
-	}
-	f.leads = led
+		}, verdict.Broken},
+		{"the firewall is back", build, verdict.Observed},
+		{"the route leads to an address that the firewall does not have",
+			func() { f.lead("10.75.200.9") }, verdict.Broken},
+		{"the route is right again", func() { f.lead(ledAt) }, verdict.Observed},
+		{"the route leads into no subnet", func() { f.lead("10.75.250.4") }, verdict.Broken},
+		{"the route is right at last", func() { f.lead(ledAt) }, verdict.Observed},
+	})
+}
+
+// TestAgreeBalancer does the same with a load balancer that loses its appliance and then its
+// address, first without a word of it in the config.
+func TestAgreeBalancer(t *testing.T) {
+	t.Parallel()
+	f := newLedFleet(t)
 	appliances := f.subnet(led, "appliances")
 	f.put(appliances, map[string]any{"properties": map[string]any{
 		"addressPrefix": "10.75.201.0/24"}})
@@ -73,34 +87,17 @@ func TestAgreeEgress(t *testing.T) {
 						"subnet": map[string]any{"id": string(appliances)}}}}}})
 	}
 	pool := map[string]any{"id": string(balancer.Child("backendAddressPools", "nvas"))}
-	for _, step := range []struct {
-		what string
-		do   func()
-		want verdict.State
-	}{
-		{"the route leads to the firewall", func() { build(); to(ledAt) }, verdict.Observed},
-		{"the firewall is deleted", func() {
-			if status, body := f.do.Do(http.MethodDelete, firewall, "2024-05-01",
-				nil); status >= 300 {
-				t.Fatalf("%d %s", status, body)
-			}
-		}, verdict.Broken},
-		{"the firewall is back", build, verdict.Observed},
-		{"the route leads to an address that the firewall does not have",
-			func() { to("10.75.200.9") }, verdict.Broken},
-		{"the route is right again", func() { to(ledAt) }, verdict.Observed},
-		{"the route leads into no subnet", func() { to("10.75.250.4") }, verdict.Broken},
-		{"the route is right at last", func() { to(ledAt) }, verdict.Observed},
+	f.steps([]egressStep{
 		{"it leads to a load balancer", func() {
 			balance("10.75.201.10")
 			appliance(pool)
-			to("10.75.201.10")
+			f.lead("10.75.201.10")
 		}, verdict.Observed},
 		{"the load balancer loses its appliance", func() { appliance() }, verdict.Broken},
 		{"the appliance is back", func() { appliance(pool) }, verdict.Observed},
 		{"the load balancer has another address", func() { balance("10.75.201.11") },
 			verdict.Broken},
-		{"the route follows it", func() { to("10.75.201.11") }, verdict.Observed},
+		{"the route follows it", func() { f.lead("10.75.201.11") }, verdict.Observed},
 		{"the config names the load balancer", func() {
 			i := slices.IndexFunc(f.configs, func(c v1alpha1.ClusterRoutes) bool {
 				return c.Metadata.Name == led
@@ -115,13 +112,44 @@ func TestAgreeEgress(t *testing.T) {
 		{"the named one loses its appliance", func() { appliance() }, verdict.Broken},
 		{"the named one has its appliance", func() { appliance(pool) }, verdict.Observed},
 		{"the named one is moved", func() { balance("10.75.201.12") }, verdict.Broken},
-	} {
+	})
+}
+
+// newLedFleet builds the led cluster, whose cloud provider repairs nothing, one that is broken, for
+// the exit code of status, and one under a lock, which cannot be removed.
+func newLedFleet(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t, "shop-05", led, "shop-24")
+	f.azure.PauseRoutes(f.id(led, arm.TypeCluster, ""), true)
+	f.leads = led
+	return f
+}
+
+// lead lets the default route of the led cluster lead to an address.
+func (f *fleet) lead(hop string) {
+	f.Helper()
+	f.routes(f.id(led, arm.TypeRouteTable, "-rt"), func(routes []any) (all []any) {
+		for _, r := range routes {
+			if r.(map[string]any)["name"] != "egress" {
+				all = append(all, r)
+			}
+		}
+		return append(all, map[string]any{"name": "egress", "properties": map[string]any{
+			"addressPrefix": "0.0.0.0/0", "nextHopType": "VirtualAppliance",
+			"nextHopIpAddress": hop}})
+	})
+}
+
+// steps takes each step, and checks that all agree on what it wants.
+func (f *fleet) steps(all []egressStep) {
+	f.Helper()
+	for _, step := range all {
 		step.do()
 		f.agree(step.what)
 		f.agreeAll(step.what)
 		for _, v := range f.check().Verdicts {
 			if v.Cluster == led && v.State != step.want {
-				t.Errorf("%s: %s %s", step.what, v.State, v.Sentence)
+				f.Errorf("%s: %s %s", step.what, v.State, v.Sentence)
 			}
 		}
 	}
