@@ -129,8 +129,11 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	found := e.check()
 	changed := diagnose.Changed(found)
 	lost := diagnose.Lost(e.Case, found)
+	var notAsked []finding.Finding
 	if !e.presentOnly {
-		lost = append(lost, diagnose.Bare(e.Case)...)
+		var bare []arm.ID
+		bare, notAsked = diagnose.Bare(e.Case)
+		lost = append(lost, bare...)
 	}
 	if e.client == nil || len(changed)+len(lost) == 0 {
 		return diagnose.Blame(found, e.Snapshot), nil
@@ -150,7 +153,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		return nil, err
 	}
 	if len(changed)+len(e.Snapshot.Had) == 0 && len(e.Snapshot.Unread) == knew {
-		return found, nil // nothing more is known
+		return append(found, notAsked...), nil // nothing more is known
 	}
 	found = e.check() // the writer distinguishes the causes: a policy or a person
 	for i := range found {
@@ -161,7 +164,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	if err := e.client.ReadWriters(ctx, e.Snapshot, diagnose.Changed(found)); err != nil {
 		return nil, err
 	}
-	return diagnose.Blame(found, e.Snapshot), nil
+	return append(diagnose.Blame(found, e.Snapshot), notAsked...), nil
 }
 
 // recall notes what the history knows of subnets: the file that --history names, or the one that is

@@ -55,12 +55,18 @@ func Lost(c Case, findings []finding.Finding) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
+// mostBare is how many node subnets a diagnosis asks the activity log about without a sign that
+// they lost anything: most clusters have no NAT gateway, and each subnet takes up to two calls.
+const mostBare = 100
+
 // Bare returns the node subnets that lack a property and about which no config says what they must
-// have: a history may know.
-func Bare(c Case) (ids []arm.ID) {
+// have: the activity log or a history may know. Of more than mostBare it returns the first, and a
+// finding that says so.
+func Bare(c Case) ([]arm.ID, []finding.Finding) {
 	if !c.Proposed {
-		return nil
+		return nil, nil
 	}
+	var ids []arm.ID
 	for _, id := range c.Clusters {
 		cluster := c.Snapshot.Cluster(id)
 		if cluster == nil {
@@ -75,7 +81,16 @@ func Bare(c Case) (ids []arm.ID) {
 			}
 		}
 	}
-	return inventory.SortIDs(ids)
+	ids = inventory.SortIDs(ids)
+	if len(ids) <= mostBare {
+		return ids, nil
+	}
+	left := finding.New(finding.ReadFailed, "", "", "what node subnets had and lost may be "+
+		"missing from this diagnosis: the activity log was asked about %d of %d without a route "+
+		"table, a NAT gateway or a network security group", mostBare, len(ids))
+	left.Severity = finding.Info
+	return ids[:mostBare], []finding.Finding{left.WithAdvice("routekeeper doctor with the name of " +
+		"a cluster asks about that cluster's subnets")}
 }
 
 // checkHad finds what the subnets of nodes had, as evidence shows, have no more, and no other

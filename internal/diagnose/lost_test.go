@@ -103,6 +103,30 @@ func TestHad(t *testing.T) {
 	}
 }
 
+// TestManyBare: a diagnosis of many clusters does not ask the activity log about each of their
+// subnets for minutes. It says so.
+func TestManyBare(t *testing.T) {
+	w := healthy(t).overlay()
+	w.c.Proposed = true
+	w.c.Snapshot = w.snapshot()
+	ask, left := Bare(w.c)
+	if len(ask) == 0 || len(left) > 0 {
+		t.Fatalf("of few: %v, %v", ask, left)
+	}
+	cluster, like := w.c.Snapshot.Cluster(shop), w.c.Snapshot.Subnet(nodes)
+	for i := range mostBare {
+		subnet := *like
+		subnet.ID = vnet.Child("subnets", fmt.Sprintf("more-%d", i))
+		w.c.Snapshot.Subnets[subnet.ID.Key()] = &subnet
+		cluster.Pools = append(cluster.Pools, inventory.Pool{Subnet: subnet.ID})
+	}
+	if ask, left = Bare(w.c); len(ask) != mostBare {
+		t.Errorf("asks about %d", len(ask))
+	}
+	says(t, left[0], "the activity log was asked about 100 of 101 without a route table",
+		"routekeeper doctor with the name of a cluster")
+}
+
 // TestLost: the command gives back what evidence shows that a subnet or a table had; several
 // candidates get a command each, and none has a word to fill in.
 func TestLost(t *testing.T) {
