@@ -33,11 +33,15 @@ import (
 func TestEverything(t *testing.T) {
 	t.Parallel()
 	first, days := seeds(1)
+	lasts := 8 * time.Hour
+	if whole() {
+		lasts *= 3
+	}
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				newEverything(t, uint64(seed)).play(long(24 * time.Hour))
+				newEverything(t, uint64(seed)).play(long(lasts))
 			})
 			if t.Failed() {
 				t.Logf("ROUTEKEEPER_SEED=%d go test ./internal/keeper -run TestEverything plays "+

@@ -29,7 +29,7 @@ import (
 // The variables: seeds.
 func TestNodesStorm(t *testing.T) {
 	t.Parallel()
-	hours(t, 3, func(t *testing.T, seed uint64) { newNodesStorm(t, seed).play(long(time.Hour)) })
+	hours(t, func(t *testing.T, seed uint64) { newNodesStorm(t, seed).play(long(time.Hour)) })
 }
 
 // nodesStorm is an hour of changing nodes.

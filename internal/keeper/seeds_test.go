@@ -26,7 +26,12 @@ func seeds(usual int) (first, number int) {
 	return 1, usual
 }
 
-// long is how long a day or an hour is: a sixth with -short, which is enough for the race detector.
+// whole reports whether simulated days are asked for. If not, a third of one day is played.
+func whole() bool {
+	return os.Getenv("ROUTEKEEPER_DAYS") != "" || os.Getenv("ROUTEKEEPER_SEED") != ""
+}
+
+// long is how long an hour is: a sixth with -short, which is enough for the race detector.
 func long(usual time.Duration) time.Duration {
 	if testing.Short() {
 		return usual / 6

@@ -29,15 +29,12 @@ import (
 // cluster is in two checks, and everything is in sync at the end. The variables: seeds.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	hours(t, 2, func(t *testing.T, seed uint64) { newStorm(t, seed).play(long(time.Hour)) })
+	hours(t, func(t *testing.T, seed uint64) { newStorm(t, seed).play(long(time.Hour)) })
 }
 
-// hours plays some hours, each in a bubble with a seed of its own (seeds).
-func hours(t *testing.T, storms int, play func(*testing.T, uint64)) {
-	if testing.Short() {
-		storms = 1
-	}
-	first, storms := seeds(storms)
+// hours plays an hour, or some, each in a bubble with a seed of its own (seeds).
+func hours(t *testing.T, play func(*testing.T, uint64)) {
+	first, storms := seeds(1)
 	for seed := first; seed < first+storms; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { play(t, uint64(seed)) })

@@ -33,7 +33,7 @@ import (
 // every kind, pauses, restarts and kills. At the end everything must be in sync, all unmanaged
 // routes unchanged, and every write in the history exactly once. ROUTEKEEPER_SEED repeats a day,
 // or is "random": without it the day is the same each time. ROUTEKEEPER_DAYS is the number of days.
-// With -short, for the race detector, it is four hours.
+// Without both it plays eight hours, and with -short, for the race detector, four.
 func TestDay(t *testing.T) {
 	t.Parallel()
 	number := func(name string, otherwise int) int {
@@ -51,8 +51,11 @@ func TestDay(t *testing.T) {
 		days = 1
 	}
 	long := 24 * time.Hour
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		long = 4 * time.Hour
+	case os.Getenv("ROUTEKEEPER_DAYS")+os.Getenv("ROUTEKEEPER_SEED") == "":
+		long = 8 * time.Hour
 	}
 	for seed := first; seed < first+days; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
