@@ -32,6 +32,7 @@ func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []ar
 		}
 	}
 	var mu sync.Mutex
+	done := 0
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
 	for written, parts := range logs {
@@ -39,6 +40,8 @@ func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []ar
 			found, err := readBodies(ctx, c.activityLog, written, parts)
 			mu.Lock()
 			defer mu.Unlock()
+			done++
+			c.progress(done, len(logs), "activity logs")
 			if err != nil {
 				return noted(s, written.SubscriptionID()+"/providers/"+arm.TypeActivityLog, err)
 			}
