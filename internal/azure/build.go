@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -77,23 +76,10 @@ func absent(err error) bool {
 	return errors.As(err, &fault) && fault.Status == http.StatusNotFound
 }
 
-// Resources returns the resources of a group that have a tag, or all if the tag's name is "". A
-// missing group has none.
-func (c *builder) Resources(ctx context.Context, group arm.ID, tag, value string) ([]arm.ID,
-	error) {
-	address := c.address(group, "/resources", buildVersions[arm.TypeResourceGroup])
-	if tag != "" {
-		filter := fmt.Sprintf("tagName eq '%s' and tagValue eq '%s'", tag,
-			strings.ReplaceAll(value, "'", "''"))
-		address += "&$filter=" + url.QueryEscape(filter)
-	}
-	var found []arm.ID
-	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
-		if id, err := arm.ParseID(gjson.GetBytes(raw, "id").String()); err == nil {
-			found = append(found, id)
-		}
-		return true
-	})
+// Resources returns the resources of a group. A missing group has none.
+func (c *builder) Resources(ctx context.Context, group arm.ID) ([]arm.ID, error) {
+	found, err := c.listIDs(ctx, c.address(group, "/resources",
+		buildVersions[arm.TypeResourceGroup]))
 	if absent(err) {
 		return nil, nil
 	}

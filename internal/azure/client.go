@@ -315,45 +315,62 @@ func (c *caller) address(id arm.ID, below, version string) string {
 // send makes one call and turns every answer but a success into an *Error.
 func (c *caller) send(ctx context.Context, method, address string, body []byte,
 	ifMatch string) (answer, error) {
-	fault := &Error{Method: method, ID: idOf(address)}
-	// Follow a link from an answer only to the origin that our token is for.
-	if u, err := url.Parse(address); err != nil || !sameOrigin(u, c.origin) {
-		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+
-			address
-		return answer{}, fault
-	}
-	request, err := runtime.NewRequest(ctx, method, address)
+	r := Request{Method: method, Address: address, Body: body, IfMatch: ifMatch}
+	a, err := c.transmit(ctx, r)
 	if err != nil {
 		return answer{}, err
 	}
+	if fault := a.fault(r); fault != nil {
+		return answer{}, fault
+	}
+	return a, nil
+}
+
+// transmit makes one call and returns any answer. The error of a call without one is an *Error.
+func (c *caller) transmit(ctx context.Context, r Request) (a answer, err error) {
+	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
+	// Follow a link from an answer only to the origin that our token is for.
+	if u, err := url.Parse(r.Address); err != nil || !sameOrigin(u, c.origin) {
+		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host: "+
+			r.Address
+		return a, fault
+	}
+	request, err := runtime.NewRequest(ctx, r.Method, r.Address)
+	if err != nil {
+		return a, err
+	}
 	request.Raw().Header.Set("Accept", "application/json")
-	if body != nil {
-		if err := request.SetBody(streaming.NopCloser(bytes.NewReader(body)),
+	if r.Body != nil {
+		if err := request.SetBody(streaming.NopCloser(bytes.NewReader(r.Body)),
 			"application/json"); err != nil {
-			return answer{}, err
+			return a, err
 		}
 	}
-	if ifMatch != "" {
-		request.Raw().Header.Set("If-Match", ifMatch)
+	if r.IfMatch != "" {
+		request.Raw().Header.Set("If-Match", r.IfMatch)
 	}
 	response, err := c.pipeline.Do(request)
-	if err != nil {
-		if ctx.Err() != nil {
-			return answer{}, ctx.Err()
-		}
-		fault.Err = err
-		fault.Message = gist(err)
-		return answer{}, fault
+	if err == nil {
+		a.status, a.header = response.StatusCode, response.Header
+		a.body, err = runtime.Payload(response) // already in memory: no copy
 	}
-	payload, err := runtime.Payload(response) // already in memory: no copy
+	if err != nil && ctx.Err() != nil {
+		return a, ctx.Err()
+	}
 	if err != nil {
 		fault.Err, fault.Message = err, gist(err)
-		return answer{}, fault
+		return a, fault
 	}
-	if response.StatusCode >= 300 {
-		return answer{}, fault.read(response, payload)
+	return a, nil
+}
+
+// fault returns the error in the answer to a call, nil for a success.
+func (a answer) fault(r Request) *Error {
+	if a.status < 300 {
+		return nil
 	}
-	return answer{status: response.StatusCode, header: response.Header, body: payload}, nil
+	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
+	return fault.read(&http.Response{StatusCode: a.status, Header: a.header}, a.body)
 }
 
 // sameOrigin compares scheme, host (ignoring case) and port (explicit or not).

@@ -1,7 +1,6 @@
 package azure
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"net/url"
@@ -9,8 +8,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -38,56 +35,23 @@ func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if strings.HasPrefix(r.Address, "/") {
 		r.Address = c.endpoint + r.Address
 	}
-	reply := Reply{Request: r, Sent: time.Now()}
-	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
-	u, err := url.Parse(r.Address)
-	if err != nil || !sameOrigin(u, c.origin) {
-		fault.Status, fault.Message = http.StatusOK, "a link in an answer leads to another host"
-		return reply, fault
-	}
-	if err := c.throttle.wait(ctx, r.Method, u.Path); err != nil {
-		return reply, err
+	if u, err := url.Parse(r.Address); err == nil {
+		if err := c.throttle.wait(ctx, r.Method, u.Path); err != nil {
+			return Reply{Request: r, Sent: time.Now()}, err
+		}
 	}
 	// A limit on the answer prevents a throttled GET from being sent again.
 	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
-	request, err := runtime.NewRequest(ctx, r.Method, r.Address)
-	if err != nil {
-		return reply, err
-	}
-	request.Raw().Header.Set("Accept", "application/json")
-	if r.Body != nil {
-		body := streaming.NopCloser(bytes.NewReader(r.Body))
-		if err := request.SetBody(body, "application/json"); err != nil {
-			return reply, err
-		}
-	}
-	if r.IfMatch != "" {
-		request.Raw().Header.Set("If-Match", r.IfMatch)
-	}
-	reply.Sent = time.Now()
-	response, err := c.pipeline.Do(request)
-	if err == nil {
-		reply.Status, reply.Header = response.StatusCode, response.Header
-		reply.Body, err = runtime.Payload(response)
-	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return reply, ctx.Err()
-		}
-		fault.Err, fault.Message = err, gist(err)
-		return reply, fault
-	}
-	return reply, nil
+	reply := Reply{Request: r, Sent: time.Now()}
+	a, err := c.transmit(ctx, r)
+	reply.Status, reply.Header, reply.Body = a.status, a.header, a.body
+	return reply, err
 }
 
 // Fault returns the error in an answer, nil for a success.
-func (r Reply) Fault() *Error {
-	if r.Status < 300 {
-		return nil
-	}
-	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
-	return fault.read(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
-}
+func (r Reply) Fault() *Error { return r.answer().fault(r.Request) }
+
+func (r Reply) answer() answer { return answer{status: r.Status, header: r.Header, body: r.Body} }
 
 // OperationFault returns how an operation failed, read from the answer to a poll.
 func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), r.Body) }
@@ -97,5 +61,5 @@ func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Hea
 
 // Document reads an answer as a resource.
 func (r Reply) Document(id arm.ID) (arm.Document, error) {
-	return document(id, answer{status: r.Status, header: r.Header, body: r.Body})
+	return document(id, r.answer())
 }

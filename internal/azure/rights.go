@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -275,15 +274,7 @@ func (c *rightsReader) Assignments(
 		arm.TypeRoleAssignment,
 		authorizationVersion)
 	filter := "principalId eq '" + strings.ReplaceAll(principal, "'", "''") + "'"
-	address += "&$filter=" + url.QueryEscape(filter)
-	var found []arm.ID
-	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
-		if id, err := arm.ParseID(gjson.GetBytes(raw, "id").String()); err == nil {
-			found = append(found, id)
-		}
-		return true
-	})
-	return found, err
+	return c.listIDs(ctx, address+"&$filter="+url.QueryEscape(filter))
 }
 
 // identity is who a token belongs to.

@@ -111,7 +111,7 @@ func keepGroup(
 	if !goes[c.GroupID().Key()] {
 		return all, nil
 	}
-	held, err := client.Resources(ctx, c.GroupID(), "", "")
+	held, err := client.Resources(ctx, c.GroupID())
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func deleteOne(ctx context.Context, client *azure.Client, c build.Cluster, id ar
 		return fmt.Errorf("it must not be deleted: %s", why)
 	}
 	if id.Is(arm.TypeResourceGroup) { // deleting it deletes everything in it
-		held, err := client.Resources(ctx, id, "", "")
+		held, err := client.Resources(ctx, id)
 		if err != nil {
 			return err
 		}
