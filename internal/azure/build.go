@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
-	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -208,31 +206,11 @@ func (c *builder) attempt(
 	if err != nil {
 		return err
 	}
-	operation := a.header.Get("Azure-AsyncOperation")
-	wait := retryAfter(&http.Response{Header: a.header})
-	for operation != "" {
-		if wait == 0 {
-			wait = pollInterval
-		}
-		if time.Now().Add(wait).After(deadline) {
-			return nil // the resource says how far it is
-		}
-		if err := Pause(ctx, wait); err != nil {
-			return err
-		}
-		a, err := c.get(withCall(ctx, func(m *manner) { m.polling = true }), operation)
-		if err != nil {
-			return nil // and here
-		}
-		wait = retryAfter(&http.Response{Header: a.header})
-		switch strings.ToLower(gjson.GetBytes(a.body, "status").String()) {
-		case "succeeded", "":
-			return nil
-		case "failed", "canceled":
-			return operationFault(idOf(address), a.body)
-		}
+	fault, err := c.follow(ctx, idOf(address), a, deadline)
+	if fault != nil {
+		return fault
 	}
-	return nil
+	return err
 }
 
 // Pause waits for d, or until the context ends. Then it returns the context's error.

@@ -2,8 +2,8 @@ package azure
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -206,10 +207,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 		w.sent(body)
 		w.undone++
 		w.last = nil
-		if operation := a.header.Get("Azure-AsyncOperation"); operation != "" {
-			return w.follow(ctx, attempt, operation, retryAfter(&http.Response{Header: a.header}))
-		}
-		return true, nil // done, or the resource itself will show it
+		return w.follow(ctx, attempt, a)
 	case !errors.As(err, &fault):
 		return false, err
 	}
@@ -237,49 +235,53 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 // pollInterval is the time between polls if ARM names none.
 const pollInterval = 2 * time.Second
 
-// follow waits for the operation of an accepted write to end. If the operation cannot be followed,
-// the resource itself shows the result.
-func (w *writing) follow(ctx context.Context, attempt int, operation string,
-	wait time.Duration) (again bool, err error) {
-	ctx = policy.WithRetryOptions(withCall(context.WithoutCancel(ctx),
-		func(m *manner) { m.polling = true }), readRetries)
-	for {
-		if wait == 0 {
-			wait = pollInterval
+// follow waits for the operation of an accepted write to end.
+func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (again bool, err error) {
+	ctx = policy.WithRetryOptions(context.WithoutCancel(ctx), readRetries)
+	fault, err := w.c.follow(ctx, w.id, accepted, w.deadline)
+	if fault == nil {
+		return err == nil, err
+	}
+	w.last = fault
+	w.undone--
+	if fault.Transient() {
+		return true, w.sleep(ctx, attempt, 0)
+	}
+	if doc, err := w.c.getResource(ctx, w.id); err == nil {
+		w.After = doc
+	}
+	return false, fault
+}
+
+// follow waits for the operation that an answer names to end, and returns how it failed. If there
+// is none, or it cannot be polled, or the deadline comes first, the resource itself shows the
+// result.
+func (c *caller) follow(ctx context.Context, id arm.ID, accepted answer, deadline time.Time) (
+	*Error, error) {
+	ctx = withCall(ctx, func(m *manner) { m.polling = true })
+	operation, last := accepted.header.Get("Azure-AsyncOperation"), accepted
+	for operation != "" {
+		wait := cmp.Or(retryAfter(&http.Response{Header: last.header}), pollInterval)
+		if time.Now().Add(wait).After(deadline) {
+			return nil, nil
 		}
-		if time.Now().Add(wait).After(w.deadline) {
-			return true, nil
-		}
-		time.Sleep(wait)
-		a, err := w.c.get(ctx, operation)
+		err := Pause(ctx, wait)
 		if err != nil {
-			w.c.log.Info("an operation cannot be polled, reading the resource instead", "id",
-				string(w.id), "error", err.Error())
-			return true, nil
+			return nil, err
 		}
-		wait = retryAfter(&http.Response{Header: a.header})
-		var op struct {
-			Status string `json:"status"`
+		if last, err = c.get(ctx, operation); err != nil {
+			c.log.Info("an operation cannot be polled, reading the resource instead", "id",
+				string(id), "error", err.Error())
+			return nil, nil
 		}
-		if err := json.Unmarshal(a.body, &op); err != nil {
-			return true, nil
-		}
-		switch strings.ToLower(op.Status) {
-		case "succeeded":
-			return true, nil
+		switch strings.ToLower(gjson.GetBytes(last.body, "status").String()) {
+		case "succeeded", "":
+			return nil, nil
 		case "failed", "canceled":
-			fault := operationFault(w.id, a.body)
-			w.last = fault
-			w.undone--
-			if fault.Transient() {
-				return true, w.sleep(ctx, attempt, 0)
-			}
-			if doc, err := w.c.getResource(ctx, w.id); err == nil {
-				w.After = doc
-			}
-			return false, fault
+			return operationFault(id, last.body), nil
 		}
 	}
+	return nil, nil
 }
 
 // waitLevel returns the log level of a wait: a wait that people notice needs an explanation.
