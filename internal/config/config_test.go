@@ -134,8 +134,6 @@ func TestMistakes(t *testing.T) {
 			`spec.podCIDRs[0]: "10.244.0.0" is not a prefix, expected one such as 10.244.0.0/16`},
 		{"overlap", doc("a", "  podCIDRs: [10.244.0.0/16, 10.244.4.0/24]\n"),
 			`spec.podCIDRs[1]: 10.244.4.0/24 overlaps 10.244.0.0/16, expected separate prefixes`},
-		{"removed field", doc("a", "  maxDeletePercent: 50\n"),
-			`c.yaml:6:3: spec.maxDeletePercent: maxDeletePercent was removed: every delete is proven now; delete this line`},
 		{"half a route", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"),
 			`spec.targets[0].maxRoutes: found 1.5, expected a whole number`},
 		{"routes as text", doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: many}]\n"),

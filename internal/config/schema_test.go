@@ -96,7 +96,7 @@ func TestSchemaAgrees(t *testing.T) {
 		doc("a", "  targets: [{policy: Sync}]\n"),
 		doc("a", "  targets: [{routeTableID: rt}]\n"),
 		doc("a", "  targets: [{routeTableID: "+subnets+"x}]\n"),
-		doc("a", "  maxDeletePercent: 50\n"),
+		doc("a", "  targts: []\n"),
 		doc("a", "  targets: [{routeTableID: "+tables+"x, maxRoutes: 1.5}]\n"),
 		doc("a", "  podCIDRs: 10.0.0.0/8\n"),
 		egressDoc("a", "x", "Enforce", toFirewall),

@@ -139,17 +139,8 @@ func (d *document) shapeOfField(value *ast.MappingValueNode, field string, t ref
 		}
 		names = append(names, name)
 	}
-	if why, was := removed[join(field, key)]; was {
-		return d.errorAt(value.Key, join(field, key), why)
-	}
 	return d.errorAt(value.Key, join(field, key), "unknown field, expected one of "+
 		strings.Join(names, ", "))
-}
-
-// removed are former fields, and what to do about them.
-var removed = map[string]string{
-	"spec.maxDeletePercent": "maxDeletePercent was removed: every delete is proven now; delete " +
-		"this line",
 }
 
 func join(field, key string) string {

@@ -127,7 +127,7 @@ func short(text string, most int) string {
 // finding is new when its silence has ended.
 func (c *controller) tell(r keeper.Result) {
 	news := finding.News(c.known, r.Findings)
-	appeared, _ := finding.Loud(slices.Concat(news.Appeared, news.Worse))
+	appeared := finding.Loud(slices.Concat(news.Appeared, news.Worse))
 	known := c.known
 	c.known = finding.ByKey(r.Findings)
 	for key, f := range c.known {

@@ -246,7 +246,7 @@ func ready(r keeper.Result, name string) v1alpha1.Condition {
 // worstError returns the worst error of a cluster, or of all clusters, that no person silenced, or
 // "".
 func worstError(r keeper.Result, name string) string {
-	loud, _ := finding.Loud(r.Findings)
+	loud := finding.Loud(r.Findings)
 	for _, f := range loud { // the worst comes first
 		if f.Severity == finding.Error && (f.Cluster == name || f.Cluster == "") {
 			return f.Message

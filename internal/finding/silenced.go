@@ -19,12 +19,12 @@ func Quiet(findings []Finding) map[string]bool {
 	return quiet
 }
 
-// Loud returns the findings that no person silenced, and how many the others are.
-func Loud(findings []Finding) (loud []Finding, silenced int) {
+// Loud returns the findings that no person silenced.
+func Loud(findings []Finding) (loud []Finding) {
 	for _, f := range findings {
 		if f.Silenced == nil {
 			loud = append(loud, f)
 		}
 	}
-	return loud, len(findings) - len(loud)
+	return loud
 }

@@ -10,8 +10,7 @@ import (
 // Gateway is an Application Gateway.
 type Gateway struct {
 	arm.Document
-	Location string
-	Subnets  []arm.ID
+	Subnets []arm.ID
 	// Isolated is set if the gateway says that it is deployed with network isolation. Its subnet is
 	// then delegated to Application Gateways as well (application-gateway-private-deployment).
 	Isolated bool
@@ -37,7 +36,7 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
+	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
 		Operational: p.State, Isolated: p.Isolation, Tier: cmp.Or(p.SKU.Tier, p.SKU.Name)}
 	for _, c := range p.Configurations {
 		if id := c.Properties.Subnet.Target(); id != "" {

@@ -13,7 +13,6 @@ import (
 // SecurityGroup is a network security group.
 type SecurityGroup struct {
 	arm.Document
-	Location string
 	// Rules are its own and Azure's default rules, in the order of evaluation: by direction, then
 	// by priority.
 	Rules []SecurityRule
@@ -46,8 +45,7 @@ func DecodeSecurityGroup(raw []byte) (*SecurityGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
-		Location: h.Location}
+	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
 	for i, rawRule := range slices.Concat(p.Rules, p.Defaults) {
 		rule, err := decodeSecurityRule(rawRule)
 		if err != nil {

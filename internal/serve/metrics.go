@@ -365,7 +365,7 @@ var unsuccessful = []finding.Code{
 // successful reports whether a cluster was fully read, and all changes were made. What a
 // person silenced does not count.
 func successful(r keeper.Result, cluster string) bool {
-	r.Findings, _ = finding.Loud(r.Findings)
+	r.Findings = finding.Loud(r.Findings)
 	return !has(r, cluster, unsuccessful...)
 }
 
