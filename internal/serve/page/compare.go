@@ -29,9 +29,9 @@ const manyRows, rowsPerPage = 24, 50
 
 // rowSelection is which of many rows are shown.
 type rowSelection struct {
-	Text          string // part of a node's name or of a destination
-	Everything    bool   // also what works
-	Page, Pages   int
+	Text       string // part of a node's name or of a destination
+	Everything bool   // also what works
+	pager
 	Found         int // rows that match, on all pages
 	Total, Broken int
 }
@@ -46,21 +46,6 @@ func (s rowSelection) With(page int) string {
 		v.Set("rows", "all")
 	}
 	return "?" + v.Encode()
-}
-
-// Before and After are the addresses of the neighbouring pages, "" if there is none.
-func (s rowSelection) Before() string {
-	if s.Page == 1 {
-		return ""
-	}
-	return s.With(s.Page - 1)
-}
-
-func (s rowSelection) After() string {
-	if s.Page == s.Pages {
-		return ""
-	}
-	return s.With(s.Page + 1)
 }
 
 // selected returns the comparison with the rows that a request asks for: if there are many, the
@@ -86,7 +71,7 @@ func (c comparison) selected(r *http.Request) comparison {
 	}
 	s.Found = len(fit)
 	s.Pages = max(1, (len(fit)+rowsPerPage-1)/rowsPerPage)
-	s.Page = min(max(1, page), s.Pages)
+	s.Page, s.address = min(max(1, page), s.Pages), s.With
 	first := (s.Page - 1) * rowsPerPage
 	c.Rows, c.Select = fit[first:min(first+rowsPerPage, len(fit))], s
 	return c

@@ -34,8 +34,8 @@ type list struct {
 	Codes         []finding.Code
 	Badges        []badge
 	Counts        Counts // of all, as the list shows them
-	pages         int
-	found         []Cluster
+	pager
+	found []Cluster
 }
 
 // badge counts the clusters with a badge.
@@ -194,9 +194,10 @@ func selected(clusters []Cluster, q listQuery) list {
 			l.Fine, fit = managed(fit[wrong:]), fit[:wrong]
 		}
 	}
-	l.pages = max(1, (len(fit)+onePage-1)/onePage)
-	first := (min(q.Page, l.pages) - 1) * onePage
-	l.Query.Page = min(q.Page, l.pages)
+	l.Pages = max(1, (len(fit)+onePage-1)/onePage)
+	l.Page = min(q.Page, l.Pages)
+	l.address = func(page int) string { return q.With("page", strconv.Itoa(page)) }
+	first := (l.Page - 1) * onePage
 	l.Shown = fit[first:min(first+onePage, len(fit))]
 	return l
 }
@@ -212,23 +213,26 @@ func (l list) about(all []finding.Finding) []finding.Finding {
 	})
 }
 
+// pager is a page of a long list, which counts from 1, and how the others are addressed.
+type pager struct {
+	Page, Pages int
+	address     func(page int) string
+}
+
 // Before and After are the addresses of the neighbouring pages, "" if there is none.
-func (l list) Before() string {
-	if l.Query.Page == 1 {
+func (p pager) Before() string {
+	if p.Page == 1 {
 		return ""
 	}
-	return l.Query.With("page", strconv.Itoa(l.Query.Page-1))
+	return p.address(p.Page - 1)
 }
 
-func (l list) After() string {
-	if l.Query.Page == l.pages {
+func (p pager) After() string {
+	if p.Page == p.Pages {
 		return ""
 	}
-	return l.Query.With("page", strconv.Itoa(l.Query.Page+1))
+	return p.address(p.Page + 1)
 }
-
-// Pages returns how many pages the list has.
-func (l list) Pages() int { return l.pages }
 
 // group is the findings of one code.
 type group struct {

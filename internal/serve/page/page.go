@@ -308,7 +308,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 		}
 		l := selected(listed, readListQuery(r))
 		f.List, f.Told, chosen = &l, tell(l.about(o.Findings), o.Clusters...), nil
-		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Query.Page == 1 &&
+		if !l.Query.Narrow() && len(l.Shown) > 0 && l.Page == 1 &&
 			!o.Outage() && (l.Shown[0].State == Bad || l.Shown[0].State == Busy) {
 			chosen = l.Shown[:1]
 		}
