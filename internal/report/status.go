@@ -269,10 +269,14 @@ func age(now, then time.Time) string {
 	if then.IsZero() {
 		return ""
 	}
-	d := max(now.Sub(then), 0)
+	return Ago(now.Sub(then))
+}
+
+// Ago says how long ago something was.
+func Ago(d time.Duration) string {
 	switch {
 	case d < time.Minute:
-		return fmt.Sprintf("%d s ago", int(d.Seconds()))
+		return fmt.Sprintf("%d s ago", int(max(d, 0).Seconds()))
 	case d < time.Hour:
 		return fmt.Sprintf("%d min ago", int(d.Minutes()))
 	case d < 48*time.Hour:

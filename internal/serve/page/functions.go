@@ -107,18 +107,10 @@ const firstChanges = 10
 
 // ago says how long ago something was. The script of the page uses the same words.
 func ago(d time.Duration) string {
-	switch s := int(d.Seconds()); {
-	case s < 1:
+	if d < time.Second {
 		return "now"
-	case s < 60:
-		return fmt.Sprintf("%d s ago", s)
-	case s < 3600:
-		return fmt.Sprintf("%d min ago", s/60)
-	case s < 48*3600:
-		return fmt.Sprintf("%d h ago", s/3600)
-	default:
-		return fmt.Sprintf("%d days ago", s/86400)
 	}
+	return report.Ago(d)
 }
 
 func mark(state string) string {
