@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -224,12 +221,11 @@ func confirmName(a *app, name string, named bool) error {
 		return fmt.Errorf("nothing was deleted: standard input is not a terminal; to confirm: %s",
 			a.repeated(confirm...))
 	}
-	say(a.err, "Type the cluster's name to delete this: ")
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	answer, err := a.answer("Type the cluster's name to delete this:")
+	if err != nil {
 		return err
 	}
-	if strings.TrimSpace(answer) != name {
+	if answer != name {
 		say(a.err, "nothing was deleted\n")
 		return attention
 	}

@@ -42,13 +42,19 @@ func (a *app) askOr(question, next string) (bool, error) {
 	if !terminal(a.in) {
 		return false, errors.New("standard input is not a terminal; to confirm: " + next)
 	}
-	say(a.err, "%s [y/N] ", question)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+	answer, err := a.answer(question + " [y/N]")
+	answer = strings.ToLower(answer)
+	return answer == "y" || answer == "yes", err
+}
+
+// answer reads the answer of a person to a question.
+func (a *app) answer(question string) (string, error) {
+	say(a.err, "%s ", question)
+	line, err := bufio.NewReader(a.in).ReadString('\n')
+	if errors.Is(err, io.EOF) {
+		err = nil
 	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return strings.TrimSpace(line), err
 }
 
 // unlessYes ends the command if the answer to a question is not yes: nothing was written.

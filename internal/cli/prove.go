@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -135,12 +133,9 @@ func checkProve(a *app, o *proveOptions) ([]prove.Fact, error) {
 	case o.clean || o.printRole:
 		return facts, nil
 	case o.location == "" && terminal(a.in) && !o.yes:
-		say(a.err, "In which Azure region (such as westeurope)? ")
-		answer, err := bufio.NewReader(a.in).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		if o.location, err = a.answer("In which Azure region (such as westeurope)?"); err != nil {
 			return nil, err
 		}
-		o.location = strings.TrimSpace(answer)
 	}
 	if !regionName().MatchString(o.location) {
 		if o.location == "" {
