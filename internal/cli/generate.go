@@ -15,7 +15,6 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/config"
 	"routekeeper.dev/routekeeper/internal/iac/generate"
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -161,13 +160,10 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 	f.BoolVar(&a.force, "force", false, "with --out: overwrite files that exist")
 	_ = cmd.MarkFlagDirname("out")
 	completeWith(cmd, "host", hosts)
-	f.StringArrayVar(&o.paths, "from-config", nil,
-		"write a keeper's rights for this config `FILE`, folder or - (repeatable)")
-	_ = f.MarkHidden("from-config")
 	f.Lookup("file").Usage = "`FILE` that describes the cluster, or a keeper's config, or -"
 	check := cmd.Args
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if files := o.cluster.source.files; slices.ContainsFunc(files, holdsConfig) {
+		if files := o.cluster.source.files; slices.ContainsFunc(files, a.holdsConfig) {
 			o.paths, o.cluster.source.files = files, nil
 		}
 		if len(o.paths) == 0 {
@@ -177,7 +173,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 			return errors.New("expected one NAME at most: the prefix of all resource names")
 		}
 		for _, name := range ofCluster {
-			if f.Changed(name) && (name != "file" || f.Changed("from-config")) {
+			if f.Changed(name) && name != "file" {
 				return fmt.Errorf("--%s and a config exclude each other: the clusters of the "+
 					"config are there", name)
 			}
@@ -190,11 +186,11 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 var ofConfig = lazy.Regexp(`(?m)^[ \t{]*"?kind"?[ \t]*:[ \t]*["']?ClusterRoutes\b`)
 
 // holdsConfig reports whether -f names a config: a folder, or a file of ClusterRoutes documents.
-func holdsConfig(path string) bool {
+func (a *app) holdsConfig(path string) bool {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return true
 	}
-	text, err := input.ReadFile(path, input.Text)
+	text, err := a.readFile(path, input.Text)
 	return err == nil && ofConfig().Match(text)
 }
 
@@ -210,15 +206,7 @@ func (a *app) generator(cmd *cobra.Command, o *generateOptions, args []string) (
 	if cmd.Flags().Changed("location") {
 		r.Location = o.cluster.source.described.Spec.Location
 	}
-	flag := "-f"
-	if cmd.Flags().Changed("from-config") {
-		flag = "--from-config"
-	}
-	files, err := a.readFiles(flag, o.paths)
-	if err != nil {
-		return nil, err
-	}
-	configs, err := config.Read(files...)
+	configs, err := a.readConfig(o.paths)
 	if err != nil {
 		return nil, err
 	}

@@ -162,7 +162,7 @@ func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRig
 		l.must(os.WriteFile(l.config, []byte(edit(string(raw))), 0o600))
 	}
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
-	l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out",
+	l.run(0, "iac", "generate", "terraform", "-f", l.config, "--out",
 		filepath.Join(l.dir, "tf"))
 
 	l.logIn(own)

@@ -41,7 +41,7 @@ var readers = []string{
 	"run -f GOOD --listen 127.0.0.1:0 --event-secret-file FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --auth-users-file FILE",
 	"run -f GOOD --listen 127.0.0.1:0 --tls-cert FILE --tls-key FILE",
-	"trace a b -f GOOD --learned FILE", "iac generate bicep --from-config FILE",
+	"trace a b -f GOOD --learned FILE", "iac generate bicep -f FILE",
 	"history --history FILE", "history show 1 --history FILE",
 }
 

@@ -62,7 +62,7 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			raw, err := os.ReadFile(l.config)
 			l.must(err)
 			l.must(os.WriteFile(l.config, edit(raw), 0o600))
-			l.run(0, "iac", "generate", "terraform", "--from-config", l.config, "--out",
+			l.run(0, "iac", "generate", "terraform", "-f", l.config, "--out",
 				filepath.Join(l.dir, "tf"))
 			l.logIn(own)
 			l.assign(cluster, "")
