@@ -182,7 +182,7 @@ func egressOf(e *examination) report.Egress {
 		if cluster == nil || inventory.Clusterless(id) {
 			continue
 		}
-		exits := diagnose.Egress(e.Snapshot, cluster)
+		exits := egress.Of(e.Snapshot, cluster)
 		if len(exits) == 0 {
 			found.None = append(found.None, id.Name())
 		}

@@ -127,7 +127,7 @@ func (s association) bare(p *clusterCase) []finding.Finding {
 			With("either the subnet lost the table, or the pool is new: AKS associates the "+
 				"subnet of a new pool only when the cluster is next updated: "+
 				p.azAKS("update", "--yes").String()).
-			WithFix("%s", s.associate())}
+			WithFix("%s", useTable(s.id, s.table))}
 }
 
 // replaced reports who replaced the table on a subnet, if that is known.
@@ -137,7 +137,7 @@ func (s association) replaced(p *clusterCase) []finding.Finding {
 		finding.CommandLine{}
 	if s.table != "" {
 		evidence, place, again = append(evidence, "expected: "+string(s.table)), s.table.Short(),
-			s.associate()
+			useTable(s.id, s.table)
 	}
 	if inventory.IsManagerTable(other) {
 		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id,
@@ -161,10 +161,6 @@ func (s association) replaced(p *clusterCase) []finding.Finding {
 		}
 	}
 	return nil
-}
-
-func (s association) associate() finding.CommandLine {
-	return finding.Command("az network vnet subnet update --ids %s --route-table %s", s.id, s.table)
 }
 
 // blackhole reports a default route to None. It is only info if the cluster has no outbound type,

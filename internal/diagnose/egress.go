@@ -206,7 +206,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 		if len(evidence) == 0 {
 			evidence = append(evidence,
 				fmt.Sprintf("%s is neither in %s (%s) nor in a network peered with it", r.Hop,
-					vnet.ID.Name(), join(vnet.Prefixes)))
+					vnet.ID.Name(), prefixList(vnet.Prefixes)))
 			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
 				if contains(p.s.VNets[key].Prefixes, r.Hop) {
 					evidence = append(evidence,

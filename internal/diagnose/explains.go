@@ -17,12 +17,7 @@ func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID,
 	if c == nil {
 		return nil
 	}
-	subnets := slices.Concat(s.NodeSubnetIDs(c), others)
-	for _, pool := range c.Pools {
-		if pool.PodSubnet != "" {
-			subnets = append(subnets, pool.PodSubnet)
-		}
-	}
+	subnets := slices.Concat(s.NodeSubnetIDs(c), c.PodSubnets(), others)
 	near := func(id arm.ID) bool {
 		switch {
 		case id.Is(arm.TypeSubnet):

@@ -203,14 +203,8 @@ func overlayPods(p *clusterCase, nodes []end) []end {
 
 // podSubnetEnds returns two pods in each pod subnet.
 func podSubnetEnds(p *clusterCase) []end {
-	var ids []arm.ID
-	for _, pool := range p.cluster.Pools {
-		if pool.PodSubnet != "" {
-			ids = append(ids, pool.PodSubnet)
-		}
-	}
 	var ends []end
-	for _, id := range inventory.SortIDs(ids) {
+	for _, id := range p.cluster.PodSubnets() {
 		if subnet := p.s.Subnet(id); subnet != nil && len(subnet.Prefixes) > 0 {
 			first := inventory.FirstUsable(subnet.Prefixes[0])
 			ends = append(ends, end{addr: first, subnet: subnet},

@@ -287,7 +287,7 @@ func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
-				join(p.cluster.PodCIDRs)).
+				prefixList(p.cluster.PodCIDRs)).
 			WithAdvice("%s", p.advice(table)).WithFix("%s", associateNew(p, g.Subnet, table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
@@ -342,14 +342,6 @@ func ofRoutes(n, all int) string {
 		return fmt.Sprintf("all %d pod routes", all)
 	}
 	return fmt.Sprintf("%d of the %d pod routes", n, all)
-}
-
-func join(prefixes []netip.Prefix) string {
-	texts := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, " and ")
 }
 
 // adopt returns the command that puts the pod routes of a cluster without a config under

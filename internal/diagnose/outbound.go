@@ -11,12 +11,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Egress compares the appliances to which the default routes of a cluster's nodes lead with what
-// AKS requires.
-func Egress(s *inventory.Snapshot, c *inventory.Cluster) []egress.Exit {
-	return egress.Of(s, c)
-}
-
 // Filtering asks the groups of a cluster's nodes about its API server and about what else its nodes
 // must reach outside. Without groups it returns nothing.
 func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
@@ -48,7 +42,7 @@ func checkFirewalls(p *clusterCase) []finding.Finding {
 		return nil
 	}
 	var found []finding.Finding
-	for _, exit := range Egress(p.s.Snapshot, p.cluster) {
+	for _, exit := range egress.Of(p.s.Snapshot, p.cluster) {
 		lacking := exit.Lacking()
 		if len(lacking) == 0 {
 			continue

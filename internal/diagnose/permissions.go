@@ -161,10 +161,8 @@ func callerNeeds(p *clusterCase) (n needs) {
 	for _, target := range p.config.Spec.Targets {
 		table := arm.ID(target.RouteTableID)
 		n.add(table, "to compare its routes", arm.TypeRouteTable+"/read")
-		if target.Policy != v1alpha1.PolicyObserve {
-			n.add(table, "to copy the pod routes to it", arm.TypeRouteTable+"/write")
-		}
 		if target.Policy != v1alpha1.PolicyObserve { // the NICs prove deletes and updates
+			n.add(table, "to copy the pod routes to it", arm.TypeRouteTable+"/write")
 			n.add(p.cluster.NodeGroup(), "to prove, before a route is deleted or updated, that "+
 				"its node is gone or has another address",
 				arm.TypeScaleSet+"/read", arm.TypeScaleSet+
@@ -194,21 +192,8 @@ func guardNeeds(p *clusterCase, n *needs, id, table arm.ID) {
 
 // checkPermissions checks rights, locks and the lockdown.
 func checkPermissions(p *clusterCase) []finding.Finding {
-	identity := holder{
-		p: p, code: finding.IdentityLacks, who: "the identity of cluster " + p.cluster.ID.Short(),
-		rights: func(scope arm.ID) (all []inventory.Rights) {
-			for _, id := range p.cluster.PrincipalIDs {
-				if r, read := p.s.Rights[id][scope.Key()]; read {
-					all = append(all, r)
-				}
-			}
-			return all
-		},
-	}
-	if len(p.cluster.PrincipalIDs) > 0 {
-		identity.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type "+
-			"ServicePrincipal", p.cluster.PrincipalIDs[0])
-	}
+	identity := principalHolder(p, finding.IdentityLacks, "the identity of cluster "+
+		p.cluster.ID.Short(), p.cluster.PrincipalIDs)
 	found := lockdown(p, callerNeeds(p))
 	found = append(found, identity.check(identityNeeds(p))...)
 	if needs := identityNeeds(p); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
@@ -221,30 +206,33 @@ func checkPermissions(p *clusterCase) []finding.Finding {
 			WithFix("az role assignment list --assignee CLIENT_ID --scope %s --include-inherited",
 				needs[0].scope))
 	}
-	found = append(found, checkAddon(p)...)
+	if who := p.cluster.IngressPrincipal; who != "" {
+		addon := principalHolder(p, finding.AddonLacks, "the identity of the ingress add-on of "+
+			"cluster "+p.cluster.ID.Short(), []string{who})
+		found = append(found, addon.check(addonNeeds(p))...)
+	}
 	found = append(found, checkCaller(p)...)
 	return append(found, p.locks(callerNeeds(p), identityNeeds(p))...)
 }
 
-// checkAddon finds rights that the identity of the ingress add-on lacks.
-func checkAddon(p *clusterCase) []finding.Finding {
-	who := p.cluster.IngressPrincipal
-	if who == "" {
-		return nil
-	}
-	addon := holder{
-		p: p, code: finding.AddonLacks, who: "the identity of the ingress add-on of cluster " +
-			p.cluster.ID.Short(),
-		assignee: finding.Command("--assignee-object-id %s --assignee-principal-type "+
-			"ServicePrincipal", who),
-		rights: func(scope arm.ID) []inventory.Rights {
-			if r, read := p.s.Rights[who][scope.Key()]; read {
-				return []inventory.Rights{r}
+// principalHolder returns the holder of the rights of an identity with these object IDs.
+func principalHolder(p *clusterCase, code finding.Code, who string, ids []string) holder {
+	h := holder{
+		p: p, code: code, who: who,
+		rights: func(scope arm.ID) (all []inventory.Rights) {
+			for _, id := range ids {
+				if r, read := p.s.Rights[id][scope.Key()]; read {
+					all = append(all, r)
+				}
 			}
-			return nil
+			return all
 		},
 	}
-	return addon.check(addonNeeds(p))
+	if len(ids) > 0 {
+		h.assignee = finding.Command("--assignee-object-id %s --assignee-principal-type "+
+			"ServicePrincipal", ids[0])
+	}
+	return h
 }
 
 // checkCaller finds rights that the current identity lacks.

@@ -311,10 +311,7 @@ func containersForOverlay(p *clusterCase) []finding.Finding {
 // nodes that do not suit overlay (its page container-networking; its controller refuses larger
 // ones: AKS#5123, AKS#5170).
 func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
-	var networks []arm.ID
-	for _, subnet := range p.subnets {
-		networks = append(networks, subnet.ID.Parent())
-	}
+	networks := p.nodeNetworks()
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
 		subnet := p.s.Subnets[key]
