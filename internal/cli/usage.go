@@ -15,16 +15,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// The errors of pflag and cobra are for programmers. These patterns recognize them, and usageError
-// rewrites them for people.
+// The errors of pflag and cobra are for programmers: usageError rewrites them for people. Those of
+// cobra have no types, so these patterns recognize them.
 var (
 	requiredFlags = lazy.Regexp(`^required flag\(s\) (.*) not set$`)
 	oneOfFlags    = lazy.Regexp(
 		`^at least one of the flags in the group \[(.*)\] is required$`)
-	unknownFlag   = lazy.Regexp(`^unknown flag: (--.+)$`)
-	unknownLetter = lazy.Regexp(`^unknown shorthand flag: '(.)' in`)
-	noValue       = lazy.Regexp(`^flag needs an argument: (?:--(\S+)|'(.)' in -\S+)$`)
-	allOfFlags    = lazy.Regexp(
+	allOfFlags = lazy.Regexp(
 		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 
@@ -37,6 +34,18 @@ func usageError(cmd *cobra.Command, err error) error {
 		}
 		return fmt.Errorf("%s: %q is not %s", name, report.Plain(value.GetValue()),
 			kindOf(value.GetFlag()))
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if unknown.GetSpecifiedShortnames() != "" {
+			return fmt.Errorf("unknown flag -%s", report.Plain(unknown.GetSpecifiedName()))
+		}
+		name := "--" + unknown.GetSpecifiedName()
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		return fmt.Errorf("unknown flag %s%s", report.Plain(name), trace.Near(name, names))
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return fmt.Errorf("expected a value: %s", withValue(missing.GetFlag()))
 	}
 	text := err.Error()
 	if m := requiredFlags().FindStringSubmatch(text); m != nil {
@@ -51,45 +60,26 @@ func usageError(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("--%s and --%s exclude each other",
 			strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
 	}
-	return flagError(cmd, text, err)
+	return err
 }
 
-// flagError rewrites errors about flags that the command does not have, or that have no value.
-func flagError(cmd *cobra.Command, text string, err error) error {
-	if m := unknownFlag().FindStringSubmatch(text); m != nil {
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		return fmt.Errorf("unknown flag %s%s", m[1], trace.Near(m[1], names))
+// withValue returns a flag with its value, such as --subscription ID.
+func withValue(f *pflag.Flag) string {
+	flag := "--" + f.Name
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand
 	}
-	if m := unknownLetter().FindStringSubmatch(text); m != nil {
-		return fmt.Errorf("unknown flag -%s", m[1])
+	if value, _ := pflag.UnquoteUsage(f); value != "" {
+		flag += " " + value
 	}
-	if m := noValue().FindStringSubmatch(text); m != nil {
-		f := cmd.Flag(m[1])
-		if f == nil && len(m[2]) == 1 {
-			f = cmd.Flags().ShorthandLookup(m[2])
-		}
-		if f != nil {
-			return fmt.Errorf("expected a value: %s", flagsOf(cmd, []string{f.Name}, ""))
-		}
-	}
-	return err
+	return flag
 }
 
 // flagsOf lists flags with their values, such as --subscription ID or --cluster ID.
 func flagsOf(cmd *cobra.Command, names []string, between string) string {
 	var out []string
 	for _, name := range names {
-		flag := "--" + name
-		if f := cmd.Flag(name); f != nil {
-			if f.Shorthand != "" {
-				flag = "-" + f.Shorthand
-			}
-			if value, _ := pflag.UnquoteUsage(f); value != "" {
-				flag += " " + value
-			}
-		}
-		out = append(out, flag)
+		out = append(out, withValue(cmd.Flag(name)))
 	}
 	if len(out) == 1 {
 		return out[0]
