@@ -33,7 +33,7 @@ func (c *rightsReader) ReadRights(ctx context.Context, s *inventory.Snapshot, sc
 	scopes = inventory.SortIDs(slices.Clone(scopes))
 	var above []arm.ID
 	for _, scope := range scopes {
-		above = append(above, wholeOf(scope), groupOf(scope))
+		above = append(above, scope.SubscriptionID(), groupOf(scope))
 	}
 	own, err := c.permissionsAt(ctx, inventory.SortIDs(above))
 	if err != nil {

@@ -21,14 +21,11 @@ const authorizationVersion = "2022-04-01"
 // areas are the scopes at which a list of Microsoft.Authorization can be read for a scope, the
 // largest first. A list without a filter, or with assignedTo, has the assignments at the area,
 // above and below it (deny-assignments-rest, role-assignments-list-rest).
-var areas = []func(arm.ID) arm.ID{wholeOf, groupOf, func(scope arm.ID) arm.ID { return scope }}
+var areas = []func(arm.ID) arm.ID{arm.ID.SubscriptionID, groupOf,
+	func(scope arm.ID) arm.ID { return scope }}
 
-// wholeOf returns the subscription of a scope. groupOf is its resource group, or the subscription
-// if it is in none.
-func wholeOf(scope arm.ID) arm.ID {
-	return scope.SubscriptionID()
-}
-func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), wholeOf(scope)) }
+// groupOf returns the resource group of a scope, or the subscription if it is in none.
+func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), scope.SubscriptionID()) }
 
 // listed is the result of a list in an area. Failed says why it is incomplete.
 type listed[T any] struct {
