@@ -121,13 +121,8 @@ func readTable(
 
 // copiesConfig returns the config of a cluster: from files, or as cluster create writes it.
 func copiesConfig(a *app, c build.Cluster, paths []string) (v1alpha1.ClusterRoutes, error) {
-	config := v1alpha1.ClusterRoutes{
-		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{
-			Name: c.Name},
-	}
-	config.Spec.ClusterID = string(c.ClusterID())
+	config := routesOf(c)
 	config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
-	config.SetDefaults()
 	if len(paths) > 0 {
 		all, err := a.readConfig(paths)
 		if err != nil {

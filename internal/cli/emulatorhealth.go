@@ -68,21 +68,16 @@ func (p *simulatedGateways) probe(ctx context.Context,
 func judgeProbe(s *inventory.Snapshot, probe emulator.Probe, cluster arm.ID) (emulator.Health,
 	string, bool) {
 	t := trace.New(s, trace.Options{Protocol: "tcp", Port: probe.Port, Cluster: cluster})
-	ways, err := waysBetween(t, "gateway/"+probe.Gateway.Name(), probe.To.String())
-	if err != nil {
+	verdict, why, err := thereAndBack(t, "gateway/"+probe.Gateway.Name(), probe.To.String())
+	switch {
+	case err != nil:
 		return emulator.Unknown, err.Error(), false
+	case verdict == trace.Delivered:
+		return emulator.Healthy, "", true
+	case verdict == trace.Unknown:
+		return emulator.Unknown, why, true
 	}
-	for _, w := range []trace.Way{ways.There, ways.Back} {
-		why := fmt.Sprintf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why)
-		switch w.Verdict {
-		case trace.Delivered:
-		case trace.Unknown:
-			return emulator.Unknown, why, true
-		default:
-			return emulator.Unhealthy, why, true
-		}
-	}
-	return emulator.Healthy, "", true
+	return emulator.Unhealthy, why, true
 }
 
 func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inventory.Snapshot,

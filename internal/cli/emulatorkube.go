@@ -60,16 +60,23 @@ func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) (l
 	if err != nil {
 		return "", fmt.Errorf("the network was not read: %w", err)
 	}
-	ways, err := waysBetween(t, packet.From.String(), packet.To.String())
+	_, lost, err = thereAndBack(t, packet.From.String(), packet.To.String())
+	return lost, err
+}
+
+// thereAndBack traces a packet and its answer. It returns the verdict on the first of them that
+// does not arrive, and why.
+func thereAndBack(t *trace.Tracer, from, to string) (trace.Verdict, string, error) {
+	ways, err := waysBetween(t, from, to)
 	if err != nil {
-		return "", err
+		return trace.Unknown, "", err
 	}
 	for _, w := range []trace.Way{ways.There, ways.Back} {
 		if w.Verdict != trace.Delivered {
-			return fmt.Sprintf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why), nil
+			return w.Verdict, fmt.Sprintf("%s -> %s: %s: %s", w.From, w.To, w.Verdict, w.Why), nil
 		}
 	}
-	return "", nil
+	return trace.Delivered, "", nil
 }
 
 // read reads the network of a packet's cluster, unless that began after the packet was sent, or
