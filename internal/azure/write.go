@@ -236,7 +236,8 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 const pollInterval = 2 * time.Second
 
 // follow waits for the operation of an accepted write to end.
-func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (again bool, err error) {
+func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (again bool,
+	err error) {
 	ctx = policy.WithRetryOptions(context.WithoutCancel(ctx), readRetries)
 	fault, err := w.c.follow(ctx, w.id, accepted, w.deadline)
 	if fault == nil {
