@@ -206,7 +206,6 @@ var imports = map[string]map[string]string{
 		"internal/emulator/aks":           "nodes and cloud providers",
 		"internal/emulator/authorization": "delays roles",
 		"internal/emulator/entra":         "registers issuers",
-		"internal/emulator/network":       "resolves names",
 	},
 	// The services use of the rest of the program IDs, decoders and the template evaluator, and
 	// nothing else: the emulator is the judge of the others.

@@ -84,8 +84,6 @@ type Options struct {
 	AlertDelay time.Duration
 	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
 	Webhooks http.RoundTripper
-	// Templates fetches the templates that deployments link to. Nil: the network.
-	Templates http.RoundTripper
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the emulator. Nil: the health of every server is Unknown.
 	Probe func(context.Context, Probe) (Health, string)
@@ -172,9 +170,8 @@ func New(opts Options) (*Emulator, error) {
 	e.insights = insights.New(k, e.entra, e.authorization,
 		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})
 	keyvault.New(k)
-	e.deployments = deployments.New(k, e.authorization,
-		deployments.Options{Templates: opts.Templates})
-	k.Control = control.New(k, e.network, e.aks, e.authorization, e.entra).Answer
+	e.deployments = deployments.New(k, e.authorization)
+	k.Control = control.New(k, e.aks, e.authorization, e.entra).Answer
 	if opts.StateFile != "" {
 		if err := k.Open(opts.StateFile); err != nil {
 			return nil, err

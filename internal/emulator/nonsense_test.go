@@ -73,7 +73,7 @@ func TestNonsense(t *testing.T) {
 					vnet.Child("subnets", "x"), vnet.Child("virtualNetworkPeerings",
 						"x"), rt.Child("routes", "x"), rt, vnet, nic,
 					rt + "/providers/Microsoft.Resources/tags/default",
-					nic + "/effectiveRouteTable", vnet + "/usages", group +
+					nic + "/effectiveRouteTable", vnet + "/CheckIPAddressAvailability", group +
 						"/providers/Microsoft.Network/networkWatchers/x/nextHop",
 				}).Draw(t, "id")
 			}

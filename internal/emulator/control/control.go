@@ -16,22 +16,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // control answers the calls under /_emulator/, which are for tests and demos and do not exist on
 // Azure.
 type control struct {
 	kernel        *kernel.Kernel
-	network       *network.Network
 	aks           *aks.AKS
 	authorization *authorization.Authorization
 	entra         *entra.Entra
 }
 
-func New(k *kernel.Kernel, n *network.Network, m *aks.AKS, a *authorization.Authorization,
+func New(k *kernel.Kernel, m *aks.AKS, a *authorization.Authorization,
 	d *entra.Entra) *control {
-	return &control{kernel: k, network: n, aks: m, authorization: a, entra: d}
+	return &control{kernel: k, aks: m, authorization: a, entra: d}
 }
 
 // Answer answers a control call:
@@ -44,7 +42,6 @@ func New(k *kernel.Kernel, n *network.Network, m *aks.AKS, a *authorization.Auth
 //	POST   /_emulator/readdress  {"cluster", "node"}               bring a node back with another address
 //	POST   /_emulator/routes     {"cluster", "paused", "bugs"}     stop and resume a cluster's cloud provider, and choose its bugs
 //	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
-//	GET    /_emulator/resolve?name=NAME&network=ID                 what Azure's DNS answers in a virtual network
 //	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
 func (s *control) Answer(w http.ResponseWriter, c *kernel.Call) {
 	answer, err := s.controlCall(c)
@@ -133,25 +130,9 @@ func (s *control) controlCall(c *kernel.Call) (any, error) {
 			return nil, err
 		}
 		return done, s.entra.RegisterIssuer(p.Issuer, kernel.Encode(kernel.Object{"keys": p.Keys}))
-	case "GET resolve":
-		return s.resolve(c.Param("name"), arm.ID(c.Param("network")))
 	default:
 		return nil, fmt.Errorf("no control call %s", name)
 	}
-}
-
-// resolve returns what Azure's DNS says of a name in a virtual network.
-func (s *control) resolve(name string, vnet arm.ID) (any, error) {
-	defer s.kernel.Lock()()
-	if s.kernel.Store.Get(vnet) == nil || !vnet.Is(arm.TypeVNet) {
-		return nil, fmt.Errorf("no virtual network %q", vnet)
-	}
-	zone, addresses, found := s.network.Resolve(name, vnet)
-	if !found {
-		return nil, fmt.Errorf("NXDOMAIN: %s is in no private DNS zone that is linked to %s", name,
-			vnet.Name())
-	}
-	return kernel.Object{"zone": string(zone), "addresses": addresses}, nil
 }
 
 // queryRequests filters the request log.

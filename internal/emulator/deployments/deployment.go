@@ -109,9 +109,6 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	properties := sent.Object("properties")
-	if unlinked, is := c.Found.(*kernel.Failure); is {
-		return nil, unlinked
-	}
 	if f := onlyInline(properties); f != nil {
 		return nil, f
 	}
@@ -168,9 +165,9 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	}
 	if link := properties.Object("templateLink"); link != nil {
 		return notHere("TemplateLinkNotSupported",
-			"it does not know where the linked template (%s%s) lies before it deploys. Give the "+
-				"address itself, or put the template into the properties as template.",
-			link.Text("uri"), link.Text("id"))
+			"it downloads no linked template (%s%s%s). Put the template into the properties as "+
+				"template.",
+			link.Text("uri"), link.Text("relativePath"), link.Text("id"))
 	}
 	if properties.Object("parametersLink") != nil {
 		return notHere(

@@ -3,33 +3,23 @@
 package deployments
 
 import (
-	"net/http"
-
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Options say how deployments reach what is elsewhere.
-type Options struct {
-	// Templates fetches the templates that deployments link to. Nil: the network.
-	Templates http.RoundTripper
-}
-
 // Deployments are Microsoft.Resources/deployments: templates, which make further calls.
 type Deployments struct {
 	kernel        *kernel.Kernel
-	opts          Options
 	authorization *authorization.Authorization
 
 	Deployments map[string]*deploymentRun // those of the store, by ID.Key()
 }
 
 // New makes the service and adds it to the kernel.
-func New(k *kernel.Kernel, a *authorization.Authorization, opts Options) *Deployments {
-	s := &Deployments{kernel: k, authorization: a, opts: opts,
-		Deployments: map[string]*deploymentRun{}}
+func New(k *kernel.Kernel, a *authorization.Authorization) *Deployments {
+	s := &Deployments{kernel: k, authorization: a, Deployments: map[string]*deploymentRun{}}
 	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.deploymentCall},
-		Spell: deploymentPath, Prepare: s.download,
+		Spell:  deploymentPath,
 		Resume: kernel.Resumer{First: s.resumeDeployments, Ends: s.resumeActivity}})
 	return s
 }

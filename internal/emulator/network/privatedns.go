@@ -2,7 +2,6 @@ package network
 
 import (
 	"net/http"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -251,31 +250,4 @@ func (s *Network) EndpointAddress(endpoint arm.ID) string {
 		return kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress")
 	}
 	return ""
-}
-
-// Resolve returns the answer of Azure's DNS for a name in a virtual network: the records of the
-// private zones that are linked to the network. found is false for a name that it does not know.
-func (s *Network) Resolve(name string, vnet arm.ID) (zone arm.ID, addresses []netip.Addr,
-	found bool) {
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
-	for _, link := range s.kernel.Store.List(TypePrivateZoneLink, "") {
-		z := link.ID.Parent()
-		at := arm.ID(kernel.Text(kernel.ObjectAt(link.Body, "properties", "virtualNetwork"), "id"))
-		host, within := strings.CutSuffix(name, "."+strings.ToLower(z.Name()))
-		if !at.Equal(vnet) || !within || len(z.Name()) < len(zone.Name()) {
-			continue
-		}
-		// the longest matching zone decides, even if it has no record
-		zone, addresses, found = z, nil, false
-		if record := s.kernel.Store.Get(z.Child("A", host)); record != nil {
-			found = true
-			for _, a := range kernel.ListAt(kernel.ObjectAt(record.Body, "properties"),
-				"aRecords") {
-				if addr, err := netip.ParseAddr(kernel.Text(a, "ipv4Address")); err == nil {
-					addresses = append(addresses, addr)
-				}
-			}
-		}
-	}
-	return zone, addresses, found
 }

@@ -10,15 +10,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// usageCall answers for the used addresses of a virtual network: GET {vnet}/usages counts them by
-// subnet, and GET {vnet}/CheckIPAddressAvailability checks one.
+// usageCall answers GET {vnet}/CheckIPAddressAvailability: whether an address is used.
 func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if c.Method != http.MethodGet || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[6], "virtualNetworks") {
-		return kernel.Reply{}, nil, false
-	}
-	what := strings.ToLower(c.Path[8])
-	if what != "usages" && what != "checkipaddressavailability" {
+		!strings.EqualFold(c.Path[6], "virtualNetworks") ||
+		!strings.EqualFold(c.Path[8], "CheckIPAddressAvailability") {
 		return kernel.Reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
@@ -26,41 +22,12 @@ func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	if vnet == nil {
 		return kernel.Reply{}, s.kernel.Missing(id), true
 	}
-	if what == "usages" {
-		answer, f := s.kernel.PageObjects(c, s.usages(vnet))
-		return answer, f, true
-	}
 	addr, err := netip.ParseAddr(c.Param("ipAddress"))
 	if err != nil {
 		return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidIPAddressFormat",
 			"The value '%s' of ipAddress is not an IP address.", c.Param("ipAddress")), true
 	}
 	return kernel.OK(s.availability(vnet, addr)), nil, true
-}
-
-// usages counts the addresses of each subnet; Azure's reserved ones are not counted.
-func (s *Network) usages(vnet *kernel.Resource) []kernel.Object {
-	out := []kernel.Object{}
-	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {
-		limit := 0
-		for _, p := range PrefixesOf(subnet.Body) {
-			if p.Addr().Is4() {
-				limit += max(0, 1<<(32-p.Bits())-Reserved-1)
-			}
-		}
-		used := 0
-		for a := range s.Addresses.Of(subnet.ID).By {
-			if a.Is4() {
-				used++
-			}
-		}
-		out = append(out, kernel.Object{
-			"currentValue": used, "limit": limit, "id": string(subnet.ID), "unit": "Count",
-			"name": kernel.Object{"value": "SubnetSpace",
-				"localizedValue": "Subnet size and usage"},
-		})
-	}
-	return out
 }
 
 // availability reports whether an address of a network is free, and, if not, which ones of its
