@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
 var update = flag.Bool("update", false, "write docs/agreement.md from what was measured")
@@ -27,7 +25,7 @@ func page(recordings int, results []*result) string {
 		"is in\n[emulator.md](emulator.md#evidence). All other types are stored as clients send "+
 		"them.\n\n| what | resource types | rows below | real clients |\n"+
 		"| --- | --- | --- | --- |\n", recordings)
-	for _, e := range emulator.Evidences {
+	for _, e := range evidences() {
 		if len(e.Types) > 0 {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", e.Name, strings.Join(e.Types, ", "),
 				orDash(strings.Join(slices.Sorted(maps.Keys(e.Recorded)), ", ")), orDash(e.Clients))
@@ -76,7 +74,7 @@ func TestAgreementPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range emulator.Evidences {
+	for _, e := range evidences() {
 		for _, name := range e.Types {
 			if !strings.Contains(string(have), name) {
 				t.Errorf("the page lacks %s", name)
