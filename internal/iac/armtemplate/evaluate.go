@@ -42,15 +42,19 @@ func init() { // not in the declaration, because functions call functions
 	functions = map[string]function{}
 	for _, family := range []map[string]function{textFunctions, listFunctions, objectFunctions,
 		numberFunctions, logicFunctions, cidrFunctions, lambdaFunctions, scopeFunctions,
-		templateFunctions, timeFunctions, uriFunctions} {
+		templateFunctions} {
 		for name, f := range family {
 			functions[strings.ToLower(name)] = f
 		}
 	}
 }
 
-// later are functions whose result only Azure knows, at deployment.
-var later = map[string]bool{"providers": true, "pickzones": true, "environment": true,
+// later are functions whose result only Azure knows, at deployment, and some that are rare: dates,
+// data URIs, groups of values. No template was seen in which one decides what a subnet has.
+var later = map[string]bool{"datetimeadd": true, "datetimefromepoch": true,
+	"datetimetoepoch": true, "datauri": true, "datauritostring": true,
+	"uricomponenttostring": true, "groupby": true, "mapvalues": true, "intersection": true,
+	"providers": true, "pickzones": true, "environment": true,
 	"externalinput": true, "getsecret": true, "tologicalzone": true, "tologicalzones": true,
 	"tophysicalzone": true, "tophysicalzones": true}
 

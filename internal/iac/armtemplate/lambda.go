@@ -18,8 +18,6 @@ var lambdaFunctions = map[string]function{
 	"reduce":          {min: 3, max: 3, lazy: reduce},
 	"sort":            {min: 2, max: 2, lazy: sorted},
 	"toObject":        {min: 2, max: 3, lazy: toObject},
-	"groupBy":         {min: 2, max: 2, lazy: groupBy},
-	"mapValues":       {min: 2, max: 2, lazy: mapValues},
 }
 
 func lambdaVariable(x *scope, args []any) (any, error) {
@@ -201,40 +199,4 @@ func toObject(x *scope, args []expression) (any, error) {
 		out.set(name, v, 0)
 		return nil, err
 	}, func() any { return out })
-}
-
-func groupBy(x *scope, args []expression) (any, error) {
-	out := &Object{}
-	return x.each(args[0], args[1], func(item, key any) (any, error) {
-		name, is := key.(string)
-		if !is {
-			return &Unknown{Why: "groups whose names are not known"}, nil
-		}
-		out.set(name, append(out.List(name), item), 0)
-		return nil, nil
-	}, func() any { return out })
-}
-
-func mapValues(x *scope, args []expression) (any, error) {
-	v, err := x.eval(args[0])
-	if u, unknown := v.(*Unknown); unknown || err != nil {
-		return u, err
-	}
-	o, err := known(v)
-	if o == nil {
-		return nil, err
-	}
-	f, err := x.lambda(args[1])
-	if err != nil {
-		return nil, err
-	}
-	out := o.like()
-	for _, m := range o.Members {
-		result, err := f(m.Value)
-		if err != nil {
-			return nil, err
-		}
-		out.set(m.Name, result, m.Line)
-	}
-	return out, nil
 }

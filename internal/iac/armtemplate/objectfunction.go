@@ -18,7 +18,6 @@ var objectFunctions = map[string]function{
 		return name
 	})},
 	"union":        {min: 1, max: -1, call: merge(deepUnion)},
-	"intersection": {min: 2, max: -1, call: merge(intersection)},
 	"shallowMerge": {min: 1, max: 1, call: shallowMerge},
 	"tryGet":       {min: 2, max: -1, open: true, call: tryGet},
 }
@@ -159,51 +158,6 @@ func (x *scope) merged(a, b *Object, deep bool) *Object {
 		out.set(m.Name, m.Value, m.Line)
 	}
 	return out
-}
-
-func intersection(x *scope, a, b any) (any, error) {
-	switch a := a.(type) {
-	case *Object:
-		b, is := b.(*Object)
-		if !is {
-			break
-		}
-		if a.Open != nil || b.Open != nil {
-			return &Unknown{Why: "what an object has in common with one that is not known"}, nil
-		}
-		out := a.like()
-		for _, m := range a.Members {
-			other, there := b.Lookup(m.Name)
-			if !there {
-				continue
-			}
-			same, known := x.same(m.Value, other)
-			if !known {
-				return &Unknown{Why: "what an object has in common with one that is not known"}, nil
-			}
-			if same {
-				out.set(m.Name, m.Value, m.Line)
-			}
-		}
-		return out, nil
-	case []any:
-		b, is := b.([]any)
-		if !is {
-			break
-		}
-		all := []any{}
-		for _, item := range a {
-			at, err := indexIn(x, b, item, false)
-			if u, unknown := at.(*Unknown); unknown || err != nil {
-				return u, err
-			}
-			if at != int64(-1) {
-				all = append(all, item)
-			}
-		}
-		return all, nil
-	}
-	return nil, fmt.Errorf("expected objects or arrays, not %s and %s", kindOf(a), kindOf(b))
 }
 
 func shallowMerge(x *scope, args []any) (any, error) {

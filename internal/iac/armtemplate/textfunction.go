@@ -32,6 +32,7 @@ var textFunctions = map[string]function{
 	"trim": {min: 1, max: 1, text: true, call: onText(func(s string) any {
 		return strings.TrimSpace(s)
 	})},
+	"uri": {min: 2, max: 2, text: true, call: joinURI},
 	"uriComponent": {min: 1, max: 1, text: true, call: onText(func(s string) any {
 		return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
 	})},
@@ -359,4 +360,22 @@ func padLeft(x *scope, args []any) (any, error) {
 		}
 	}
 	return x.assembled(strings.Repeat(with, max(0, int(total)-utf8.RuneCountInString(s)))+s, false)
+}
+
+// joinURI resolves a relative URI. It replaces everything after the last slash of the base.
+func joinURI(_ *scope, args []any) (any, error) {
+	base, isBase := args[0].(string)
+	relative, isRelative := args[1].(string)
+	if !isBase || !isRelative {
+		return nil, fmt.Errorf("expected strings")
+	}
+	from, err := url.Parse(base)
+	if err != nil || !from.IsAbs() {
+		return nil, fmt.Errorf("%s is not an absolute URI", shorten(base))
+	}
+	to, err := from.Parse(relative)
+	if err != nil {
+		return nil, fmt.Errorf("%s is not a relative URI", shorten(relative))
+	}
+	return to.String(), nil
 }

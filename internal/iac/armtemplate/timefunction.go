@@ -2,19 +2,11 @@ package armtemplate
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
-
-// Functions on dates (template-functions-date).
-var timeFunctions = map[string]function{
-	"dateTimeAdd":       {min: 2, max: 3, text: true, call: dateTimeAdd},
-	"dateTimeFromEpoch": {min: 1, max: 1, call: fromEpoch},
-	"dateTimeToEpoch":   {min: 1, max: 1, call: toEpoch},
-}
 
 // The supported .NET formats: the default ones, and combinations of these parts.
 var (
@@ -58,68 +50,4 @@ func formatTime(t time.Time, format []any) (any, error) {
 		}
 	}
 	return b.String(), nil
-}
-
-func parseTime(v any) (time.Time, error) {
-	s, _ := v.(string)
-	for _, layout := range []string{time.RFC3339Nano, "2006-01-02 15:04:05Z", "20060102T150405Z",
-		"2006-01-02T15:04:05", "2006-01-02"} {
-		if t, err := time.Parse(layout, s); err == nil {
-			return t.UTC(), nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%s is not a time", shorten(s))
-}
-
-var duration = lazy.Regexp(
-	`^(-?)P(?:(\d+)Y)?(?:(\d+)M)?(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?$`,
-)
-
-// dateTimeAdd adds an ISO 8601 duration. Resource Manager counts a year as 365 days and a month as
-// 30.
-func dateTimeAdd(_ *scope, args []any) (any, error) {
-	t, err := parseTime(args[0])
-	if err != nil {
-		return nil, err
-	}
-	s, _ := args[1].(string)
-	m := duration().FindStringSubmatch(s)
-	if m == nil || len(s) < 3 {
-		return nil, fmt.Errorf("%s is not a duration", shorten(s))
-	}
-	seconds := int64(0)
-	for i, unit := range []int64{365 * 86400, 30 * 86400, 7 * 86400, 86400, 3600, 60, 1} {
-		if m[i+2] == "" {
-			continue
-		}
-		n, err := strconv.ParseInt(m[i+2], 10, 32)
-		if err != nil {
-			return nil, fmt.Errorf("%s is too long", shorten(s))
-		}
-		seconds += n * unit
-	}
-	if m[1] == "-" {
-		seconds = -seconds
-	}
-	t = time.Unix(t.Unix()+seconds, int64(t.Nanosecond()))
-	if len(args) == 2 {
-		return t.UTC().Format("2006-01-02T15:04:05Z"), nil
-	}
-	return formatTime(t, args[2:])
-}
-
-func fromEpoch(_ *scope, args []any) (any, error) {
-	n, is := args[0].(int64)
-	if !is {
-		return nil, fmt.Errorf("expected a number, not %s", kindOf(args[0]))
-	}
-	return time.Unix(n, 0).UTC().Format("2006-01-02T15:04:05Z"), nil
-}
-
-func toEpoch(_ *scope, args []any) (any, error) {
-	t, err := parseTime(args[0])
-	if err != nil {
-		return nil, err
-	}
-	return t.Unix(), nil
 }
