@@ -24,8 +24,6 @@ type (
 	// Probe is a health probe of an Application Gateway, Health what the gateway says of a server.
 	Probe  = network.Probe
 	Health = network.Health
-	// RouteBugs are ways in which a cloud provider differs from the usual one.
-	RouteBugs = aks.RouteBugs
 	// Kubernetes serves the clusters' API servers in place of the small one of package aks.
 	Kubernetes = aks.Kubernetes
 	// KubernetesCluster, KubernetesNode and KubernetesWorkload are what it serves, Service and

@@ -46,11 +46,6 @@ func (e *Emulator) PauseRoutes(cluster arm.ID, paused bool) bool {
 	return e.aks.PauseRoutes(cluster, paused)
 }
 
-// SetRouteBugs sets the bugs of a cluster's cloud provider. It reports whether the cluster has one.
-func (e *Emulator) SetRouteBugs(cluster arm.ID, bugs RouteBugs) bool {
-	return e.aks.SetRouteBugs(cluster, bugs)
-}
-
 // Scale sets a pool's number of nodes.
 func (e *Emulator) Scale(cluster arm.ID, pool string, count int) error {
 	return e.aks.Scale(cluster, pool, count)

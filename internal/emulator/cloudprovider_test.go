@@ -16,7 +16,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // provided is a cluster of one node with AKS's times, whose route is written; all later times count
@@ -51,62 +50,48 @@ func (b *bench) touch() { b.put(rt, string(kernel.Encode(b.get(rt)))) }
 
 func TestStaleCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, tt := range []struct {
-			bugs RouteBugs
-			want []int
-		}{
-			{RouteBugs{}, []int{412, 412, 412, 412, 200}}, // until its copy is two minutes old
-			{RouteBugs{Polite: true}, []int{412, 412, 412, 412, 200}},
-			{RouteBugs{DropStaleCopy: true}, []int{412, 200}},
-		} {
-			b := provided(t, Options{RouteBugs: tt.bugs})
-			since := b.e.LastRequest()
-			b.touch()
-			if err := b.e.Scale(aksID, "np", 2); err != nil {
-				t.Fatal(err)
-			}
-			start := time.Now()
-			for len(b.podRoutes(rt)) < 2 && time.Since(start) < 10*time.Minute {
-				time.Sleep(time.Second)
-			}
-			if got := b.wrote(since); !slices.Equal(got, tt.want) {
-				t.Errorf("%+v: %v, after %s", tt.bugs, got, time.Since(start))
-			}
+		b := provided(t, Options{})
+		since := b.e.LastRequest()
+		b.touch()
+		if err := b.e.Scale(aksID, "np", 2); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		for len(b.podRoutes(rt)) < 2 && time.Since(start) < 10*time.Minute {
+			time.Sleep(time.Second)
+		}
+		want := []int{412, 412, 412, 412, 200} // until its copy is two minutes old
+		if got := b.wrote(since); !slices.Equal(got, want) {
+			t.Errorf("%v, after %s", got, time.Since(start))
 		}
 	})
 }
 
 // TestPrefixDeletes: a route without a node whose name is a prefix of the nodes' names makes their
 // routes disappear, one batch later; and a node that is created again with another pod CIDR loses
-// its new route once. Both are written again, and the polite provider does neither. Compared with
-// the real one.
+// its new route once. Both are written again. Compared with the real one.
 func TestPrefixDeletes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for _, polite := range []bool{false, true} {
-			b := provided(t, Options{RouteBugs: RouteBugs{Polite: polite}})
-			doc := b.get(rt)
-			p := kernel.ObjectAt(doc, "properties")
-			name := kernel.Text(kernel.ListAt(p, "routes")[0], "name")
-			p["routes"] = append(kernel.ListAt(p, "routes"),
-				kernel.Object{"name": name[:3], "properties": kernel.Object{
-					"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance",
-					"nextHopIpAddress": "10.0.1.4",
-				}})
-			b.put(rt, string(kernel.Encode(doc)))
-			var counts []int
-			for range 20 {
-				time.Sleep(15 * time.Second)
-				if n := len(b.podRoutes(rt)); len(counts) == 0 || counts[len(counts)-1] != n {
-					counts = append(counts, n)
-				}
+		b := provided(t, Options{})
+		doc := b.get(rt)
+		p := kernel.ObjectAt(doc, "properties")
+		name := kernel.Text(kernel.ListAt(p, "routes")[0], "name")
+		p["routes"] = append(kernel.ListAt(p, "routes"),
+			kernel.Object{"name": name[:3], "properties": kernel.Object{
+				"addressPrefix": "10.244.200.0/24", "nextHopType": "VirtualAppliance",
+				"nextHopIpAddress": "10.0.1.4",
+			}})
+		b.put(rt, string(kernel.Encode(doc)))
+		var counts []int
+		for range 20 {
+			time.Sleep(15 * time.Second)
+			if n := len(b.podRoutes(rt)); len(counts) == 0 || counts[len(counts)-1] != n {
+				counts = append(counts, n)
 			}
-			want := []int{2, 1, 0, 1} // both, the node's, none, the node's
-			if polite {
-				want = []int{2, 1}
-			}
-			if !slices.Equal(counts, want) {
-				t.Errorf("polite %v: %v routes, want %v", polite, counts, want)
-			}
+		}
+		want := []int{2, 1, 0, 1} // both, the node's, none, the node's
+		if !slices.Equal(counts, want) {
+			t.Errorf("%v routes, want %v", counts, want)
 		}
 	})
 }
@@ -145,24 +130,10 @@ func TestDeletesAndCase(t *testing.T) {
 			}
 			return out
 		}
-		for _, tt := range []struct {
-			bugs RouteBugs
-			want []string
-		}{
-			{RouteBugs{}, []string{"UPPER"}},
-			{RouteBugs{KeepUnmatched: true}, []string{"UPPER", "mine"}},
-			{RouteBugs{CaseSensitive: true}, []string{"lower"}},
-		} {
-			b.e.SetRouteBugs(aksID, tt.bugs)
-			rewrite()
-			time.Sleep(5 * time.Minute)
-			if got := spelled(); !slices.Equal(got, tt.want) {
-				t.Errorf("%+v: %q, want %q", tt.bugs, got, tt.want)
-			}
-			if tt.bugs.KeepUnmatched {
-				b.e.SetRouteBugs(aksID, RouteBugs{})
-				time.Sleep(5 * time.Minute)
-			}
+		rewrite()
+		time.Sleep(5 * time.Minute)
+		if got, want := spelled(), []string{"UPPER"}; !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }
@@ -172,13 +143,12 @@ func TestDeletesAndCase(t *testing.T) {
 // with a wrong next hop, and a route outside the pod CIDR stays.
 func TestStrangersInPodCIDR(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := provided(t, Options{RouteBugs: RouteBugs{Polite: true}}) // no deletes by name
+		b := provided(t, Options{})
 		const appliance = `"nextHopType":"VirtualAppliance","nextHopIpAddress":"10.0.1.4"`
 		doc := b.get(rt)
 		p := kernel.ObjectAt(doc, "properties")
 		node := kernel.ListAt(p, "routes")[0]
 		kernel.ObjectAt(node, "properties")["nextHopIpAddress"] = "10.0.1.99"
-		own := inventory.RouteNode(kernel.Text(node, "name"))
 		routes, want := []any{node}, []string{kernel.Text(node, "name")}
 		for _, r := range []struct {
 			name, prefix, hop string
@@ -187,7 +157,6 @@ func TestStrangersInPodCIDR(t *testing.T) {
 			{"stranger", "10.244.200.0/24", appliance, false},
 			{"hole", "10.244.201.0/24", `"nextHopType":"None"`, false},
 			{"aks-gone-vmss000000____10244202024", "10.244.202.0/24", appliance, false},
-			{own + "____1024420324", "10.244.203.0/24", appliance, false}, // not its pod CIDR
 			{"part", "10.244.204.128/25", appliance, false},
 			{"whole", "10.244.0.0/16", appliance, false},
 			{"begins", "10.244.0.0/15", appliance, false},

@@ -65,8 +65,6 @@ type Options struct {
 	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
 	// them (30 s on Azure), and RouteCache how long it uses its copy of the table (120 s on Azure).
 	RouteBatch, RouteCache time.Duration
-	// RouteBugs are the known bugs of the clusters' cloud providers.
-	RouteBugs RouteBugs
 	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
 	// documented.
 	IgnoreSubnetETag bool
@@ -165,7 +163,7 @@ func New(opts Options) (*Emulator, error) {
 	resources.New(k, e.authorization)
 	e.compute = compute.New(k, e.network, e.entra)
 	e.aks = aks.New(k, e.network, e.compute, e.entra, e.authorization, aks.Options{
-		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache, RouteBugs: opts.RouteBugs,
+		RouteBatch: opts.RouteBatch, RouteCache: opts.RouteCache,
 		CheckClusterIdentity: opts.CheckClusterIdentity})
 	e.insights = insights.New(k, e.entra, e.authorization,
 		insights.Options{AlertDelay: opts.AlertDelay, Webhooks: opts.Webhooks})

@@ -28,8 +28,6 @@ type Options struct {
 	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
 	// them, and RouteCache how long it uses its copy of the table.
 	RouteBatch, RouteCache time.Duration
-	// RouteBugs are the known bugs of the clusters' cloud providers.
-	RouteBugs RouteBugs
 	// CheckClusterIdentity makes a cluster need roles on an existing network that it uses.
 	CheckClusterIdentity bool
 }

@@ -41,20 +41,6 @@ type cloudProvider struct {
 	begun []string
 }
 
-// RouteBugs are ways in which a cloud provider differs from the usual one.
-type RouteBugs struct {
-	// Polite has none of the known bugs: a failed write does not count as a success
-	// (cloud-provider-azure#11003), and a delete removes only the route of its own name.
-	Polite bool `json:"polite,omitempty"`
-	// DropStaleCopy reads the table again after a 412, so that only one write fails.
-	DropStaleCopy bool `json:"dropStaleCopy,omitempty"`
-	// CaseSensitive compares node names with case: a route whose name has another case is deleted
-	// and created again.
-	CaseSensitive bool `json:"caseSensitive,omitempty"`
-	// KeepUnmatched keeps the routes inside the pod CIDR that match no node.
-	KeepUnmatched bool `json:"keepUnmatched,omitempty"`
-}
-
 // retryDelay is the pause after a failed write if the options set no batch time.
 const retryDelay = time.Second
 
@@ -130,7 +116,7 @@ func (p *cloudProvider) reconcile() {
 			route := p.route(n, prefix)
 			switch {
 			case route == nil:
-			case beginsAs(before, p.spelled(n.Name)):
+			case beginsAs(before, strings.ToLower(n.Name)):
 				believed = append(believed, route) // the next batch adds it
 			default:
 				routes = append(routes, route)
@@ -159,14 +145,8 @@ func (p *cloudProvider) reconcile() {
 	answer, f := p.put(c)
 	p.aks.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
-		if p.cluster.Bugs.DropStaleCopy && f.Status == http.StatusPreconditionFailed {
-			p.copy = nil
-		}
-		if p.cluster.Bugs.Polite {
-			p.noteRoutes(kept)
-		} else {
-			p.noteRoutes(believed) // the error is lost: updateRoutes shadows it
-		}
+		// the error is lost: updateRoutes shadows it (cloud-provider-azure#11003)
+		p.noteRoutes(believed)
 		// The copy is used until it expires, so the next writes fail in the same way.
 		level := slog.LevelDebug
 		if f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized {
@@ -274,7 +254,7 @@ func (p *cloudProvider) read() kernel.Object {
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {
-		byName[p.spelled(n.Name)] = n
+		byName[strings.ToLower(n.Name)] = n
 	}
 	for _, r := range routes {
 		prefix, err := netip.ParsePrefix(kernel.Text(kernel.ObjectAt(r, "properties"),
@@ -283,16 +263,15 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 			kept = append(kept, r)
 			continue
 		}
-		name := p.spelled(inventory.RouteNode(kernel.Text(r, "name")))
+		name := strings.ToLower(inventory.RouteNode(kernel.Text(r, "name")))
 		n := byName[name]
 		switch {
 		case beginsAs(before, name):
-		case n == nil && p.cluster.Bugs.KeepUnmatched,
-			n != nil && !p.again[n] && slices.Contains(n.PodCIDRs, prefix):
+		case n != nil && !p.again[n] && slices.Contains(n.PodCIDRs, prefix):
 			kept = append(kept, r)
 			continue
 		// without batches, the second one does not exist
-		case !p.cluster.Bugs.Polite && p.aks.opts.RouteBatch > 0:
+		case p.aks.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
 		changed = true
@@ -340,24 +319,17 @@ func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 	return nil
 }
 
-// routeKey identifies a route as the provider does: by node and prefix, not by next hop.
+// routeKey identifies a route as the provider does: by node, whatever the case of its name, and
+// prefix, not by next hop.
 func (p *cloudProvider) routeKey(r kernel.Object) string {
-	return p.spelled(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
+	return strings.ToLower(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
 		kernel.Text(kernel.ObjectAt(r, "properties"),
 			"addressPrefix")
 }
 
 // keyOf returns the routeKey of the route that a node needs for a pod CIDR.
 func (p *cloudProvider) keyOf(n *Node, prefix netip.Prefix) string {
-	return p.spelled(n.Name) + " " + prefix.String()
-}
-
-// spelled returns a node's name as it is compared.
-func (p *cloudProvider) spelled(name string) string {
-	if p.cluster.Bugs.CaseSensitive {
-		return name
-	}
-	return strings.ToLower(name)
+	return strings.ToLower(n.Name) + " " + prefix.String()
 }
 
 // resume lets a paused provider continue, with a new copy.
@@ -379,17 +351,5 @@ func (s *AKS) PauseRoutes(clusterID arm.ID, paused bool) bool {
 	if !paused {
 		cl.provider.resume()
 	}
-	return true
-}
-
-// SetRouteBugs sets the bugs of a cluster's cloud provider.
-func (s *AKS) SetRouteBugs(clusterID arm.ID, bugs RouteBugs) bool {
-	s.kernel.Mu.Lock()
-	defer s.kernel.Mu.Unlock()
-	cl := s.Clusters[clusterID.Key()]
-	if cl == nil {
-		return false
-	}
-	cl.Bugs = bugs
 	return true
 }

@@ -231,7 +231,7 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
 		s.entra.Identity.Add(cl.Who)
 	}
-	cl.provider, cl.Bugs = &cloudProvider{aks: s, cluster: cl}, s.opts.RouteBugs
+	cl.provider = &cloudProvider{aks: s, cluster: cl}
 	return cl
 }
 

@@ -27,10 +27,9 @@ type cluster struct {
 	Who       kernel.Principal `json:"who"`             // its identity
 	Pools     []*pool          `json:"pools"`
 	provider  *cloudProvider
-	Paused    bool      `json:"paused,omitempty"` // its cloud provider writes nothing
-	Bugs      RouteBugs `json:"bugs,omitzero"`
-	Leaving   bool      `json:"leaving,omitempty"` // it changes from kubenet to overlay
-	ingress   bool      // its ingress add-on follows its pods
+	Paused    bool `json:"paused,omitempty"`  // its cloud provider writes nothing
+	Leaving   bool `json:"leaving,omitempty"` // it changes from kubenet to overlay
+	ingress   bool // its ingress add-on follows its pods
 	// Services are those of type LoadBalancer, Addresses the public IP addresses that its load
 	// balancer uses, and written are the load balancers as they were last written, by name.
 	Services  []Service `json:"services,omitempty"`

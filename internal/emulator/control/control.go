@@ -40,7 +40,7 @@ func New(k *kernel.Kernel, m *aks.AKS, a *authorization.Authorization,
 //	DELETE /_emulator/faults                                       take all back
 //	POST   /_emulator/scale      {"cluster", "pool", "count"}      set a pool's number of nodes
 //	POST   /_emulator/readdress  {"cluster", "node"}               bring a node back with another address
-//	POST   /_emulator/routes     {"cluster", "paused", "bugs"}     stop and resume a cluster's cloud provider, and choose its bugs
+//	POST   /_emulator/routes     {"cluster", "paused"}             stop and resume a cluster's cloud provider
 //	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
 //	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
 func (s *control) Answer(w http.ResponseWriter, c *kernel.Call) {
@@ -98,13 +98,11 @@ func (s *control) controlCall(c *kernel.Call) (any, error) {
 		var p struct {
 			Cluster arm.ID
 			Paused  bool
-			Bugs    *aks.RouteBugs
 		}
 		if err := strict(c.Body, &p); err != nil {
 			return nil, err
 		}
-		if p.Bugs != nil && !s.aks.SetRouteBugs(p.Cluster, *p.Bugs) ||
-			!s.aks.PauseRoutes(p.Cluster, p.Paused) {
+		if !s.aks.PauseRoutes(p.Cluster, p.Paused) {
 			return nil, fmt.Errorf("no cluster %s", p.Cluster)
 		}
 		return done, nil
