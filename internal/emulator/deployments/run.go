@@ -39,13 +39,11 @@ type deploymentRun struct {
 
 // deploymentState is the saved progress of a deployment.
 type deploymentState struct {
-	Status  string    `json:"status"`
-	Number  string    `json:"number"` // of its operation
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Steps   []*step   `json:"steps,omitempty"`
-	// Parent is the parent of a nested deployment.
-	Parent      arm.ID           `json:"parent,omitempty"`
+	Status      string           `json:"status"`
+	Number      string           `json:"number"` // of its operation
+	Started     time.Time        `json:"started"`
+	Ended       time.Time        `json:"ended,omitzero"`
+	Steps       []*step          `json:"steps,omitempty"`
 	Who         kernel.Principal `json:"who"`
 	Correlation string           `json:"correlation"`
 	Base        string           `json:"base"`
@@ -66,12 +64,11 @@ type step struct {
 	Failure   *kernel.Failure `json:"failure,omitempty"`
 	Started   time.Time       `json:"started"`
 	Ended     time.Time       `json:"ended,omitzero"`
-	// Follow is the operation it waits for, Until the time of the next check, Tries how often it
-	// was sent.
-	Follow string    `json:"follow,omitempty"`
-	Until  time.Time `json:"until,omitzero"`
-	Again  bool      `json:"again,omitempty"`
-	Tries  int       `json:"tries,omitempty"`
+	// follow is the operation it waits for, tries how often it was sent. again is set if it is to
+	// be sent once more.
+	follow string
+	again  bool
+	tries  int
 }
 
 func (s *Deployments) newRun(state deploymentState) *deploymentRun {
@@ -113,10 +110,8 @@ func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
 	run.fault = fault
 	run.State.Status, run.State.Number = Accepted, operationNumber()
 	run.State.Started = time.Now()
-	if run.outer != nil {
-		run.State.Parent = run.outer.id
-	}
-	body := kernel.Object{"properties": run.properties(), "source": run.source()}
+	body := kernel.Object{"properties": run.properties(),
+		"source": string(armtemplate.JSON(run.template))}
 	if run.State.Location != "" {
 		body["location"] = run.State.Location
 	}
@@ -202,8 +197,8 @@ func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
 // start writes a resource, or starts a nested deployment.
 func (run *deploymentRun) start(r *armtemplate.Resource) {
 	s := run.stepOf(r)
-	s.Tries++
-	s.Again = false
+	s.tries++
+	s.again = false
 	if strings.EqualFold(r.Type, TypeDeployment) {
 		run.startNested(r, s)
 		return
@@ -218,8 +213,8 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		return
 	}
 	answer, f := run.world.call(http.MethodPut, s.ID, r.APIVersion, resourceBody(body))
-	if f != nil && retried(f) && s.Tries < maxTries {
-		s.Again = true
+	if f != nil && retried(f) && s.tries < maxTries {
+		s.again = true
 		run.wait(s, time.Now().Add(time.Duration(max(1, f.RetryAfter))*time.Second))
 		return
 	}
@@ -228,7 +223,7 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		return
 	}
 	s.Code = answer.Status
-	s.Follow = followed(answer)
+	s.follow = followed(answer)
 	run.settle(s)
 }
 
@@ -280,7 +275,7 @@ func followed(answer kernel.Reply) string {
 
 // settle ends a step whose operation has ended, or waits for it.
 func (run *deploymentRun) settle(s *step) {
-	op := run.deployments.kernel.Operations[s.Follow]
+	op := run.deployments.kernel.Operations[s.follow]
 	switch {
 	case op == nil:
 		run.ended(s, s.Code, nil)
@@ -293,7 +288,6 @@ func (run *deploymentRun) settle(s *step) {
 
 // wait checks a step again at a time.
 func (run *deploymentRun) wait(s *step, until time.Time) {
-	s.Until = until
 	run.deployments.kernel.At(until, func() { run.wake(s) })
 }
 
@@ -301,7 +295,7 @@ func (run *deploymentRun) wake(s *step) {
 	if s.Status != Running || run.deployments.Deployments[run.id.Key()] != run {
 		return
 	}
-	if !s.Again {
+	if !s.again {
 		run.settle(s)
 	} else if !run.active() {
 		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,
@@ -322,7 +316,7 @@ func (run *deploymentRun) wake(s *step) {
 
 // ended records how a step ended.
 func (run *deploymentRun) ended(s *step, code int, f *kernel.Failure) {
-	s.Status, s.Ended, s.Failure, s.Until = Succeeded, time.Now(), f, time.Time{}
+	s.Status, s.Ended, s.Failure = Succeeded, time.Now(), f
 	if s.Code = code; f != nil {
 		s.Status, s.Code = Failed, f.Status
 	}
