@@ -2,10 +2,8 @@ package iac
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -33,7 +31,7 @@ func (m *manifests) capz(o *kubeObject) {
 	case "AzureManagedControlPlane":
 		m.capzManaged(o, spec, name)
 	case "AzureCluster":
-		m.capzCluster(o, spec, name)
+		m.note(o.by, false, "it is no AKS cluster: what CAPZ writes of its subnets is not checked")
 	}
 }
 
@@ -67,68 +65,4 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 				"VirtualNetworksSubnet has a " + string(p) + "; the subnet's " + p.Noun() + ": " +
 				ask(subnetPlace(string(id)), p)})
 	}
-}
-
-// capzFields are what the subnets of an AzureCluster call the properties.
-var capzFields = map[inventory.Property]string{inventory.PropertyTable: "routeTable",
-	inventory.PropertyNAT: "natGateway", inventory.PropertyGroup: "securityGroup"}
-
-// capzOwn reports whether CAPZ gives a subnet that names no value of a property one of its own
-// (setNodeSubnetDefaults and others in api/v1beta1/azurecluster_default.go). A NAT gateway carries
-// no IPv6, and a subnet with an ID is there already.
-func capzOwn(p inventory.Property, subnet *yamltree.Value) bool {
-	role := subnet.Get("role").String()
-	switch p {
-	case inventory.PropertyGroup:
-		return slices.Contains([]string{"", "control-plane", "node", "cluster"}, role)
-	case inventory.PropertyNAT:
-		return role == "cluster" || role == "node" && manifestText(subnet.Get("id")) == "" &&
-			!slices.ContainsFunc(subnet.Get("cidrBlocks").List(), func(c *yamltree.Value) bool {
-				return strings.Contains(c.String(), ":")
-			})
-	case inventory.PropertyTable:
-	}
-	return role == "node" || role == "cluster"
-}
-
-// capzCluster judges a cluster whose machines CAPZ makes. It writes what a subnet names or gets by
-// default, and nothing else (azure/services/subnets/spec.go). It does not change a table that
-// exists.
-func (m *manifests) capzCluster(o *kubeObject, spec *yamltree.Value, name string) {
-	network := spec.At("networkSpec", "vnet")
-	group := cmp.Or(manifestText(network.Get("resourceGroup")),
-		manifestText(spec.Get("resourceGroup")),
-		name)
-	vnet := cmp.Or(manifestText(network.Get("name")), name+"-vnet")
-	for _, subnet := range spec.At("networkSpec", "subnets").List() {
-		id := subnetID(manifestText(spec.Get("subscriptionID")), group, vnet,
-			manifestText(subnet.Get("name")))
-		by := o.by
-		by.Line = cmp.Or(subnet.Line, by.Line)
-		for _, p := range inventory.Properties {
-			m.write(id, p, capzWrite(o, p, subnet, id, codeWrite{by: by, outcome: gives,
-				never: true}, name))
-		}
-	}
-}
-
-// capzWrite completes a write of a subnet's property by an AzureCluster with a name.
-func capzWrite(o *kubeObject, p inventory.Property, subnet *yamltree.Value, id arm.ID,
-	w codeWrite, name string) codeWrite {
-	w.table = manifestText(subnet.At(capzFields[p], "name"))
-	switch {
-	case w.table != "":
-	case !capzOwn(p, subnet):
-		w.outcome = strips
-		w.how = "CAPZ writes a subnet with the role " + cmp.Or(manifestText(subnet.Get("role")),
-			"control-plane") + " without a " + p.Name() + " if it names none" + onlyOwn
-		w.fix = nameFix(o.by.Address, capzFields[p]+".name of the subnet",
-			subnetPlace(string(id)), p)
-	case p == inventory.PropertyTable:
-		w.table = name + "-node-routetable"
-	}
-	if w.table != "" && !strings.Contains(w.table, "{") {
-		w.table = string(id.Group()) + "/providers/" + p.Type() + "/" + part(w.table, "{table}")
-	}
-	return w
 }

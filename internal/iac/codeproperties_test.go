@@ -10,17 +10,13 @@ import (
 )
 
 // TestCodeProperties: what Ansible's module and CAPZ do to the NAT gateway and the security group
-// of a guarded subnet. What they name no value for is lost, unless they keep it or give their own.
+// of a guarded subnet. What they name no value for is lost, unless they keep it.
 func TestCodeProperties(t *testing.T) {
 	const task = "- azure.azcollection.azure_rm_subnet: {subscription_id: s, resource_group: g, " +
 		"virtual_network: hub, name: nodes, route_table: rt%s}\n"
 	capz := func(kind, spec string) string {
 		return "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: " + kind +
 			"\nmetadata: {name: self}\nspec:\n  subscriptionID: s\n" + spec
-	}
-	cluster := func(subnet string) string {
-		return capz("AzureCluster", "  resourceGroup: g\n  networkSpec:\n    vnet: {name: hub}\n"+
-			"    subnets: [{name: nodes, routeTable: {name: rt}, "+subnet+"}]\n")
 	}
 	nat, group := inventory.PropertyNAT.Name(), inventory.PropertyGroup.Name()
 	for name, c := range map[string]struct {
@@ -35,14 +31,6 @@ func TestCodeProperties(t *testing.T) {
 		"expressions": {"tasks.yml", fmt.Sprintf(task, `, nat_gateway: "{{ n | default(omit) }}"`+
 			`, security_group: "{{ g }}"`), nil},
 		"a subnet that is deleted": {"tasks.yml", fmt.Sprintf(task, ", state: absent"), nil},
-		"nodes get CAPZ's own":     {"c.yaml", cluster("role: node"), nil},
-		"a subnet of both families": {"c.yaml", cluster("role: node, cidrBlocks: ['fd00::/64']"),
-			[]string{nat}},
-		"a subnet that is there": {"c.yaml", cluster("role: node, id: /x"), []string{nat}},
-		"a control plane":        {"c.yaml", cluster("role: control-plane"), []string{nat}},
-		"a control plane that names one": {"c.yaml", cluster("role: control-plane, " +
-			"natGateway: {name: nat}"), nil},
-		"another role": {"c.yaml", cluster("role: bastion"), []string{nat, group}},
 		"AKS": {"c.yaml", capz("AzureManagedControlPlane", "  resourceGroupName: g\n"+
 			"  virtualNetwork: {name: hub, subnet: {name: nodes}}\n"), []string{nat, group}},
 	} {

@@ -72,7 +72,7 @@ func TestYAMLFixtures(t *testing.T) {
 			"13 - includes more.yml, which is not checked with this file: name its file or the " +
 				"folder, too", "5 may-lose aks-nodes", "8 may-lose shop-vnet/gateway",
 			"9 recreated shop-vnet/old"},
-		"manifests/quoted.json": {"12 may-lose self-vnet/control", "4 loses shop-vnet/aks-nodes",
+		"manifests/quoted.json": {"11 - it is no AKS cluster", "4 loses shop-vnet/aks-nodes",
 			"9 may-lose capz-vnet/capz-nodes"},
 		"manifests/aso.yaml":  nil,
 		"manifests/capz.yaml": nil,
