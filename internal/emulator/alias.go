@@ -19,8 +19,6 @@ type (
 	// Bucket is a token bucket, Buckets are the throttling limits.
 	Bucket  = kernel.Bucket
 	Buckets = kernel.Buckets
-	// NewerField is a field that exists from an api-version on.
-	NewerField = kernel.NewerField
 	// Probe is a health probe of an Application Gateway, Health what the gateway says of a server.
 	Probe  = network.Probe
 	Health = network.Health

@@ -71,8 +71,6 @@ type Options struct {
 	// SeparateSubnetETags gives each subnet its own ETag; otherwise a virtual network and its
 	// subnets share one.
 	SeparateSubnetETags bool
-	// Newer are fields that only exist from an api-version on.
-	Newer []NewerField
 	// Buckets are the throttling limits; the zero value has Azure's (AZURE.md).
 	Buckets Buckets
 	// StateFile keeps the state, so that it survives a restart and a SIGKILL. "": it ends with the
@@ -150,7 +148,7 @@ func New(opts Options) (*Emulator, error) {
 	k := kernel.New(kernel.Options{
 		Subscriptions: opts.Subscriptions, TenantID: opts.TenantID, Tenants: opts.Tenants,
 		Principals: opts.Principals, OperationTime: opts.OperationTime, AsOf: opts.AsOf,
-		PageSize: opts.PageSize, Buckets: opts.Buckets, Newer: opts.Newer,
+		PageSize: opts.PageSize, Buckets: opts.Buckets,
 		LogBodies: opts.LogBodies, Log: opts.Log, Wrote: wrote,
 	})
 	e.kernel = k

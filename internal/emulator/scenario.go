@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -127,8 +126,6 @@ func (r *recorder) Write(p []byte) (int, error) {
 	r.WriteHeader(http.StatusOK)
 	return r.body.Write(p)
 }
-
-var _ io.Writer = (*recorder)(nil)
 
 // Demo names the resources of the demo scenario.
 type Demo struct {

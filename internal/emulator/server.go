@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -145,7 +146,7 @@ func (e *Emulator) serveOn(dir string, listeners [2]net.Listener) (*Server, erro
 		failed: make(chan error, 2),
 		infoAt: filepath.Join(dir, InfoFile),
 	}
-	quiet := log.New(discard{}, "", 0) // clients that close the connection are expected
+	quiet := log.New(io.Discard, "", 0) // clients that close the connection are expected
 	s.servers = [2]*http.Server{
 		{Handler: e.Public(), TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}},
 			ErrorLog: quiet, ReadHeaderTimeout: time.Minute},
@@ -167,10 +168,6 @@ func reachable(l net.Listener) string {
 	}
 	return address.String()
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // writeInfo writes emulator.json atomically: a reader sees all of it.
 func (s *Server) writeInfo() error {

@@ -214,16 +214,14 @@ func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		for i, p := range pools {
 			docs[i] = s.document(r, p, c.Version)
 		}
-		answer, f := s.kernel.Page(c, docs, nil)
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
 	}
 	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
 		return strings.EqualFold(kernel.Text(p, "name"), c.Path[9])
 	})
 	switch {
 	case n > 10:
-		answer, f := s.act(c, r, pools, at)
-		return answer, f, true
+		return kernel.Handled(s.act(c, r, pools, at))
 	case c.Method == http.MethodGet && at >= 0:
 		return kernel.OK(s.document(r, pools[at], c.Version)), nil, true
 	case c.Method == http.MethodPut:
@@ -241,8 +239,7 @@ func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 			Body: kernel.Encode(s.document(r, profileOf(r, c.Path[9]), c.Version)),
 		}), nil, true
 	case c.Method == http.MethodDelete && at >= 0:
-		answer, f := s.remove(c, r, pools, at)
-		return answer, f, true
+		return kernel.Handled(s.remove(c, r, pools, at))
 	case c.Method == http.MethodDelete:
 		return kernel.Reply{Status: http.StatusNoContent}, nil, true
 	}

@@ -390,14 +390,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	if identity == nil { // it works as a service principal
 		return
 	}
-	if assigned := kernel.ObjectAt(identity, "userAssignedIdentities"); assigned != nil {
-		for id := range assigned {
-			if r := s.kernel.Store.Get(arm.ID(id)); r != nil {
-				assigned[id] = kernel.Object{"clientId": entra.IdentityOf(r).ClientID,
-					"principalId": entra.IdentityOf(r).ObjectID}
-			}
-		}
-	} else {
+	if s.entra.ShowAssigned(doc); identity["userAssignedIdentities"] == nil {
 		identity["principalId"], identity["tenantId"] = cl.Who.ObjectID, cl.Who.Tenant
 	}
 	for _, addon := range addonsWithIdentity {

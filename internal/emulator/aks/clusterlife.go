@@ -219,8 +219,7 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	if r == nil {
 		return kernel.Reply{}, s.kernel.Missing(id), true
 	}
-	a, f := answer(c, r)
-	return a, f, true
+	return kernel.Handled(answer(c, r))
 }
 
 // abort ends the operation on a cluster or one of its pools. Its changes so far stay.
@@ -328,7 +327,7 @@ func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kerne
 			"agentPoolVersions": versions}}), nil
 }
 
-// Undo is the state to restore if the current write fails.
+// versionsDocument returns the versions of Kubernetes with what each can be upgraded to.
 func versionsDocument() kernel.Object {
 	values := []kernel.Object{}
 	for _, v := range KubernetesVersions {
@@ -416,8 +415,7 @@ func (s agentPools) act(c *kernel.Call, r *kernel.Resource, pools []kernel.Objec
 			}}), nil
 	}
 	if cl := s.Clusters[r.ID.Key()]; what == "GET machines" {
-		answer, f := s.kernel.Page(c, machinesOf(cl.Pool(kernel.Text(had, "name")), id), nil)
-		return answer, f
+		return s.kernel.PageObjects(c, machinesOf(cl.Pool(kernel.Text(had, "name")), id))
 	}
 	if what == "POST abort" {
 		answer, f := s.abort(c, r)

@@ -88,6 +88,5 @@ func (s *Authorization) lockCall(c *kernel.Call) (kernel.Reply, *kernel.Failure,
 			matches = append(matches, l)
 		}
 	}
-	answer, f := s.kernel.Page(c, nil, matches)
-	return answer, f, true
+	return kernel.Handled(s.kernel.Page(c, matches))
 }

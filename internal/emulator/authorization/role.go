@@ -239,8 +239,7 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 			return !strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), field), m[2])
 		})
 	}
-	answer, f := s.kernel.PageObjects(c, docs)
-	return answer, f, true
+	return kernel.Handled(s.kernel.PageObjects(c, docs))
 }
 
 // extension reads the path of a resource of Microsoft.Authorization at any scope ("" is above all

@@ -217,8 +217,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 				docs = append(docs, p.document())
 			}
 		}
-		answer, f := s.kernel.PageObjects(c, docs)
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
 	}
 	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
 		docs := s.NodeGroups.DenyAssignments(scope)
@@ -228,8 +227,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 					scope)
 			})
 		}
-		answer, f := s.kernel.PageObjects(c, docs)
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
 	}
 	scope, rest, found := extension(c, "roleAssignments")
 	if !found || len(rest) > 0 {
@@ -250,8 +248,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 			matches = append(matches, a)
 		}
 	}
-	answer, f := s.kernel.Page(c, nil, matches)
-	return answer, f, true
+	return kernel.Handled(s.kernel.Page(c, matches))
 }
 
 // rolesAt returns a principal's effective roles at a scope.

@@ -178,8 +178,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	}
 	parts := strings.Split(strings.ToLower(strings.Join(c.Path[8:], "/")), "/")
 	if c.Method == http.MethodPost {
-		answer, f := s.scaleSetAction(c, set, parts)
-		return answer, f, true
+		return kernel.Handled(s.scaleSetAction(c, set, parts))
 	}
 	all := s.instancesOf(set)
 	if len(parts) > 1 {
@@ -194,8 +193,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	one := len(parts) == 2 && parts[0] == "virtualmachines"
 	switch {
 	case one && c.Method == http.MethodPut:
-		answer, f := s.writeMachine(c, all[0])
-		return answer, f, true
+		return kernel.Handled(s.writeMachine(c, all[0]))
 	case one && c.Method == http.MethodDelete:
 		if f := s.deleteInstances(c, set, parts[1:2]); f != nil {
 			return kernel.Reply{}, f, true
@@ -231,18 +229,14 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	switch {
 	case len(parts) == 1 && what == "networkinterfaces":
 		all = s.machinesOf(set)
-		answer, f := s.kernel.PageObjects(c, nics())
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, nics()))
 	case len(parts) == 3 &&
 		parts[0] == "virtualmachines" && what == "networkinterfaces":
-		answer, f := s.kernel.PageObjects(c, nics())
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, nics()))
 	case len(parts) == 1 && what == "publicipaddresses":
-		answer, f := s.kernel.PageObjects(c, s.publicAddresses(all))
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, s.publicAddresses(all)))
 	case len(parts) == 1 && what == "virtualmachines":
-		answer, f := s.kernel.PageObjects(c, machines())
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, machines()))
 	case len(parts) == 1 && what == "instanceview":
 		return kernel.OK(viewOf(set, len(all))), nil, true
 	case one:
@@ -250,13 +244,11 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "instanceview":
 		return kernel.OK(all[0].view(doc)), nil, true
 	case len(parts) == 1 && what == "osupgradehistory": // no upgrade of images is emulated
-		answer, f := s.kernel.PageObjects(c, nil)
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, nil))
 	case len(parts) > 3 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
 		for _, nic := range nics() {
 			if strings.EqualFold(kernel.Text(nic, "name"), parts[3]) {
-				answer, f := s.interfaceCall(c, nic, parts[4:], s.publicAddresses(all))
-				return answer, f, true
+				return kernel.Handled(s.interfaceCall(c, nic, parts[4:], s.publicAddresses(all)))
 			}
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",

@@ -32,17 +32,7 @@ func New(k *kernel.Kernel, m *aks.AKS, a *authorization.Authorization,
 	return &control{kernel: k, aks: m, authorization: a, entra: d}
 }
 
-// Answer answers a control call:
-//
-//	GET    /_emulator/requests?since=N&principal=NAME&method=PUT   the request log above N
-//	GET    /_emulator/faults                                       injected faults and how often each happened
-//	POST   /_emulator/faults                                       inject one (the fields of Fault)
-//	DELETE /_emulator/faults                                       take all back
-//	POST   /_emulator/scale      {"cluster", "pool", "count"}      set a pool's number of nodes
-//	POST   /_emulator/readdress  {"cluster", "node"}               bring a node back with another address
-//	POST   /_emulator/routes     {"cluster", "paused"}             stop and resume a cluster's cloud provider
-//	POST   /_emulator/roles      {"assignment", "delay"}           let a role assignment take effect after a delay (10m)
-//	POST   /_emulator/issuers    {"issuer", "keys"}                give the keys of an issuer of tokens that identities trust
+// Answer answers a control call; docs/emulator.md lists them.
 func (s *control) Answer(w http.ResponseWriter, c *kernel.Call) {
 	answer, err := s.controlCall(c)
 	status := http.StatusOK

@@ -81,6 +81,9 @@ const PlainHeader = "X-Routekeeper-Plain-Document"
 // whether the call is for it; every call is for at most one.
 type Special func(c *Call) (answer Reply, f *Failure, handled bool)
 
+// Handled returns the answer of a Special to a call that is for it.
+func Handled(answer Reply, f *Failure) (Reply, *Failure, bool) { return answer, f, true }
+
 func OK(doc any) Reply { return Reply{Status: http.StatusOK, Body: Encode(doc)} }
 
 func NotFound(c *Call) *Failure {
@@ -397,7 +400,7 @@ func (q request) list() (Reply, *Failure) {
 		}
 		all = slices.DeleteFunc(all, func(r *Resource) bool { return !matches(r) })
 	}
-	return q.Page(q.c, nil, all)
+	return q.Page(q.c, all)
 }
 
 // listScope reads the path of a list: the type, and the scope.
@@ -417,12 +420,8 @@ func listScope(path []string) (scope arm.ID, resourceType string, ok bool) {
 	return "", "", false
 }
 
-// Page answers with one page of a list, of plain objects or of resources, and the absolute link to
-// the next.
-func (k *Kernel) Page(c *Call, plain []Object, resources []*Resource) (Reply, *Failure) {
-	if plain != nil {
-		return k.PageObjects(c, plain)
-	}
+// Page answers with one page of a list of resources, and the absolute link to the next.
+func (k *Kernel) Page(c *Call, resources []*Resource) (Reply, *Failure) {
 	if c.Filtered {
 		resources = slices.DeleteFunc(resources, func(r *Resource) bool {
 			return !k.Guard.MayRead(c.Who, r.ID)

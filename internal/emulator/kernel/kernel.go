@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -133,9 +132,7 @@ type Options struct {
 	AsOf time.Time
 	// PageSize is how many resources a list page holds.
 	PageSize int
-	// Newer are fields that only exist from an api-version on, in addition to the services'.
-	Newer   []NewerField
-	Buckets Buckets
+	Buckets  Buckets
 	// LogBodies is for how many of the last requests the log keeps bodies.
 	LogBodies int
 	Log       *slog.Logger
@@ -146,11 +143,10 @@ type Options struct {
 // New makes a kernel without services.
 func New(opts Options) *Kernel {
 	k := &Kernel{
-		Opts:  opts,
-		Log:   opts.Log,
-		Store: newStore(),
-		kinds: kinds{Kinds: map[string]*Kind{}, waits: map[string][2]int{},
-			newerFields: slices.Clone(opts.Newer)},
+		Opts:       opts,
+		Log:        opts.Log,
+		Store:      newStore(),
+		kinds:      kinds{Kinds: map[string]*Kind{}, waits: map[string][2]int{}},
 		Operations: map[string]*Operation{},
 		leaving:    leaving{},
 		Buckets:    newBuckets(opts.Buckets),

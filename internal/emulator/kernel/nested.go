@@ -61,13 +61,11 @@ func (q request) nested() (Reply, *Failure, bool) {
 		items := ListAt(ObjectAt(q.Document(parent, q.c.Version), "properties"), list.Name)
 		switch {
 		case n == 9 && q.c.Method == http.MethodGet:
-			answer, f := q.Page(q.c, items, nil)
-			return answer, f, true
+			return Handled(q.PageObjects(q.c, items))
 		case n == 9, list.ReadOnly && q.c.Method != http.MethodGet && q.c.Method != http.MethodHead:
 			return Reply{}, NotFound(q.c), true
 		}
-		answer, f := q.item(parent, list.Name, items)
-		return answer, f, true
+		return Handled(q.item(parent, list.Name, items))
 	}
 	return Reply{}, nil, false
 }

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -106,11 +107,7 @@ func (c *cluster) play(p *pod) {
 func (c *cluster) running() []*pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*pod
-	for _, p := range c.pods {
-		out = append(out, p)
-	}
-	return out
+	return slices.Collect(maps.Values(c.pods))
 }
 
 func (c *cluster) pod(key string) *pod {

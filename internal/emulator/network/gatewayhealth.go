@@ -33,7 +33,7 @@ const (
 // does: pool-<namespace>-<service>-<port>-bp-<port>.
 const IngressPool = "pool-default-web-80-bp-80"
 
-// Spelled is an ID with its words in Azure's case; the names keep theirs.
+// probeTime is how long all probes of one call may take.
 const probeTime = 20 * time.Second
 
 // What a gateway says of its probes (application-gateway-backend-health-troubleshooting). A server

@@ -102,8 +102,7 @@ func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 		}
 	}
 	if len(c.Path) == 9 && c.Method == http.MethodGet {
-		answer, f := k.PageObjects(c, docs)
-		return answer, f, true
+		return kernel.Handled(k.PageObjects(c, docs))
 	}
 	at := slices.IndexFunc(docs, func(d kernel.Object) bool {
 		return strings.EqualFold(kernel.Text(d, "name"), c.Path[len(c.Path)-1])

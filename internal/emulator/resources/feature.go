@@ -30,14 +30,10 @@ func (s *Resources) featureCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 				docs = append(docs, s.feature(subscription, s.registration["name "+key]))
 			}
 		}
-		slices.SortFunc(
-			docs,
-			func(a, b kernel.Object) int {
-				return strings.Compare(kernel.Text(a, "name"), kernel.Text(b, "name"))
-			},
-		)
-		answer, f := s.kernel.PageObjects(c, docs)
-		return answer, f, true
+		slices.SortFunc(docs, func(a, b kernel.Object) int {
+			return strings.Compare(kernel.Text(a, "name"), kernel.Text(b, "name"))
+		})
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
 	case of && len(rest) == 4 && c.Method == http.MethodGet:
 		return kernel.OK(s.feature(subscription, rest[1]+"/"+rest[3])), nil, true
 	case of && len(rest) == 5 && c.Method == http.MethodPost &&

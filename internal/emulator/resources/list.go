@@ -42,8 +42,7 @@ func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure
 			docs = append(docs, s.generic(r, expand))
 		}
 	}
-	answer, f := s.kernel.PageOf(c, docs, top)
-	return answer, f, true
+	return kernel.Handled(s.kernel.PageOf(c, docs, top))
 }
 
 // generic returns the generic fields of a resource.

@@ -17,26 +17,23 @@ import (
 // topCall answers above the resources: tenants, subscriptions and resource providers. It refuses a
 // token of another tenant than the subscription's.
 func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	handled := func(answer kernel.Reply, f *kernel.Failure) (kernel.Reply, *kernel.Failure, bool) {
-		return answer, f, true
-	}
 	if len(c.Path) == 0 {
-		return handled(kernel.Reply{}, kernel.NotFound(c))
+		return kernel.Handled(kernel.Reply{}, kernel.NotFound(c))
 	}
 	switch first := strings.ToLower(c.Path[0]); {
 	case first == "tenants" && len(c.Path) == 1:
 		t := c.Who.Tenant
-		return handled(s.kernel.PageObjects(c, []kernel.Object{{
+		return kernel.Handled(s.kernel.PageObjects(c, []kernel.Object{{
 			"id": "/tenants/" + t, "tenantId": t, "displayName": "local", "countryCode": "NL",
 			"tenantCategory": "Home",
 			"defaultDomain":  "local.onmicrosoft.com", "domains": []string{"local.onmicrosoft.com"},
 		}}))
 	case first == "providers" && len(c.Path) <= 2:
-		return handled(s.providerCall(c, c.Path[1:], ""))
+		return kernel.Handled(s.providerCall(c, c.Path[1:], ""))
 	case first == "providers":
 		return kernel.Reply{}, nil, false // role definitions
 	case first != "subscriptions":
-		return handled(kernel.Reply{}, kernel.NotFound(c))
+		return kernel.Handled(kernel.Reply{}, kernel.NotFound(c))
 	}
 	if len(c.Path) == 1 {
 		var subs []kernel.Object
@@ -46,15 +43,15 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 				subs = append(subs, s.subscription(id))
 			}
 		}
-		return handled(s.kernel.PageObjects(c, subs))
+		return kernel.Handled(s.kernel.PageObjects(c, subs))
 	}
 	sub := c.Path[1]
 	if !s.kernel.Store.HasSubscription(sub) {
-		return handled(kernel.Reply{}, kernel.Fail(http.StatusNotFound, "SubscriptionNotFound",
-			"The subscription '%s' could not be found.", sub))
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "SubscriptionNotFound",
+			"The subscription '%s' could not be found.", sub), true
 	}
 	if tenant := s.kernel.Opts.TenantOf(sub); !strings.EqualFold(tenant, c.Who.Tenant) {
-		return handled(kernel.Reply{}, kernel.Fail(http.StatusUnauthorized,
+		return kernel.Handled(kernel.Reply{}, kernel.Fail(http.StatusUnauthorized,
 			"InvalidAuthenticationTokenTenant",
 			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' "+
 				"associated with this subscription. Please use the authority (URL) "+
@@ -77,16 +74,16 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	if len(c.Path) == 2 || part == "locations" && len(c.Path) == 3 ||
 		part == "providers" && (len(c.Path) < 5 || registering) {
 		if f := s.authorization.Authorize(c); f != nil {
-			return handled(kernel.Reply{}, f)
+			return kernel.Handled(kernel.Reply{}, f)
 		}
 	}
 	switch {
 	case len(c.Path) == 2:
-		return handled(kernel.OK(s.subscription(sub)), nil)
+		return kernel.Handled(kernel.OK(s.subscription(sub)), nil)
 	case part == "locations" && len(c.Path) == 3:
-		return handled(s.kernel.PageObjects(c, locationsOf(sub)))
+		return kernel.Handled(s.kernel.PageObjects(c, locationsOf(sub)))
 	case part == "providers" && len(c.Path) < 5:
-		return handled(s.providerCall(c, c.Path[3:], "/subscriptions/"+sub))
+		return kernel.Handled(s.providerCall(c, c.Path[3:], "/subscriptions/"+sub))
 	case registering && (strings.EqualFold(c.Path[4], "register") ||
 		strings.EqualFold(c.Path[4], "unregister")):
 		state := "Registered"
@@ -94,7 +91,7 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 			state = "Unregistered"
 		}
 		s.register(c, registrationKey("/subscriptions/"+sub, c.Path[3]), state)
-		return handled(s.providerCall(c, c.Path[3:4], "/subscriptions/"+sub))
+		return kernel.Handled(s.providerCall(c, c.Path[3:4], "/subscriptions/"+sub))
 	}
 	return kernel.Reply{}, nil, false
 }

@@ -24,8 +24,7 @@ func (s *Resources) tagNamesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure,
 	}
 	subscription := s.subscriptionDocument(c, arm.ID("/subscriptions/"+c.Path[1]))
 	if n == 3 && c.Method == http.MethodGet {
-		answer, f := s.kernel.PageObjects(c, s.tagsInUse(subscription))
-		return answer, f, true
+		return kernel.Handled(s.kernel.PageObjects(c, s.tagsInUse(subscription)))
 	}
 	if n == 3 || c.Method != http.MethodPut && c.Method != http.MethodDelete {
 		return kernel.Reply{}, kernel.NotFound(c), true

@@ -17,7 +17,7 @@ var objectFunctions = map[string]function{
 	"objectKeys": {min: 1, max: 1, call: listed(func(_ *Object, name string) any {
 		return name
 	})},
-	"union":        {min: 1, max: -1, call: merge(deepUnion)},
+	"union":        {min: 1, max: -1, call: union},
 	"shallowMerge": {min: 1, max: 1, call: shallowMerge},
 	"tryGet":       {min: 2, max: -1, open: true, call: tryGet},
 }
@@ -95,21 +95,19 @@ func known(v any) (*Object, error) {
 	return o, nil
 }
 
-// merge combines all arguments with a function of two.
-func merge(two func(x *scope, a, b any) (any, error)) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		all := args[0]
-		for _, next := range args[1:] {
-			var err error
-			if all, err = two(x, all, next); err != nil {
-				return nil, err
-			}
-			if u := unknownOf([]any{all}); u != nil {
-				return u, nil
-			}
+// union merges all arguments.
+func union(x *scope, args []any) (any, error) {
+	all := args[0]
+	for _, next := range args[1:] {
+		var err error
+		if all, err = deepUnion(x, all, next); err != nil {
+			return nil, err
 		}
-		return all, nil
+		if u := unknownOf([]any{all}); u != nil {
+			return u, nil
+		}
 	}
+	return all, nil
 }
 
 // deepUnion merges objects recursively, and arrays as sets. It replaces an array inside an object.

@@ -38,10 +38,10 @@ var textFunctions = map[string]function{
 	})},
 	"string": {min: 1, max: 1, open: true, call: toText},
 	"startsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
-		return strings.HasPrefix(fold(a), fold(b))
+		return strings.HasPrefix(strings.ToLower(a), strings.ToLower(b))
 	})},
 	"endsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
-		return strings.HasSuffix(fold(a), fold(b))
+		return strings.HasSuffix(strings.ToLower(a), strings.ToLower(b))
 	})},
 	"lastIndexOf": {min: 2, max: 2, call: indexOf(strings.LastIndex)},
 	"indexOf":     {min: 2, max: 2, call: indexOf(strings.Index)},
@@ -91,8 +91,6 @@ func folded(f func(string) string) func(*scope, []any) (any, error) {
 		return onText(func(s string) any { return f(s) })(x, args)
 	}
 }
-
-func fold(s string) string { return strings.ToLower(s) }
 
 func unique(x *scope, args []any) (any, error) {
 	texts := make([]string, len(args))
@@ -238,9 +236,9 @@ func indexOf(find func(s, part string) int) func(*scope, []any) (any, error) {
 			return indexIn(x, list, args[1], find("xx", "x") == 1)
 		}
 		return onTexts(func(a, b string) any {
-			i := find(fold(a), fold(b))
+			i := find(strings.ToLower(a), strings.ToLower(b))
 			if i > 0 {
-				i = utf8.RuneCountInString(fold(a)[:i])
+				i = utf8.RuneCountInString(strings.ToLower(a)[:i])
 			}
 			return int64(i)
 		})(x, args)
