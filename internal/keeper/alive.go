@@ -195,7 +195,7 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 // does not.
 func (k *Keeper) confirmsGone(ctx context.Context, id arm.ID, o azure.ReadOptions) bool {
 	s := inventory.NewSnapshot()
-	o.Wait, o.NotBefore = sourceFor, time.Now()
+	o.Wait = sourceFor
 	err := k.azure.Read(ctx, s, inventory.Wanted{Clusters: []arm.ID{id}}, o)
 	u := s.Unread[id.Key()]
 	return err == nil && u.Absent &&

@@ -347,16 +347,20 @@ func (x *write) apply(ctx context.Context) {
 	x.refusal = x.refusal.next(result.Err, result.Outcomes, result.Findings, result.After)
 }
 
-// replanned plans again for one resource, by the route tables of the clusters.
+// replanned plans again for one resource, by the route tables of the clusters. A late write reads
+// these again, and the appliance of egress routes. What needs another proof waits for the next
+// check, which reads it.
 func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 	late := func(ctx context.Context, target arm.ID) (apply.Replan, error) {
-		s := s.Fork()
-		s.VNets = map[string]*inventory.VNet{} // old content proves nothing
+		s := s.Aged(c.configs)
 		sources := planner.Sources(target)
-		for _, id := range sources {
-			delete(s.Tables, id.Key())
+		want := inventory.Wanted{Tables: sources}
+		for _, config := range c.configs {
+			if e := config.Spec.Egress; target.Equal(arm.ID(e.RouteTableID)) {
+				want.AddAppliance(arm.ID(e.FirewallID))
+			}
 		}
-		if err := c.k.azure.Read(ctx, s.Snapshot, inventory.Wanted{Tables: sources},
+		if err := c.k.azure.Read(ctx, s.Snapshot, want,
 			azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return apply.Replan{}, err
 		}

@@ -334,6 +334,22 @@ func TestEgressFresh(t *testing.T) {
 	})
 }
 
+// TestEgressLate: the write of the route waits for a minute, and meanwhile the firewall is deleted.
+// Nothing is written to its address.
+func TestEgressLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, table, firewall, config := egressWorld(t)
+		k := w.run(10*time.Second, config)
+		k.since(time.Minute)
+		w.busyOnce("/egress", func() { w.remove(firewall) })
+		w.without(table, "out")
+		k.since(3 * time.Minute)
+		if got := w.routes(table); slices.Contains(got, "0.0.0.0/0>"+firewallAt) {
+			t.Errorf("after the firewall was deleted: %v", got)
+		}
+	})
+}
+
 // TestEgressBalancer: spec.egress names a load balancer, or its front end, to which the default
 // route leads. The route is put back while the load balancer has its address and a backend, or may
 // not be read, and only then. The finding names the new address.

@@ -370,6 +370,29 @@ func TestInterruptedBeforeTheWrite(t *testing.T) {
 	})
 }
 
+// TestInterruptedWhileDeciding: the context ends while the write decides; nothing is sent.
+func TestInterruptedWhileDeciding(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		ctx, cancel := context.WithCancel(t.Context())
+		k, since := w.keep(w.demoConfig()), w.mark()
+		k.opts.Withhold = func(Intent) string {
+			if slices.Contains(calls(since()), "GET appgw-rt") {
+				cancel()
+			}
+			return ""
+		}
+		r, err := k.Reconcile(ctx)
+		if err == nil {
+			t.Error("not interrupted")
+		}
+		w.expect(r, "3 skipped create appgw-rt")
+		if got := calls(since()); slices.Contains(got, "PUT appgw-rt") {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
 // cancelling cancels the context after a read.
 type cancelling struct {
 	io.Reader

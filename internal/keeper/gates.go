@@ -33,7 +33,8 @@ import (
 //
 //	of the write (write.apply, resource)
 //	pause           as above, again                              a person's request
-//	fresh read      what is no longer planned, by a new GET; by old sources, they are read again
+//	fresh read      what is no longer planned, by a new GET; if the check's reads are old, by new
+//	                sources, and without the proofs of the check (plan.Facts.Aged)
 //	alive           a subnet whose cluster or table is gone
 //	gone            of tables: deletes for a cluster that Azure does not confirm as missing
 //	configured      of tables: routes of a cluster that left the config

@@ -50,7 +50,7 @@ func TestGates(t *testing.T) {
 		},
 		"conflict": func(_ *Keeper, c *check) {
 			for _, change := range c.changes {
-				c.mem.conflicts[placeOf(change)] = &conflict{change: change, wait: time.Hour}
+				c.contest(change)
 			}
 		},
 		"cluster pause": func(k *Keeper, _ *check) {
@@ -93,6 +93,52 @@ func TestGates(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestGatesExcept: what a gate excepts passes it.
+func TestGatesExcept(t *testing.T) {
+	change := plan.Change{Verb: plan.Create, Cluster: "shop", Route: "a", New: &plan.Value{}}
+	asked := &request{Request: Request{Verbs: []plan.Verb{plan.Create}}}
+	confirmed := &request{Request: asked.Request}
+	confirmed.Only = []plan.Change{change}
+	for name, c := range map[string]struct {
+		request *request
+		only    bool // the caller chose the change
+		closed  func(k *Keeper, c *check)
+	}{
+		"pause, a request": {asked, false, func(k *Keeper, _ *check) {
+			k.opts.Paused = func() string { return "a day" }
+		}},
+		"only, a request": {asked, false, func(k *Keeper, _ *check) {
+			k.opts.Only = func(plan.Change) bool { return false }
+		}},
+		"conflict, a request": {asked, false, func(_ *Keeper, c *check) { c.contest(change) }},
+		"conflict, a choice":  {nil, true, func(_ *Keeper, c *check) { c.contest(change) }},
+		"cluster pause, confirmed": {confirmed, false, func(k *Keeper, _ *check) {
+			k.opts.ClusterPaused = func(string) string { return "a day" }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				k := w.keep(w.demoConfig())
+				check := k.wholeGroup().newCheck(Cause{}, time.Time{})
+				check.s, check.request = plan.Facts{Snapshot: inventory.NewSnapshot()}, c.request
+				if c.closed(k, check); c.only {
+					k.opts.Only = func(plan.Change) bool { return true }
+				}
+				stops := stopped(check, slices.Concat(choice, permission), []plan.Change{change})
+				if by, why := stops(change); by != "" {
+					t.Errorf("stopped by %s: %s", by, why)
+				}
+			})
+		})
+	}
+}
+
+// contest makes another writer undo a change.
+func (c *check) contest(change plan.Change) {
+	c.mem.conflicts[placeOf(change)] = &conflict{change: change, wait: time.Hour}
 }
 
 // TestOrderedRemoval: where removals are ordered, a config that is gone means nothing by itself.

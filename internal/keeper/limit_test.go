@@ -9,7 +9,9 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
@@ -100,6 +102,32 @@ func TestLimitOfRequests(t *testing.T) {
 		if n, m := len(w.routes(w.demo.GatewayTable)), len(w.routes(play.target)); n != 4 ||
 			m != 2 {
 			t.Errorf("%d and %d routes after a person asked", n, m)
+		}
+	})
+}
+
+// TestWithinLimit: while the limit is used up, associations are made. What Azure would refuse again
+// is not counted, and a table that lacks routes comes before one that has too many.
+func TestWithinLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		k := w.keep()
+		c := k.wholeGroup().newCheck(Cause{}, time.Time{})
+		change := func(verb plan.Verb, kind, name string) plan.Change {
+			return plan.Change{Verb: verb, Resource: arm.ResourceID(emulator.DefaultSubscription,
+				"rg", kind, name), New: &plan.Value{}}
+		}
+		lost := change(plan.Associate, arm.TypeSubnet, "nodes")
+		stale, missing := change(plan.Delete, arm.TypeRouteTable, "a"), change(plan.Create,
+			arm.TypeRouteTable, "b")
+		refused := change(plan.Create, arm.TypeRouteTable, "c")
+		c.mem.refused[refused.Resource.Key()] = &refusal{until: time.Now().Add(time.Hour),
+			outcomes: []plan.Outcome{{Change: refused, State: plan.Failed}}}
+		k.limit = newLimiter(2)
+		k.limit.draw("another", 1, time.Now())
+		may := c.withinLimit(inventory.NewSnapshot(), []plan.Change{refused, stale, lost, missing})
+		if !slices.EqualFunc(may, []plan.Change{refused, lost, missing}, sameChange) {
+			t.Errorf("%+v", may)
 		}
 	})
 }

@@ -159,6 +159,35 @@ func TestOldSourceIsReadAgain(t *testing.T) {
 	})
 }
 
+// TestOldInterfacesProveNothing: a write waits for a minute, and meanwhile the node of a stale
+// route comes back, with its address. Its route is not deleted, although the cluster's table does
+// not have it yet.
+func TestOldInterfacesProveNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		scale := func(count int) {
+			if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, count); err != nil {
+				t.Error(err)
+			}
+		}
+		scale(2)
+		time.Sleep(time.Minute)
+		w.inject(emulator.Fault{Method: "PUT", Path: "appgw-rt$", Status: 429,
+			Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
+		time.AfterFunc(30*time.Second, func() {
+			w.e.PauseRoutes(w.demo.Cluster, true)
+			scale(3)
+		})
+		w.expect(w.reconcile(k), "1 obsolete delete appgw-rt")
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+		if slices.Contains(w.routes(w.demo.ClusterTable), threePods[2]) {
+			t.Error("the cluster's table has the route, too: this test shows nothing")
+		}
+	})
+}
+
 // TestLateTable: many tables are written late. Before that, their expected content is read again.
 func TestLateTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -136,6 +136,42 @@ func TestClusterGone(t *testing.T) {
 	}
 }
 
+// TestClusterGoneLate: the deletes for a cluster that is gone wait for a minute, and meanwhile a
+// machine gets the address of one of its nodes. The routes stay.
+func TestClusterGoneLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, play := leaving(t)
+		k := w.run(10*time.Second, w.demoConfig(), onRemoval(configure("play", play.cluster,
+			w.demo.GatewayTable), v1alpha1.RemovalPrune))
+		k.since(2 * time.Minute)
+		w.busyOnce("/appgw-rt", func() {
+			w.put(arm.ResourceID(play.cluster.Subscription(), "play-rg", arm.TypeInterface,
+				"appliance"), object{"properties": object{"ipConfigurations": []any{object{
+				"name": "a", "properties": object{"subnet": object{"id": string(play.subnet)},
+					"privateIPAllocationMethod": "Static", "privateIPAddress": "10.50.1.4"}}}}})
+		})
+		w.remove(play.cluster)
+		k.since(8 * time.Minute)
+		w.expectGateway(threePods, playPods)
+	})
+}
+
+// busyOnce lets the next PUT of a resource wait for a minute, in which something happens.
+func (w *world) busyOnce(path string, meanwhile func()) {
+	w.t.Helper()
+	w.inject(emulator.Fault{Method: "PUT", Path: path + "$", Status: 429,
+		Code: "RetryableErrorDueToAnotherOperation", RetryAfter: 60})
+	since := w.mark()
+	go func() {
+		for !slices.ContainsFunc(since(), func(r emulator.Request) bool {
+			return r.Method == http.MethodPut && strings.HasSuffix(r.Path, path)
+		}) {
+			time.Sleep(time.Second)
+		}
+		meanwhile()
+	}()
+}
+
 // TestClusterNotGone: something answers 404 for an existing cluster, once or all the time.
 func TestClusterNotGone(t *testing.T) {
 	for name, fault := range map[string]emulator.Fault{

@@ -2,12 +2,16 @@ package keeper
 
 import (
 	"context"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -45,6 +49,13 @@ func TestWriteGates(t *testing.T) {
 		}
 		return !started
 	}
+	waits := func(g *gated) bool { // the write, for the end of a pause
+		x := &write{check: g.c, Resource: g.c.resource(g.seen, g.change.Resource,
+			g.c.replanned(g.c.s, &plan.Planner{}))}
+		x.Planned = []plan.Change{g.change}
+		x.apply(ctx)
+		return len(x.outcomes) == 1 && x.outcomes[0].State == plan.Planned
+	}
 	refuses := func(g *gated) bool {
 		g.change = plan.Change{Verb: plan.Associate, Cluster: "shop", Resource: g.w.demo.NodeSubnet,
 			New: &plan.Value{RouteTable: g.w.demo.ClusterTable}}
@@ -68,14 +79,26 @@ func TestWriteGates(t *testing.T) {
 			g.c.mem.refused[g.change.Resource.Key()] = &refusal{until: time.Now().Add(time.Hour),
 				outcomes: []plan.Outcome{{Change: g.change, State: plan.Failed}}}
 		}, starts},
-		"pause": {func(g *gated) { g.k.opts.Paused = func() string { return "a day" } },
-			func(g *gated) bool {
-				x := &write{check: g.c, Resource: g.c.resource(g.seen, g.change.Resource,
-					g.c.replanned(g.c.s, &plan.Planner{}))}
-				x.Planned = []plan.Change{g.change}
-				x.apply(ctx)
-				return len(x.outcomes) == 1 && x.outcomes[0].State == plan.Planned
-			}},
+		"pause": {func(g *gated) { g.k.opts.Paused = func() string { return "a day" } }, waits},
+		"cluster pause": {func(g *gated) {
+			g.k.opts.ClusterPaused = func(string) string { return "a day" }
+		}, waits},
+		"cluster pause, of all its clusters": {func(g *gated) {
+			g.k.opts.ClusterPaused = func(string) string { return "a day" }
+		}, func(g *gated) bool {
+			of := g.k.opts.ClusterPaused
+			other := g.change
+			other.Cluster = "other"
+			x := &write{check: g.c}
+			x.Planned = []plan.Change{other, g.change}
+			if g.k.opts.ClusterPaused = func(cluster string) string {
+				return strings.TrimPrefix(cluster, "shop")
+			}; x.paused() {
+				t.Error("the pause of one cluster stops the write for another")
+			}
+			g.k.opts.ClusterPaused = of
+			return x.paused()
+		}},
 		"fresh read": {func(g *gated) { g.seen.Taken = time.Now().Add(-time.Hour) },
 			func(g *gated) (late bool) {
 				again := apply.Replan{Table: (&plan.Planner{}).Again}
@@ -127,4 +150,40 @@ func TestWriteGates(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRequestWaitsForWrite: a request does not drop the change of a resource that is being written.
+// It writes once, when that write has ended.
+func TestRequestWaitsForWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		w.reconcile(k)
+		w.drop(w.demo.GatewayTable, "10.244.0.0/24")
+		time.Sleep(time.Minute)
+		k.writes.begin(w.demo.GatewayTable.Key())
+		since := w.mark()
+		time.AfterFunc(time.Minute, func() {
+			if slices.ContainsFunc(since(), func(r emulator.Request) bool {
+				return r.Method == http.MethodPut
+			}) {
+				t.Error("it is written twice at once")
+			}
+			k.writes.end(w.demo.GatewayTable.Key())
+		})
+		worker := k.wholeGroup()
+		c := worker.newCheck(Cause{}, time.Time{})
+		c.request = &request{Request: Request{Verbs: []plan.Verb{plan.Create}}}
+		if err := worker.reconcile(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		before := c.open
+		c.write(t.Context(), plan.Plan{Changes: c.changes}, func(plan.Change) bool { return true },
+			c.s, &plan.Planner{})
+		if before != 1 || c.open != 1 {
+			t.Errorf("%d writes, and then %d", before, c.open)
+		}
+		worker.finish(c)
+		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
+	})
 }

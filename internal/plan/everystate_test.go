@@ -27,14 +27,15 @@ import (
 //	theirs    a route that neither a cloud provider nor a keeper named stays as it is
 //	bends     no new or changed route leads to another machine than it names, as far as the
 //	          interfaces were read
-//	guards    a node subnet gets no table but the cluster's
+//	guards    a node subnet gets no table but the cluster's, or what is taken for it
 //	twice     no two routes have the same prefix, or the same name
 //	room      a table gets no more routes than it may have
 //	kept      policy UpsertOnly deletes nothing
 //	stable    the plan for what the plan leads to has no changes
 //	soon      if the cluster's table is as the cloud provider writes it, and all was read: a copy
 //	          that leads to another machine than it names gives way to the row of its prefix, and
-//	          one that was right and leads out of the node subnets is right again
+//	          one that was right and leads out of the node subnets is right again. No delete or
+//	          update waits because an earlier check read the interfaces for other addresses
 //	said      a target with a route that can be seen not to deliver has a finding, and so has one
 //	          with a person's route to pods that no node's row has
 //	true      what a finding says is so (everyclaim_test.go)
@@ -175,7 +176,7 @@ func (j judged) wrong() (rules []string) {
 	read := j.f.Known(clusterA).NICs
 	for _, c := range j.p.Changes {
 		switch {
-		case c.Verb == Associate && c.New.RouteTable != tableA:
+		case c.Verb == Associate && c.New.RouteTable != tableA && !j.mistaken():
 			rules = append(rules, "guards: "+c.New.String())
 		case c.Verb != Associate && c.New != nil && read != nil && read.Failed == "":
 			node := inventory.RouteNode(c.Route)
@@ -194,7 +195,16 @@ func (j judged) wrong() (rules []string) {
 			}
 		}
 	}
+	if j.mistaken() { // it says what is so of the copy
+		return rules
+	}
 	return append(rules, j.wrongClaims()...)
+}
+
+// mistaken reports whether a plan takes the copy for the cluster's table.
+func (j judged) mistaken() bool {
+	return j.w.unnamed && Discover(j.f, &j.w.base.configs[0], TakenBy(j.w.base.configs)).Table ==
+		copyOfA
 }
 
 // sourceRead reports whether a check read whose routes the cluster's are.
@@ -213,6 +223,10 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		}
 		return rules
 	}
+	seen, mistaken := s, j.mistaken()
+	if mistaken {
+		seen.own = j.w.start.own
+	}
 	after := map[netip.Prefix]inventory.Route{}
 	for _, r := range desired.Routes {
 		after[r.Prefix] = r
@@ -226,18 +240,22 @@ func (j judged) wrongTarget(k int) (rules []string) {
 			if !same {
 				rules = append(rules, "theirs: "+r.Name)
 			}
-		case !s.sourceRead() && !same:
+		case !s.sourceRead() && !same && !mistaken:
 			rules = append(rules, "delivers: without a source: "+routeLine(r))
 		case s.arrives(j.w, c, r.Hop) && !(stays && s.arrives(j.w, c, now.Hop)) &&
-			!s.rewritten(c, s.target[k][c]):
+			!seen.rewritten(c, s.target[k][c]):
 			rules = append(rules, "delivers: "+routeLine(r))
 		case s.target[k][c].person() && !known.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}] && !same:
 			rules = append(rules, "theirs: "+routeLine(r))
 		}
 	}
 	said := mentions(j.p)
+	unknown := slices.ContainsFunc(j.p.Findings, func(f finding.Finding) bool {
+		return f.Code == finding.TableUnknown
+	})
 	for c, r := range s.target[k] {
-		if s.reads != readWhole || s.deleted != 0 || s.off != (smallState{}).off || !r.node() ||
+		if mistaken || unknown || s.reads != readWhole || s.deleted != 0 ||
+			s.off != (smallState{}).off || !r.node() ||
 			s.own != s.provided(j.w) || !s.own[c].exists() || s.delivers(c, r.hop(c)) ||
 			after[smallCIDR[c]].Hop != r.hop(c) {
 			continue
@@ -248,11 +266,8 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		}
 	}
 	for c, r := range s.target[k] {
-		if _, there := after[smallCIDR[c]]; there && r.person() && !s.own[c].node() &&
-			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) &&
-			!slices.ContainsFunc(j.p.Findings, func(f finding.Finding) bool {
-				return f.Code == finding.TableUnknown
-			}) {
+		if _, there := after[smallCIDR[c]]; there && !mistaken && r.person() && !s.own[c].node() &&
+			s.sourceRead() && s.reads != readNoSubnet && !said.any(c, r.address()) && !unknown {
 			rules = append(rules, "said: "+smallRoute(c, r)+", which no node's row has")
 		}
 	}
@@ -270,8 +285,8 @@ func (j judged) wrongTarget(k int) (rules []string) {
 	if k == 1 && len(desired.Routes) < len(table.Routes()) { // UpsertOnly
 		rules = append(rules, "kept: a stale route is deleted")
 	}
-	seen := j.f.Known(clusterA).NICs
-	if s.reads != readWhole || seen == nil || len(j.p.Findings) > 0 {
+	nics := j.f.Known(clusterA).NICs
+	if s.reads != readWhole || nics == nil || len(j.p.Findings) > 0 || mistaken {
 		return rules
 	}
 	for c, prefix := range smallCIDR {
@@ -279,7 +294,7 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		if !there || s.target[k][c].person() {
 			continue
 		}
-		node, holder := strings.ToLower(inventory.RouteNode(r.Name)), seen.Nodes[r.Hop]
+		node, holder := strings.ToLower(inventory.RouteNode(r.Name)), nics.Nodes[r.Hop]
 		if own := s.own[c]; own.node() && own.hop(c) == r.Hop {
 			node = smallNode[own.name()] // traffic follows the next hop, not the name
 		}
@@ -382,20 +397,36 @@ func TestEveryState(t *testing.T) {
 			if !all && (s.number()*31+k)%16 != 0 {
 				continue
 			}
-			if s.reads, s.memory = int8(k/numMemories), int8(k%numMemories); !s.possible() {
+			if s.reads, s.memory = int8(k/numMemories), int8(k%numMemories); !s.possible() ||
+				!all && s.reads == readForOthers && s.number()%4 > 0 {
 				continue
 			}
 			n++
 			f := w.facts(s)
 			m := s.remembering()
-			if f.Memory[clusterA.Key()] = m; s.reads == readBefore {
+			f.Memory[clusterA.Key()] = m
+			if s.reads == readBefore || s.reads == readForOthers {
 				m.NICs, m.Asked = w.interfaces(s, true, -1), map[netip.Addr]bool{}
+			}
+			if s.reads == readBefore {
 				for _, a := range smallAddress {
 					m.Asked[a] = true
 				}
 			}
 			d, _ := w.decide(s, f, nil)
 			rules := judged{w, s, d.Facts, d.Plan}.wrong()
+			if s.reads == readForOthers {
+				plain := w.facts(s)
+				plain.Memory[clusterA.Key()] = s.remembering()
+				now, _ := w.decide(s, plain, nil)
+				for _, c := range now.Changes {
+					if c.Verb != Create && !slices.ContainsFunc(d.Changes, func(made Change) bool {
+						return made.Key() == c.Key()
+					}) {
+						rules = append(rules, "soon: waits: "+c.Route)
+					}
+				}
+			}
 			if next := d.Facts.Fork(); len(d.Changes) > 0 {
 				next.Tables[gateway.Key()] = w.table(gateway, s.leadsTo(w, d.Plan).target[0])
 				if again, _ := w.decide(s, next, nil); len(again.Changes) > 0 {

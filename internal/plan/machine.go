@@ -95,8 +95,8 @@ func (w *planning) contradicted(s *clusterState, nics addresses, want inventory.
 	if nics.NICs == nil || nics.Failed != "" || !s.misleads(nics.NICs, want) {
 		return false
 	}
-	_, against := w.leadsHome(s, want)
-	return against
+	w.leadsHome(s, want) // requests what an earlier check has read
+	return true
 }
 
 // misleads reports whether the next hop of a route is the address of another node than it names.

@@ -152,6 +152,21 @@ func TestOldInterfaces(t *testing.T) {
 	}
 }
 
+// TestBentLate: a write begins late. What the check's interfaces contradict is still not created.
+func TestBentLate(t *testing.T) {
+	w := copiedShop(t, "n0____102440024 10.244.0.0/24 10.240.0.4",
+		"n1____102441024 10.244.1.0/24 10.240.0.6", "n2____102442024 10.244.2.0/24 10.240.0.6")
+	w.table(gateway)
+	w.nics(clusterA, "n0@10.240.0.4", "n1@10.240.0.5", "n2@10.240.0.6")
+	const all = "create gw-rt n0____102440024 - 10.244.0.0/24>10.240.0.4\n" +
+		"create gw-rt n2____102442024 - 10.244.2.0/24>10.240.0.6"
+	w.expect(all, "wrong-next-hop")
+	late := New(w.s.Aged(w.configs), w.configs).Again(w.s.Table(gateway))
+	if got := changes(late); got != all {
+		t.Errorf("late: %s", got)
+	}
+}
+
 // TestStranger: a route in the cluster's table that its cloud provider would not have named is not
 // copied, even if a node has its next hop. A copy of it is another writer's, too, unless it has a
 // node's name.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -66,6 +67,24 @@ func (h Hop) key() string { return h.Subnet.Key() + " " + h.Addr.String() }
 // Fork returns a copy that can be read into, and remember more, without changing the original.
 func (f Facts) Fork() Facts {
 	f.Snapshot, f.Memory = f.Snapshot.Fork(), maps.Clone(f.Memory)
+	return f
+}
+
+// Aged returns a copy for a write that begins late: old content proves nothing. Network interfaces
+// are as remembered: they can withhold a change. With them go all proofs that the activity log is
+// a part of.
+func (f Facts) Aged(configs []v1alpha1.ClusterRoutes) Facts {
+	f = f.Fork()
+	f.VNets = map[string]*inventory.VNet{}
+	f.Firewalls, f.Balancers = map[string]*inventory.Firewall{}, map[string]*inventory.Balancer{}
+	for _, c := range configs {
+		id := arm.ID(c.Spec.ClusterID)
+		if known := f.Learn(id); known.NICs != nil {
+			m := f.Memory.Of(id)
+			m.NICs, m.Asked, known.NICs = known.NICs, map[netip.Addr]bool{}, nil
+			f.Memory[id.Key()] = &m
+		}
+	}
 	return f
 }
 

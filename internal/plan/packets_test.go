@@ -76,9 +76,13 @@ func (e *explorer) packets(most int) (all []packetStory) {
 				continue
 			}
 			known[key], told.Steps = true, slices.Clone(steps)
+			seen := before.smallState
+			if s.keeper[0].mistaken() {
+				seen.own = e.w.start.own
+			}
 			for k := range e.w.targets {
 				for c, r := range before.target[k] {
-					told.Excepted[k][c] = before.rewritten(c, r) ||
+					told.Excepted[k][c] = seen.rewritten(c, r) ||
 						slices.Contains(before.ahead(), c)
 				}
 			}

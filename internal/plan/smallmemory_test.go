@@ -11,6 +11,9 @@ func (q smallQuestion) remembers(a *smallAnswer) (rules []string) {
 		}
 		return int8(1 + r.address())
 	}
+	if q.mistaken() || a.memory.mistaken() {
+		return nil
+	}
 	for k := range q.target {
 		for c, r := range q.target[k] {
 			was, now, row := q.inSync[k][c], a.memory.inSync[k][c], q.own[c]
@@ -28,11 +31,18 @@ func (q smallQuestion) remembers(a *smallAnswer) (rules []string) {
 // history is what a keeper recalls: a table that the node subnet does not have now may be wrong.
 func (q smallQuestion) history(s smallStory) smallMemory {
 	m := q.smallMemory
-	if m.started && m.table != tableUnknown && s.on != hasOwn {
+	switch {
+	case !m.started || m.table == tableUnknown:
+	case m.mistaken() && s.on != hasCopy:
+		m.table = copyRecalled
+	case !m.mistaken() && s.on != hasOwn:
 		m.table = tableRecalled
 	}
 	return m
 }
+
+// mistaken reports whether a keeper takes the copy for the cluster's table.
+func (m smallMemory) mistaken() bool { return m.table == copyLikely || m.table == copyRecalled }
 
 // restarts forgets what no history has.
 func (m *smallMemory) restarts(history bool) {

@@ -216,6 +216,8 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 	if w.unnamed {
 		add(func(s *smallStory) bool { s.on = hasCopy; return true },
 			"a person gives the node subnet a copy of the table")
+		add(func(s *smallStory) bool { s.on = hasOwn; return s.deleted == 0 },
+			"a person gives the node subnet its own table")
 		add(func(s *smallStory) bool { s.forgot = true; return true },
 			"the activity log forgets who wrote the table")
 	}

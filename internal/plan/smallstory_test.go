@@ -47,6 +47,8 @@ const (
 	tableProven
 	tableLikely
 	tableRecalled // from before the restart, while the node subnet has another
+	copyLikely    // the same of the copy, which the keeper takes for the cluster's table
+	copyRecalled
 )
 
 // smallQuestion is what a check knows, and smallAnswer what comes of it.
@@ -56,10 +58,10 @@ type smallQuestion struct {
 	byOther, forgot bool
 }
 
-// smallAgain is what a late write knows: what its check did, and the cluster's table now.
+// smallAgain is what a late write knows: what its check did, and what is there now.
 type smallAgain struct {
 	smallQuestion
-	now smallTable
+	now smallState
 }
 
 type smallAnswer struct {
@@ -86,7 +88,7 @@ func (s *smallStory) provide(w *smallWorld) {
 		s.edited[c] = s.edited[c] && own[c] == s.own[c] && own[c] != r
 	}
 	if own != s.own {
-		s.own, s.byOther = own, false
+		s.own, s.byOther, s.forgot = own, false, false
 	}
 }
 
@@ -109,7 +111,11 @@ func (s *smallStory) wait(w *smallWorld) {
 	for k := range w.keepers {
 		m := &s.keeper[k]
 		m.interfaces = 0
-		for c, r := range s.own {
+		rows := s.own
+		if m.mistaken() {
+			rows = w.start.own
+		}
+		for c, r := range rows {
 			m.settled[c] = m.settled[c] || r.exists() && m.seen[c] == int8(1+r.address())
 		}
 	}
@@ -123,6 +129,9 @@ func (q smallQuestion) facts(w *smallWorld) Facts {
 	if q.table != tableUnknown {
 		m.LastTable, m.LastProven, m.Recalled = tableA, q.table == tableProven,
 			q.table == tableRecalled
+	}
+	if q.mistaken() {
+		m.LastTable, m.Recalled = copyOfA, q.table == copyRecalled
 	}
 	if !q.started {
 		m.noted = smallNow
@@ -201,6 +210,10 @@ func (q smallQuestion) next(w *smallWorld, d Decision, m Remembered) (n smallMem
 		}
 	}
 	switch {
+	case m.LastTable == copyOfA && m.Recalled:
+		n.table = copyRecalled
+	case m.LastTable == copyOfA:
+		n.table = copyLikely
 	case m.LastTable != tableA:
 	case m.LastProven:
 		n.table = tableProven
@@ -263,7 +276,7 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 	a = w.ask(q, false)
 	rules = s.excused(a.rules)
 	if by == 0 && reads != readNoTarget {
-		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0)
+		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0 && !a.memory.mistaken())
 	}
 	if s.keeper[by] = a.memory; writes {
 		s.smallState = a.after
@@ -327,20 +340,20 @@ func (s smallStory) late(w *smallWorld, machines bool) (after smallStory, rules 
 	return after, rules
 }
 
-// again is a check whose write waits: the check saw the cluster's table as the last check did.
-// Before the write, that table and the targets are read again, and nothing else.
+// again is a check whose write waits: the check saw the machines and the cluster's table as the
+// last check did. Before the write, that table and the targets are read again, and nothing else.
 func (s smallStory) again(w *smallWorld) (after smallStory, rules []string) {
 	q := smallQuestion{s.smallState, s.keeper[0], s.byOther, s.forgot}
-	q.own, q.smallMemory = s.keeper[0].rows, q.history(s)
-	if q.own == s.own || s.deleted != 0 {
+	q.machine, q.off, q.own = s.keeper[0].machines, s.keeper[0].offs, s.keeper[0].rows
+	if q.smallMemory = q.history(s); q.smallState == s.smallState || s.deleted != 0 {
 		return s, nil
 	}
-	key := smallAgain{q, s.own}
+	key := smallAgain{q, s.smallState}
 	a := w.again[key]
 	if a == nil {
 		d, next := w.decide(q.smallState, q.facts(w), q.young(w))
 		a = &smallAnswer{after: s.smallState, memory: q.next(w, d, next.Of(clusterA))}
-		f := d.Facts.Fork()
+		f := d.Facts.Aged(w.base.configs)
 		f.Tables[tableA.Key()] = w.table(tableA, s.own)
 		planner := Among(f, w.base.configs, TakenBy(w.base.configs))
 		for k, id := range smallTargetIDs[:w.targets] {
@@ -396,14 +409,18 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 			rules = append(rules, "rest: "+last[k].planned)
 		}
 	}
-	if s.on != hasOwn && a.said.codes == 0 || s.on == hasNone && a.lost == "" {
+	mistaken := s.keeper[0].mistaken()
+	if s.on != hasOwn && a.said.codes == 0 && !mistaken || s.on == hasNone && a.lost == "" {
 		rules = append(rules, "heals: the node subnet lacks its table")
+	}
+	if mistaken && s.on == hasOwn && a.lost == "" && slices.ContainsFunc(s.own[:], smallRow.node) {
+		rules = append(rules, "heals: the copy is taken for the cluster's table")
 	}
 	if s.deleted != 0 {
 		missing := map[int8]finding.Code{deletedCluster: finding.ClusterMissing,
 			deletedTable: finding.TableMissing}[s.deleted]
 		switch other := s.on == hasCopy; {
-		case a.lost != missing && a.lost != finding.TableUnknown && !other:
+		case a.lost != missing && a.lost != finding.TableUnknown && !other && !mistaken:
 			rules = append(rules, "heals: what was deleted is not said")
 		case a.lost == finding.TableMissing && other:
 			rules = append(rules, "heals: the node subnet has another table in its place")
@@ -418,7 +435,7 @@ func (s smallStory) heals(w *smallWorld) (rules []string) {
 
 // healed returns what is neither right nor said in a target.
 func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string) {
-	if a.lost == finding.TableUnknown {
+	if a.lost == finding.TableUnknown || s.keeper[0].mistaken() {
 		return nil
 	}
 	right := !s.byOther && s.own == s.provided(w) && w.room == 0 && s.off == smallState{}.off

@@ -70,6 +70,7 @@ const (
 	readPart             // all but those of the first machine
 	readRefused          // none
 	readBefore           // remembered from when the machines had each other's address
+	readForOthers        // as before, and nothing was asked about these addresses
 	readNoTable          // all network interfaces, and not the cluster's table
 	numReads             // the rest are steps of TestEveryStep only
 	readNoCluster = iota - 1
@@ -78,8 +79,8 @@ const (
 )
 
 var readWords = []string{"all", "all but the interfaces of the first machine", "no interface",
-	"others before", "not the cluster's table", "not the cluster", "not the targets",
-	"not the node subnet"}
+	"others before", "others before, about which nothing was asked", "not the cluster's table",
+	"not the cluster", "not the targets", "not the node subnet"}
 
 // What the node subnet has, and what was deleted.
 const (
@@ -199,6 +200,7 @@ func (s smallState) rewritten(c int, copied smallRow) bool {
 type smallWorld struct {
 	machines, cidrs, targets, keepers int
 	dual, unnamed                     bool
+	mistaken                          bool // the keeper first sees the node subnet with a copy
 	outside                           bool // the last address is a firewall's
 	runbook                           bool // it filled the target, with names of its own
 	room                              int  // the limit of the first target; 0: the usual one
