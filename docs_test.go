@@ -54,6 +54,7 @@ var rulesOf = []struct{ question, file string }{
 	{"Whose machine is behind it?", "machine.go"},
 	{"What happens to a route of a target?", "target.go"},
 	{"What happens to a route of a former pod CIDR?", "former.go"},
+	{"Is its node gone?", "gone.go"},
 }
 
 // TestRulesPage: docs/rules.md has the tables of rules that head the files of package plan. go test
@@ -62,7 +63,7 @@ func TestRulesPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# The rules of a plan\n\nEach question has one file in `internal/plan`. " +
 		"These are the tables at their heads; rows are tried\nin this order. " +
-		"`gone.go` proves that a node is gone ([design](design.md#proof-of-deletes)).\n")
+		"The last table says who uses which proof.\n")
 	for _, r := range rulesOf {
 		source, err := os.ReadFile(filepath.Join("internal/plan", r.file))
 		if err != nil {
@@ -83,6 +84,7 @@ func TestRulesPage(t *testing.T) {
 		fmt.Fprintf(&page, "\n## %s\n\n`internal/plan/%s`\n\n```\n%s\n```\n", r.question, r.file,
 			strings.Join(rows, "\n"))
 	}
+	page.WriteString(proofs(t))
 	isPage(t, "docs/rules.md", "RulesPage", page.String())
 }
 

@@ -15,18 +15,26 @@ import (
 // How it works: the proof of a delete. A route leaves a target only if it is proven, for this one
 // route, that no node is behind it. It proves nothing that the cluster's table lacks the route:
 // another writer may have restored an old version of that table, and the cloud provider can lose a
-// route (it treats a 412 as a success). A route is proven stale if one of these holds:
+// route (it treats a 412 as a success).
 //
-//   - No NIC has its next hop. The NIC lists of the cluster must be complete: a list shows only
-//     what the identity may see. They are complete if they show addresses of as many nodes of each
-//     pool as the cluster's document counts, and that document was read after the check began.
-//   - Its node has another pod CIDR. The cluster's table leads to the same next hop with another
-//     prefix of the same family, and has done so for longer than the cloud provider needs to repair
-//     its table (Remembered.Settled). The row names the node that has the next hop now
-//     (machine.go). The activity log shows that the cluster's identity was the last to write that
-//     table, since the row appeared: a cloud provider that cannot write repairs nothing. With
-//     source Nodes, Kubernetes itself says so. A node has one pod CIDR of each family. Unless
-//     another route takes its place, the node must not be able to send the packets on (sendsOn).
+//	the next hop                         | with the proof that              | the route
+//	-------------------------------------|----------------------------------|------------------------
+//	is a node with another pod CIDR: the | the row has settled, its machine | is replaced, or stale
+//	  cluster's table leads there with   |   has the next hop (machine.go), |   if the node does not
+//	  another prefix of the same family  |   and the cluster was the last   |   send packets on
+//	                                     |   to write that table            |   (sendsOn)
+//	                                     | part of that                     | stays
+//	is on no NIC of the cluster          | the lists are complete, and were | is stale
+//	                                     |   read in this check             |
+//	is on a NIC                          |                                  | stays
+//
+// The lists are complete if they show addresses of as many nodes of each pool as the cluster's
+// document counts, and that document was read after the check began: a list shows only what the
+// identity may see. A row has settled if it has been there for longer than the cloud provider needs
+// to repair its table (Remembered.Settled). A cloud provider that cannot write repairs nothing, so
+// the activity log must show that the cluster's identity was the last to write that table, since
+// the row appeared. With source Nodes, Kubernetes itself says so. A node has one pod CIDR of each
+// family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
@@ -38,9 +46,8 @@ import (
 // needs its proof. Nothing must be remembered from one check to the next: sync has only one check,
 // and a proof over two would have to ask for the second.
 //
-// noNIC is also what updates, ownership (ownership.go), room (target.go) and routes of former pod
-// CIDRs (former.go) rest on. Routes of clusters that are gone have their own proof: noNodeAt
-// (orphan.go).
+// docs/rules.md has who calls which proof. Routes of clusters that are gone have their own:
+// noNodeAt (orphan.go).
 
 // proof is the result for one route. why says why the route may be changed, lacks says which proof
 // is missing; one of them is empty. there is set if the node exists, and unwritten if only the
@@ -69,6 +76,7 @@ func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof
 	return p
 }
 
+// nodeGone proves that no node that uses a route is at its next hop any more.
 func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p != (proof{}) {
 		return p
