@@ -32,7 +32,7 @@ import (
 //	refusal         what Azure would refuse again
 //
 //	of the write (write.apply, resource)
-//	pause           as above, again                              a person's request
+//	pause           as above, again, also of clusters            as above
 //	fresh read      what is no longer planned, by a new GET; if the check's reads are old, by new
 //	                sources, and without the proofs of the check (plan.Facts.Aged)
 //	alive           a subnet whose cluster or table is gone
@@ -90,7 +90,7 @@ var choice = []gate{
 // permission are the gates that the write asks again.
 var permission = []gate{
 	{"cluster pause", func(c *check, _ []plan.Change) func(plan.Change) string {
-		confirmed := c.request != nil && c.request.Only != nil
+		confirmed := c.request.confirmed()
 		pauses := map[string]string{}
 		return func(change plan.Change) string {
 			pause, known := pauses[change.Cluster]
@@ -149,10 +149,10 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 
 // paused reports whether a pause has begun since the changes were chosen: other writes went first.
 func (x *write) paused() bool {
-	k := x.check.k
+	k, request := x.check.k, x.check.request
 	unpaused := func(change plan.Change) bool { return k.opts.clusterPause(change.Cluster) == "" }
-	return x.check.request == nil &&
-		(k.opts.pause() != "" || !slices.ContainsFunc(x.Planned, unpaused))
+	return request == nil && k.opts.pause() != "" ||
+		!request.confirmed() && !slices.ContainsFunc(x.Planned, unpaused)
 }
 
 // Intent is a change that is about to be made, with what its caller needs to judge it.

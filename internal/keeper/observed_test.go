@@ -66,3 +66,26 @@ func TestObserved(t *testing.T) {
 		}
 	})
 }
+
+// TestObservedUpdate: a node gets another address, and its row follows. A target with policy
+// Observe gets no new next hop.
+func TestObservedUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		config := w.demoConfig()
+		w.reconcile(w.keep(config))
+		config.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
+		k := w.keep(config)
+		w.reconcile(k)
+		if err := w.e.Readdress(w.demo.Cluster, demoNode(0)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(5 * time.Minute)
+		before := w.routes(w.demo.GatewayTable)
+		r := w.reconcile(k)
+		if got := did(Result{Changes: r.OnlyObserved}); got != "1 observed update appgw-rt" {
+			t.Errorf("observed %s", got)
+		}
+		w.expectRoutes(w.demo.GatewayTable, before...)
+	})
+}

@@ -435,6 +435,9 @@ func (q *request) chosen(c plan.Change) bool {
 		slices.ContainsFunc(q.Only, func(o plan.Change) bool { return sameChange(c, o) }))
 }
 
+// confirmed reports whether a person asked for certain changes, after seeing them.
+func (q *request) confirmed() bool { return q != nil && q.Only != nil }
+
 // sameChange reports whether two changes do the same, for whatever reason.
 func sameChange(a, b plan.Change) bool {
 	return a.Verb == b.Verb && a.Resource.Equal(b.Resource) && a.Cluster == b.Cluster &&
