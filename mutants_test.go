@@ -14,7 +14,7 @@ import (
 // mutant is one rule, broken. Path is from this folder, by is the test that finds it.
 type mutant struct{ pkg, path, name, by, old, now string }
 
-// mutantLists are the packages with a list of mutants, and the tests that find those that name none.
+// mutantLists are the packages with a list of mutants, and the tests for mutants that name none.
 var mutantLists = map[string]string{
 	"internal/plan":   "^(TestEveryStep|TestEveryState|TestStories)$",
 	"internal/keeper": "",
