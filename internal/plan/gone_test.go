@@ -151,6 +151,16 @@ func TestRememberedNICsProveNothing(t *testing.T) {
 	}
 }
 
+// TestSettledRowChanged: a settled row that leads elsewhere by now says nothing of its old address.
+func TestSettledRowChanged(t *testing.T) {
+	w := shop(t)
+	w.table(tableA, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.7.0/24 10.240.0.6")
+	w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "m1 10.244.1.0/24 10.240.0.5")
+	w.nics(clusterA, "10.240.0.4", "10.240.0.5", "10.240.0.6")
+	w.settle("10.244.7.0/24", "10.240.0.5")
+	w.expect("create gw-rt n1 - 10.244.7.0/24>10.240.0.6", "deletes-withheld warning")
+}
+
 // TestNodeWithAnotherPodCIDR: if the cluster's table reliably leads to an address with another
 // prefix, the node there now has that pod CIDR.
 func TestNodeWithAnotherPodCIDR(t *testing.T) {
