@@ -44,7 +44,7 @@ func (c *choice) given(cmd *cobra.Command, names []string) error {
 		}
 	}
 	if f := cmd.Flags().Lookup("file"); !f.Changed && (c.all || c.selector != "") &&
-		cmd.Name() != "pause" && cmd.Name() != "resume" {
+		!slices.Contains([]string{"pause", "end", "resume"}, cmd.Name()) { // these find a config
 		return errors.New("--all and --selector: expected -f, too: they are about a config")
 	}
 	if len(names) > 0 && (c.all || c.selector != "") || c.all && c.selector != "" {
