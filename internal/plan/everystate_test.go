@@ -203,7 +203,7 @@ func (j judged) wrong() (rules []string) {
 
 // mistaken reports whether a plan takes the copy for the cluster's table.
 func (j judged) mistaken() bool {
-	return j.w.unnamed && Discover(j.f, &j.w.base.configs[0], TakenBy(j.w.base.configs)).Table ==
+	return j.w.mistaken && Discover(j.f, &j.w.base.configs[0], TakenBy(j.w.base.configs)).Table ==
 		copyOfA
 }
 

@@ -209,10 +209,10 @@ func (q smallQuestion) next(w *smallWorld, d Decision, m Remembered) (n smallMem
 			}
 		}
 	}
-	switch {
-	case m.LastTable == copyOfA && m.Recalled:
+	switch { // only in one world may a keeper take the copy for the cluster's table
+	case w.mistaken && m.LastTable == copyOfA && m.Recalled:
 		n.table = copyRecalled
-	case m.LastTable == copyOfA:
+	case w.mistaken && m.LastTable == copyOfA:
 		n.table = copyLikely
 	case m.LastTable != tableA:
 	case m.LastProven:
