@@ -136,6 +136,21 @@ func TestGatesExcept(t *testing.T) {
 	}
 }
 
+// TestCheckNowInPause: Check now asks for no certain changes, so the pause of a cluster stops it.
+func TestCheckNowInPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		k := w.keep(w.demoConfig())
+		k.opts.ClusterPaused = func(string) string { return "a day" }
+		c := k.wholeGroup().newCheck(Cause{}, time.Time{})
+		c.request = &request{}
+		change := plan.Change{Verb: plan.Create, Cluster: "shop"}
+		if by, _ := stopped(c, permission, []plan.Change{change})(change); by != "cluster pause" {
+			t.Errorf("stopped by %q", by)
+		}
+	})
+}
+
 // contest makes another writer undo a change.
 func (c *check) contest(change plan.Change) {
 	c.mem.conflicts[placeOf(change)] = &conflict{change: change, wait: time.Hour}
