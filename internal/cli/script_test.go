@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,11 +25,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "cli.test") {
-		// Most tests wait for other processes: eight at a time are faster than one for each core.
-		flag.Parse()
-		if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-			_ = flag.Set("test.parallel", "8") // it takes any number
-		}
+		emulatortest.Overlap(16)
 	}
 	main := func() { os.Exit(Main()) }
 	testscript.Main(runner(func() int { return pastetest.Main(m.Run) }),

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"io"
 	"maps"
 	"net/http"
@@ -25,6 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
@@ -121,10 +121,7 @@ func (r rewriting) RoundTrip(request *http.Request) (*http.Response, error) {
 
 // TestMain lets these tests wait side by side: a scene that fails takes all its patience.
 func TestMain(m *testing.M) {
-	flag.Parse()
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		_ = flag.Set("test.parallel", "8") // it takes any number
-	}
+	emulatortest.Overlap(8)
 	os.Exit(m.Run())
 }
 

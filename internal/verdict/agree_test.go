@@ -482,3 +482,8 @@ func (f *fleet) against(truth *trace.Tracer, verdicts []verdict.Verdict) (wrong 
 	}
 	return wrong
 }
+
+func TestMain(m *testing.M) {
+	emulatortest.Overlap(8)
+	os.Exit(m.Run())
+}

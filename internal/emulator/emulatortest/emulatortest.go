@@ -7,9 +7,11 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"flag"
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +24,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
+
+// Overlap lets tests of a package run side by side, more than there are cores: they wait for
+// intervals and for other processes. A flag of the command line comes first. TestMain calls it.
+func Overlap(tests int) {
+	flag.Parse()
+	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // it takes any number
+	}
+}
 
 // Keeper and Operator are two principals: the one under test, and the one that changes the network.
 var (
