@@ -82,7 +82,8 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 	case c.Method == http.MethodPost && verb == "cancel":
 		answer, f = s.cancelDeployment(r)
 	case c.Method == http.MethodPost && verb == "exporttemplate":
-		template, _ := kernel.DecodeObject([]byte(kernel.Text(r.Body, "source"))) // written by begin
+		var template kernel.Object
+		template, f = kernel.DecodeObject([]byte(kernel.Text(r.Body, "source")))
 		answer = kernel.OK(kernel.Object{"template": template})
 	case c.Method == http.MethodGet && verb == "operations":
 		answer, f = s.kernel.PageObjects(c, s.Deployments[id.Key()].operationDocuments())
