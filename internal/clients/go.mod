@@ -1,4 +1,3 @@
-// A module of its own: only these tests compile the Azure SDK's clients.
 module routekeeper.dev/routekeeper/internal/clients
 
 go 1.26.0
