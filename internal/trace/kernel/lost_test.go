@@ -362,6 +362,7 @@ func TestLost(t *testing.T) {
 		var keepers []int
 		for repair, r := range repairs {
 			if !*update && (r.every < 30*time.Second || r.every > 3*time.Minute) {
+				table.WriteString(" | ")
 				continue
 			}
 			lost, repaired := 0, true
