@@ -22,6 +22,7 @@ type documents struct {
 	// read before, subnets by their network
 	tables   seen[*inventory.RouteTable]
 	networks seen[network]
+	guards   guardTags
 }
 
 // ReadOptions configure Read.
@@ -160,6 +161,7 @@ type network struct {
 // decodeNetwork decodes a virtual network. Reads of subnets and of networks share the result.
 func (c *documents) decodeNetwork(id arm.ID, body []byte) (network, error) {
 	return c.networks.decode(id, body, func(raw []byte) (network, error) {
+		c.guards.note(id, raw)
 		vnet, subnets, err := inventory.DecodeVNet(raw)
 		if err != nil {
 			return network{}, err
@@ -355,7 +357,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 		fault *Error) {
 		switch subnets := of[w.id.Key()]; {
 		case id.Is(arm.TypeSubnet):
-			give(out, id, body, fault, inventory.DecodeSubnet)
+			give(out, id, body, fault, c.guards.decode)
 		case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
 			c.learnFor(w.id, itself, never, hungMemory)
 			again = append(again, wanted{id: w.id, gets: subnets})
@@ -366,7 +368,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 			}
 		case fault != nil:
 			if fault.Refused() {
-				c.learn(w.id, itself, never)
+				c.learnFor(w.id, itself, never, c.guards.patience(w.id))
 			}
 			again = append(again, wanted{id: w.id, gets: subnets})
 		default:
@@ -379,7 +381,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 		return err
 	}
 	return c.readEach(ctx, again, func(_ wanted, id arm.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, inventory.DecodeSubnet)
+		give(out, id, body, fault, c.guards.decode)
 	})
 }
 

@@ -60,12 +60,15 @@ func subnetsIn(vnet arm.ID, raw []byte) []oneSubnet {
 	properties := sole(gjson.ParseBytes(raw), "properties")
 	subnets := sole(properties, "subnets")
 	var out []oneSubnet
+	tag := inventory.GuardTagIn(raw)
 	for _, item := range subnets.Array() {
 		one := oneSubnet{id: idIn([]byte(item.Raw))}
 		if !one.id.Is(arm.TypeSubnet) || !one.id.Parent().Equal(vnet) {
 			continue
 		}
-		one.subnet, one.err = inventory.DecodeSubnet([]byte(item.Raw))
+		if one.subnet, one.err = inventory.DecodeSubnet([]byte(item.Raw)); one.err == nil {
+			one.subnet.GuardTag = tag
+		}
 		out = append(out, one)
 	}
 	return out

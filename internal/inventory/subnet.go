@@ -27,8 +27,8 @@ type Subnet struct {
 	// egress but what is configured (default-outbound-access).
 	Private bool
 	Used    int // the number of addresses in use that the document shows
-	// GuardTag is the value of its network's GuardTag; nil if the network has none, or the subnet
-	// was read by itself.
+	// GuardTag is the value of its network's GuardTag; nil if the network has none, or was
+	// never read.
 	GuardTag *string
 	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
 	Failed bool

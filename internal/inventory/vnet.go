@@ -97,14 +97,20 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
 	}
+	for tag, i := GuardTagIn(raw), 0; tag != nil && i < len(subnets); i++ {
+		subnets[i].GuardTag = tag
+	}
+	return v, subnets, nil
+}
+
+// GuardTagIn returns the value of the GuardTag in the document of a network; nil if it has none.
+func GuardTagIn(raw []byte) (tag *string) {
 	// the names of tags are case-insensitive (tag-resources)
 	gjson.GetBytes(raw, "tags").ForEach(func(name, value gjson.Result) bool {
 		if text := value.String(); strings.EqualFold(name.String(), GuardTag) {
-			for _, subnet := range subnets {
-				subnet.GuardTag = &text
-			}
+			tag = &text
 		}
 		return true
 	})
-	return v, subnets, nil
+	return tag
 }

@@ -7,7 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
@@ -62,5 +65,73 @@ func TestGuardTag(t *testing.T) {
 		delete(doc, "tags")
 		w.put(g.vnet, doc)
 		w.expect(last(time.Minute), "")
+	})
+}
+
+// tagged sets the tag that pauses the guard of a network for an hour.
+func (w *world) tagged(vnet arm.ID) {
+	w.t.Helper()
+	doc := w.get(vnet)
+	doc["tags"] = object{inventory.GuardTag: time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	w.put(vnet, doc)
+}
+
+// TestGuardTagUnread: the tag holds while its network cannot be read, and its subnets can.
+func TestGuardTagUnread(t *testing.T) {
+	for name, fault := range map[string]emulator.Fault{
+		"an error": {Status: 500, Code: "InternalServerError"},
+		"refused":  {Status: 403, Code: "AuthorizationFailed"},
+		"it hangs": {Hold: "before"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := emptyWorld(t, slow)
+				g := w.addGuarded("overlay", "userDefinedRouting")
+				k := w.run(10*time.Second, g.config)
+				w.tagged(g.vnet)
+				k.since(time.Minute)
+				w.stripNetwork(g)
+				fault.Method, fault.Path, fault.Count = "GET", "virtualNetworks(/vnet)?$", -1
+				end := w.inject(fault)
+				for _, r := range k.since(5 * time.Minute) {
+					if !slices.Contains(codes(r), finding.GuardPaused) || did(r) != "" {
+						t.Errorf("%v %s", codes(r), did(r))
+					}
+				}
+				end()
+				doc := w.get(g.vnet)
+				delete(doc, "tags")
+				w.put(g.vnet, doc)
+				k.since(3 * time.Minute)
+				if !w.tableOf(g.nodes).Equal(g.table) {
+					t.Error("it was not put back after the tag was removed")
+				}
+			})
+		})
+	}
+}
+
+// TestGuardTagOfAKS: the tag pauses the guard of a network that AKS made, too, also when the
+// cluster's document is read again.
+func TestGuardTagOfAKS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		cluster := arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeCluster, "aks")
+		w.put(cluster.Group(), object{})
+		w.put(cluster, object{"properties": object{"networkProfile": object{
+			"networkPlugin": "kubenet", "podCidr": "10.244.0.0/16"},
+			"agentPoolProfiles": []any{object{"name": "np", "count": 2, "mode": "System"}}}})
+		time.Sleep(time.Minute)
+		vnet := w.get(arm.GroupID(cluster.Subscription(), "MC_rg_aks_westeurope") +
+			"/providers/Microsoft.Network/virtualNetworks")["value"].([]any)[0].(object)
+		subnet := arm.ID(vnet["properties"].(object)["subnets"].([]any)[0].(object)["id"].(string))
+		k := w.run(10*time.Second, configure("aks", cluster))
+		w.tagged(subnet.Parent())
+		k.since(time.Minute)
+		w.strip(subnet)
+		k.since(20 * time.Minute)
+		if got := w.tableOf(subnet); got != "" {
+			t.Errorf("%s was put back", got.Short())
+		}
 	})
 }

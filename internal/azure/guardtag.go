@@ -1,0 +1,54 @@
+package azure
+
+import (
+	"sync"
+	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/inventory"
+)
+
+// guardTags are the tags that pause the guard of networks' subnets, as last read. A subnet that is
+// read by itself has its network's: one failed read of the network must not end the pause.
+type guardTags struct {
+	mu sync.Mutex
+	of map[string]*string // by the network's ID.Key()
+}
+
+// note notes the tag of a network. Its document may be one that cannot be decoded otherwise.
+func (g *guardTags) note(network arm.ID, raw []byte) {
+	tag := inventory.GuardTagIn(raw)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case tag == nil:
+		delete(g.of, network.Key())
+	case g.of == nil:
+		g.of = map[string]*string{network.Key(): tag}
+	default:
+		g.of[network.Key()] = tag
+	}
+}
+
+// patience returns how long a network that may not be read is not tried again: not long if it had
+// the tag, which may be gone.
+func (g *guardTags) patience(network arm.ID) time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.of[network.Key()] != nil {
+		return hungMemory
+	}
+	return listMemory
+}
+
+// decode decodes a subnet that was read by itself.
+func (g *guardTags) decode(raw []byte) (*inventory.Subnet, error) {
+	subnet, err := inventory.DecodeSubnet(raw)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	subnet.GuardTag = g.of[subnet.ID.Parent().Key()]
+	return subnet, nil
+}
