@@ -62,14 +62,15 @@ type Resource struct {
 	Seen time.Time
 	// Refuse says why a change of a subnet must not be made, or returns nil.
 	Refuse func(context.Context, plan.Change, *inventory.Subnet) *finding.Finding
-	// Allow removes from a table's plan what must not be written now.
+	// Allow removes from a plan what must not be written now. The table is nil for a subnet.
 	Allow func(context.Context, plan.Plan, *inventory.RouteTable) plan.Plan
 	// Intend receives the changes in the next document before it is sent.
 	Intend func([]plan.Change)
 	Log    *slog.Logger
 
-	findings []finding.Finding // why it was not written
-	made     []plan.Change     // all changes in drafts, each as in the last draft
+	findings []finding.Finding       // why it was not written
+	withheld map[plan.ChangeKey]bool // by Allow, in the last plan
+	made     []plan.Change           // all changes in drafts, each as in the last draft
 	drafts   []draft
 	read     *inventory.RouteTable // as last read
 }
@@ -106,15 +107,19 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 		if seen(change) && sent[change.Key()] {
 			state = plan.Done
 			r.Log.Info("changed", change.Attrs()...)
+		} else if r.withheld[change.Key()] {
+			state = plan.Planned
 		}
 		outcome := plan.Outcome{Change: change, State: state, Ended: ended(state)}
 		result.Outcomes = append(result.Outcomes, outcome)
 	}
 	made := keysOf(r.made)
 	for _, change := range r.Planned {
-		if !made[change.Key()] {
-			outcome := plan.Outcome{Change: change, State: plan.Obsolete}
-			result.Outcomes = append(result.Outcomes, outcome)
+		if state := plan.Obsolete; !made[change.Key()] {
+			if r.withheld[change.Key()] {
+				state = plan.Planned
+			}
+			result.Outcomes = append(result.Outcomes, plan.Outcome{Change: change, State: state})
 		}
 	}
 	result.Findings = append(r.findings, dropped(r.ID, written, r.Planned)...)
@@ -140,7 +145,7 @@ func (r *Resource) edit(ctx context.Context, doc arm.Document) ([]byte, error) {
 		}
 		r.Seen = now
 	}
-	p := r.Allow(ctx, r.Replan.Table(table), table)
+	p := r.allowed(ctx, r.Replan.Table(table), table)
 	if len(p.Changes) == 0 {
 		return nil, nil
 	}
@@ -154,7 +159,7 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
-	p := r.Replan.Subnet(subnet)
+	p := r.allowed(ctx, r.Replan.Subnet(subnet), nil)
 	r.findings = nil
 	if len(p.Changes) == 0 {
 		return nil, nil
@@ -175,6 +180,16 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 	r.note(p.Changes)
 	body, err := inventory.SetProperties(doc.Raw, p.Desired.Properties(subnet.ID))
 	return r.addDraft(p.Changes, body, err)
+}
+
+// allowed removes from a plan what must not be written now, and notes that.
+func (r *Resource) allowed(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+	r.withheld = keysOf(p.Changes)
+	p = r.Allow(ctx, p, table)
+	for _, change := range p.Changes {
+		delete(r.withheld, change.Key())
+	}
+	return p
 }
 
 // note records what the next document changes.

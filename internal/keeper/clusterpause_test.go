@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -85,4 +86,56 @@ func TestClusterPaused(t *testing.T) {
 			t.Error("after the pause it is not repaired")
 		}
 	})
+}
+
+// TestPauseWhileWaiting: a pause that begins while a write waits for another operation in Azure
+// stops it. It ends as planned, and is made once the pause has ended.
+func TestPauseWhileWaiting(t *testing.T) {
+	pause := func(paused *atomic.Bool) func() string {
+		return func() string {
+			if paused.Load() {
+				return "for a test"
+			}
+			return ""
+		}
+	}
+	for name, opts := range map[string]func(*atomic.Bool) Options{
+		"keeper": func(p *atomic.Bool) Options { return Options{Paused: pause(p)} },
+		"cluster": func(p *atomic.Bool) Options {
+			return Options{ClusterPaused: func(string) string { return pause(p)() }}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				var paused atomic.Bool
+				k := w.runWith(opts(&paused), 10*time.Second, w.demoConfig())
+				k.since(time.Minute)
+				end := w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
+					Code: "AnotherOperationInProgress"})
+				w.strip(w.demo.GatewaySubnet)
+				w.drop(w.demo.GatewayTable, "10.244.1.0/24")
+				k.since(20 * time.Second)
+				paused.Store(true)
+				end()
+				for _, r := range k.since(3 * time.Minute) {
+					for _, o := range r.Changes {
+						if o.State != plan.Planned {
+							t.Errorf("%s: %+v", o.State, o.Change)
+						}
+					}
+				}
+				if w.tableOf(w.demo.GatewaySubnet) != "" ||
+					len(w.routes(w.demo.GatewayTable)) != 3 {
+					t.Error("written during the pause")
+				}
+				paused.Store(false)
+				k.since(time.Minute)
+				if w.tableOf(w.demo.GatewaySubnet) == "" ||
+					len(w.routes(w.demo.GatewayTable)) != 4 {
+					t.Error("not repaired after the pause")
+				}
+			})
+		})
+	}
 }

@@ -38,7 +38,7 @@ import (
 //	alive           a subnet whose cluster or table is gone
 //	gone            of tables: deletes for a cluster that Azure does not confirm as missing
 //	configured      of tables: routes of a cluster that left the config
-//	permission      of tables: as above, again
+//	permission      what a pause stops, and of tables what is withheld: again at each GET
 //	If-Match        a document that changed since the GET: it is read and planned again
 //
 // Which resources may be written at all, such as no target with policy Observe, is the plan's
@@ -64,10 +64,6 @@ var choice = []gate{
 			return "no request names it"
 		}
 	}},
-	{"pause", func(c *check, _ []plan.Change) func(plan.Change) string {
-		pause := c.k.opts.pause()
-		return whenever(pause != "" && c.request == nil, "the keeper is paused "+pause)
-	}},
 	{"only", func(c *check, _ []plan.Change) func(plan.Change) string {
 		return func(change plan.Change) string {
 			if c.k.opts.Only == nil || c.request != nil || c.k.opts.Only(change) {
@@ -87,9 +83,17 @@ var choice = []gate{
 	}},
 }
 
-// permission are the gates that the write asks again.
-var permission = []gate{
-	{"cluster pause", func(c *check, _ []plan.Change) func(plan.Change) string {
+// pauses are asked again by each write, permission by the write of a table: scope needs what the
+// check has read, and a check goes on reading while it writes subnets.
+var (
+	pauses     = []gate{pause, clusterPause}
+	permission = []gate{pause, clusterPause, {"scope",
+		func(c *check, _ []plan.Change) func(plan.Change) string { return forbidding(c) }}}
+	pause = gate{"pause", func(c *check, _ []plan.Change) func(plan.Change) string {
+		pause := c.k.opts.pause()
+		return whenever(pause != "" && c.request == nil, "the keeper is paused "+pause)
+	}}
+	clusterPause = gate{"cluster pause", func(c *check, _ []plan.Change) func(plan.Change) string {
 		confirmed := c.request.confirmed()
 		pauses := map[string]string{}
 		return func(change plan.Change) string {
@@ -103,9 +107,8 @@ var permission = []gate{
 			}
 			return change.Cluster + " is paused " + pause
 		}
-	}},
-	{"scope", func(c *check, _ []plan.Change) func(plan.Change) string { return forbidding(c) }},
-}
+	}}
+)
 
 func whenever(closed bool, why string) func(plan.Change) string {
 	if !closed {
@@ -140,9 +143,12 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 			return c.notGuarded(ctx, seen, last, change, subnet)
 		},
 		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+			if table == nil {
+				return c.permitted(pauses, p, nil)
+			}
 			p = c.provenGone(ctx, seen, p, table)
 			p = c.stillMeant(p, table)
-			return c.permitted(p, table)
+			return c.permitted(permission, p, table)
 		},
 	}
 }
@@ -190,9 +196,10 @@ func forbidding(c *check) func(plan.Change) string {
 	}
 }
 
-// permitted removes changes without permission from a plan for one table.
-func (c *check) permitted(p plan.Plan, table *inventory.RouteTable) plan.Plan {
-	stops := stopped(c, permission, p.Changes)
+// permitted removes the changes that gates stop from a plan for one resource. table is nil for a
+// subnet.
+func (c *check) permitted(gates []gate, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+	stops := stopped(c, gates, p.Changes)
 	may := func(change plan.Change) bool { by, _ := stops(change); return by == "" }
 	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !may(change) }) {
 		return p
