@@ -183,7 +183,8 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 }
 
 // allowed removes from a plan what must not be written now, and notes that.
-func (r *Resource) allowed(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+func (r *Resource) allowed(ctx context.Context, p plan.Plan,
+	table *inventory.RouteTable) plan.Plan {
 	r.withheld = keysOf(p.Changes)
 	p = r.Allow(ctx, p, table)
 	for _, change := range p.Changes {

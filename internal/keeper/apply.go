@@ -296,6 +296,7 @@ func (w *worker) wrote(x *write) {
 		delete(w.mem.refused, x.ID.Key())
 	}
 	w.made(c, x.cluster, x.outcomes)
+	w.outdatedBy(x.findings)
 	w.mem.failing[x.ID.Key()] = ofNames(nameSet(w.configs), x.findings) // its name may have changed
 	if len(w.mem.failing[x.ID.Key()]) == 0 {
 		delete(w.mem.failing, x.ID.Key())
@@ -313,6 +314,19 @@ func (w *worker) wrote(x *write) {
 	}
 	c.open--
 	c.end(w)
+}
+
+// outdatedBy makes the next check, soon, read the documents of clusters that a write has found gone
+// or changed: another config may require the same of the subnet.
+func (w *worker) outdatedBy(found []finding.Finding) {
+	for _, f := range found {
+		m := w.mem.clusters[keyNamed(w.configs, f.Cluster)]
+		if m != nil && (f.Code == finding.ClusterMissing || f.Code == finding.ClusterNotKubenet) &&
+			time.Since(m.read) > sharedFor {
+			m.read = time.Time{}
+			w.mem.checkAgain(time.Now().Add(eventSpacing))
+		}
+	}
 }
 
 // addTo adds the resource to a snapshot as it was last read. Earlier reads have reported its

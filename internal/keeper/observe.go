@@ -73,8 +73,12 @@ func (o *observation) missed() bool {
 // observeSubnets reads subnets, and clusters whose documents are old. It repairs lost associations.
 // If all clusters are known from before, their documents are read concurrently.
 func (o *observation) observeSubnets(ctx context.Context) error {
-	o.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
+	o.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{},
+		Paused: map[string]bool{}}
 	o.s.Taken = time.Now()
+	for _, config := range o.configs {
+		o.s.Paused[config.Metadata.Name] = o.k.opts.clusterPause(config.Metadata.Name) != ""
+	}
 	o.urgent = o.missed()
 	due, known := o.due()
 	documents := inventory.NewSnapshot()

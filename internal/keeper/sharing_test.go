@@ -100,3 +100,31 @@ func TestPauseMeanwhile(t *testing.T) {
 		w.expect(w.reconcile(k), "1 done associate shop-vnet/appgw")
 	})
 }
+
+// TestGuardShared: two clusters guard one subnet. It is put back for one while the other is paused,
+// or gone, which the keeper learns only as it writes.
+func TestGuardShared(t *testing.T) {
+	for name, ends := range map[string]func(*world, arm.ID){
+		"paused": func(*world, arm.ID) {},
+		"gone":   func(w *world, other arm.ID) { w.remove(other) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				shop, play := w.demoConfig(), w.addCluster("play", "50")
+				other := configure("a", play.cluster, play.target)
+				other.Spec.Guard.Subnets = shop.Spec.Guard.Subnets
+				k := w.runWith(Options{ClusterPaused: func(cluster string) string {
+					return map[bool]string{true: "for a test"}[name == "paused" && cluster == "a"]
+				}}, 10*time.Second, other, shop)
+				k.since(time.Minute)
+				ends(w, play.cluster)
+				w.strip(w.demo.GatewaySubnet)
+				results := k.since(25 * time.Second)
+				if w.tableOf(w.demo.GatewaySubnet) == "" {
+					t.Errorf("not put back: %v", codes(results[len(results)-1]))
+				}
+			})
+		})
+	}
+}

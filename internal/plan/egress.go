@@ -65,6 +65,10 @@ func (p *Planner) readEgress(v *clusterState) {
 func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 	t := w.target(id, table)
 	configs, _ := arm.Lookup(w.egress, id)
+	configs = slices.Clone(configs)
+	slices.SortStableFunc(configs, func(a, b egressConfig) int { // the one that writes comes first
+		return cmp.Compare(w.writes(b), w.writes(a))
+	})
 	settled := map[netip.Prefix]bool{} // another config wants the route, too, or another one
 	for _, e := range configs {
 		if w.s.gone(e.clusterState) {
@@ -80,6 +84,14 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 		t = w.keepEgress(e, table, t, settled)
 	}
 	return t
+}
+
+// writes returns 1 if a config's egress routes are put back now, otherwise 0.
+func (w *planning) writes(e egressConfig) int {
+	if e.config.Spec.Egress.Mode == v1alpha1.GuardEnforce && !w.s.Paused[e.name] {
+		return 1
+	}
+	return 0
 }
 
 // keepEgress adds the egress routes of one config to a table that is planned, t; nil if it has no

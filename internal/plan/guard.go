@@ -146,7 +146,8 @@ func (f Facts) gone(v *clusterState) bool {
 }
 
 // associations returns the associations to make. It makes none for a property for which two configs
-// require different values: each would replace the other's forever.
+// require different values: each would replace the other's forever. Of several that require the
+// same value, the first counts that restores it.
 func (w *planning) associations(wishes []request,
 	read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
@@ -165,12 +166,33 @@ func (w *planning) associations(wishes []request,
 				first.subnet.Short(), first.value.Short(), first.v.name, against.value.Short(),
 				against.v.name).
 				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
-		} else if a := w.guardSubnet(first, read(first.subnet)); a != nil {
-			out = append(out, *a)
+		} else {
+			subnet := read(first.subnet)
+			for _, wish := range wishes[start:end] {
+				if !w.s.Paused[wish.v.name] && w.restores(wish, subnet) {
+					first = wish
+					break
+				}
+			}
+			if a := w.guardSubnet(first, subnet); a != nil {
+				out = append(out, *a)
+			}
 		}
 		start = end
 	}
 	return out
+}
+
+// restores reports whether a request restores what the subnet lacks, or has in its place.
+func (w *planning) restores(wish request, subnet *inventory.Subnet) bool {
+	spec := wish.v.config.Spec.Guard
+	if subnet == nil || wish.paused != "" || wish.ofAKS() ||
+		modeOf(spec, wish.property) != v1alpha1.GuardEnforce {
+		return false
+	}
+	has := subnet.Has(wish.property)
+	return has == "" || spec.OnOtherTable == v1alpha1.OtherTableReplace &&
+		(wish.sure || w.s.Table(has) != nil) && !w.elsewhere(has, wish.v)
 }
 
 // guardSubnet decides what to do about one property of a subnet.
@@ -194,10 +216,8 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 		}
 		return nil
 	}
-	spec, words := wish.v.config.Spec.Guard, wish.property.Name()
+	words := wish.property.Name()
 	watched := wish.ofAKS()
-	enforced := modeOf(spec, wish.property) == v1alpha1.GuardEnforce && !watched &&
-		wish.paused == ""
 	add := func(f finding.Finding) {
 		if wish.property != inventory.PropertyTable {
 			f = f.About(string(wish.property)) // a subnet can lack several
@@ -215,16 +235,16 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 		return &Association{wish.v.name, subnet.ID, wish.property, wish.value, wish.what + why}
 	}
 	switch {
-	case has == "" && enforced:
-		return put(" has lost its " + words)
+	case w.restores(wish, subnet):
+		if has == "" {
+			return put(" has lost its " + words)
+		}
+		return put(" has the " + wish.property.Noun() + " " + has.Short() +
+			" in place of its own")
 	case has == "":
 		add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
 			"%s %s has lost its %s %s", wish.what, subnet.ID.Short(), words,
 			wish.value.Short()).WithFix("%s", fix))
-	case enforced && spec.OnOtherTable == v1alpha1.OtherTableReplace &&
-		(wish.sure || w.s.Table(has) != nil) && !w.elsewhere(has, wish.v):
-		return put(" has the " + wish.property.Noun() + " " + has.Short() +
-			" in place of its own")
 	default:
 		add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID),
 			"%s %s has the %s %s instead of %s",

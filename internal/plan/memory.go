@@ -27,6 +27,9 @@ type Facts struct {
 	// AnyHop is set if the node subnets cannot be known (saved files). Any appliance address then
 	// counts as a node's.
 	AnyHop bool
+	// Paused are the clusters, by their configs' names, for which a keeper changes nothing now. If
+	// another config requires the same, the change is made for that one.
+	Paused map[string]bool
 	// Lost are the next hops that certainly drop packets, as a keeper has found out; a diagnosis
 	// finds out by its snapshot. Nothing is planned by them.
 	Lost Hops
