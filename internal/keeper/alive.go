@@ -25,9 +25,10 @@ const (
 )
 
 // notGuarded says why a subnet must not get its table: the table does not exist; the cluster is
-// gone or being deleted, which starts with removing the table from the subnets; or the cluster has
-// left kubenet since its document was read, and the table was its own. If AKS does not answer in
-// time, IP configurations of the cluster's nodes in a node subnet prove that the cluster exists.
+// gone or being deleted, which starts with removing the table from the subnets; its network got the
+// tag that pauses the guard, while the write waited; or the cluster has left kubenet since its
+// document was read, and the table was its own. If AKS does not answer in time, IP configurations
+// of the cluster's nodes in a node subnet prove that the cluster exists.
 //
 // Last are the route tables of the check's clusters, as remembered when it began to write.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last []arm.ID,
@@ -46,7 +47,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 	if oldest := time.Now().Add(-aliveTrusted); oldest.After(c.began) {
 		o.NotBefore = oldest
 	}
-	want := inventory.Wanted{Clusters: []arm.ID{id}}
+	want := inventory.Wanted{Clusters: []arm.ID{id}, Subnets: []arm.ID{subnet.ID}}
 	switch property {
 	case inventory.PropertyTable:
 		want.Tables = []arm.ID{value}
@@ -64,7 +65,12 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 		return &f
 	}
 	cluster := s.Cluster(id)
+	tag := plan.PausedByTag(s.Subnet(subnet.ID), time.Now())
 	switch {
+	case tag != "":
+		f := finding.New(finding.AssociationLost, name, string(subnet.ID), "%s",
+			plan.Harm([]plan.Change{change})).About(change.Key().Route).With(tag)
+		return &f
 	case s.Unread[value.Key()].Absent && property == inventory.PropertyGroup:
 		f := finding.New(finding.AssociationLost, name, string(subnet.ID),
 			"%s; it is not put back: it does not exist", plan.Harm([]plan.Change{change})).

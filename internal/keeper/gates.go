@@ -35,7 +35,8 @@ import (
 //	pause           as above, again, also of clusters            as above
 //	fresh read      what is no longer planned, by a new GET; if the check's reads are old, by new
 //	                sources, and without the proofs of the check (plan.Facts.Aged)
-//	alive           a subnet whose cluster or table is gone
+//	alive           a subnet whose cluster or table is gone, or whose network got the tag that pauses
+//	                its guard
 //	gone            of tables: deletes for a cluster that Azure does not confirm as missing
 //	configured      of tables: routes of a cluster that left the config
 //	permission      what a pause stops, and of tables what is withheld: again at each GET

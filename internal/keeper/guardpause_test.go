@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -133,5 +134,31 @@ func TestGuardTagOfAKS(t *testing.T) {
 		if got := w.tableOf(subnet); got != "" {
 			t.Errorf("%s was put back", got.Short())
 		}
+	})
+}
+
+// TestGuardTagLate: a write of a subnet waits for another operation. The network gets the tag, and
+// the subnet then loses more. The write puts nothing back.
+func TestGuardTagLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := emptyWorld(t, slow)
+		g := w.addGuarded("overlay", "userDefinedRouting")
+		g.config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
+		k := w.run(10*time.Second, g.config)
+		k.since(time.Minute)
+		end := w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
+			Code: "AnotherOperationInProgress"})
+		w.edit(g.nodes, func(p object) { delete(p, "networkSecurityGroup") })
+		k.since(20 * time.Second)
+		w.tagged(g.vnet)
+		w.strip(g.nodes)
+		k.since(20 * time.Second)
+		end()
+		results := k.since(2 * time.Minute)
+		if got := w.tableOf(g.nodes); got != "" {
+			t.Errorf("%s was put back", got.Short())
+		}
+		w.expect(results[len(results)-1], "", finding.AssociationLost, finding.AssociationLost,
+			finding.GuardPaused)
 	})
 }

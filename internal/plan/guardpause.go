@@ -26,6 +26,21 @@ func pausedUntil(value string, now time.Time) (until time.Time, wrong string) {
 	return until, wrong
 }
 
+// PausedByTag says why the network of a subnet, as it was read, pauses its guard, or returns "".
+func PausedByTag(subnet *inventory.Subnet, now time.Time) string {
+	if subnet == nil || subnet.GuardTag == nil {
+		return ""
+	}
+	until, wrong := pausedUntil(*subnet.GuardTag, now)
+	if wrong != "" {
+		return ""
+	}
+	return "it is not put back until " + endOf(until) + ": network " +
+		subnet.ID.Parent().Short() + " has the tag " + inventory.GuardTag
+}
+
+func endOf(pause time.Time) string { return pause.UTC().Format("2006-01-02 15:04:05 UTC") }
+
 // tagPauses says why the network of a subnet pauses its guard, or returns "". It reports each tag
 // once for each config: people who may write tags can stop repairs with it.
 func (p *Planner) tagPauses(v *clusterState, id arm.ID, told map[string]bool) string {
@@ -47,13 +62,11 @@ func (p *Planner) tagPauses(v *clusterState, id arm.ID, told map[string]bool) st
 		}
 		return ""
 	}
-	end := until.UTC().Format("2006-01-02 15:04:05 UTC")
 	if first {
 		p.add(finding.New(finding.GuardPaused, v.name, string(network), "what the subnets of "+
 			"network %s lose is not put back for %s until %s, because the network has the tag %s",
-			network.Short(), v.name, end, inventory.GuardTag).
+			network.Short(), v.name, endOf(until), inventory.GuardTag).
 			WithAdvice("remove the tag to end this"))
 	}
-	return "it is not put back until " + end + ": network " + network.Short() + " has the tag " +
-		inventory.GuardTag
+	return PausedByTag(subnet, p.s.Taken)
 }
