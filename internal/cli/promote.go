@@ -71,7 +71,7 @@ there is something to promote, or you answered no.`,
 	configFlag(cmd, &o.paths)
 	o.choice.flags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not targets and egress")
+	f.BoolVar(&o.guardOnly, "guard-only", false, "promote only the guard, not targets and egress")
 	f.StringArrayVar(&o.targets, "target", nil,
 		"promote this target or egress only (`NAME` of its table, "+
 			"repeatable)")

@@ -103,9 +103,9 @@ func (w *Wanted) kubenet(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes,
 	}
 	if some {
 		w.block("the migration of cluster %s off kubenet: AKS takes the route table off its "+
-			"subnets (update-azure-cni). Exempt their network before", name)
-		w.block("deleting cluster %s: with the table on the subnet it does not end (AKS#847). "+
-			"Exempt their network before", name)
+			"subnets (update-azure-cni). Exempt the network first", name)
+		w.block("deleting cluster %s, which does not end while the table is on the subnet "+
+			"(AKS#847). Exempt the network first", name)
 	}
 }
 
