@@ -38,9 +38,8 @@ func Gather(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Wanted {
 	}
 	for _, n := range w.Needs {
 		if subnet := s.Subnet(n.Subnet); subnet != nil && !subnet.Has(n.Property).Equal(n.Value) {
-			w.block("each write of subnet %s of %s from the first moment on: it does not have the "+
-				"%s %s now. Repair it first", n.Subnet.Name(), n.Subnet.Parent().Name(),
-				n.Property.Name(), n.Value.Name())
+			w.block("each write of subnet %s of %s, at once: it lacks the %s %s. Repair it first",
+				n.Subnet.Name(), n.Subnet.Parent().Name(), n.Property.Name(), n.Value.Name())
 		}
 		if n.Property == inventory.PropertyTable && !slices.Contains(w.Tables, n.Value) {
 			w.table(s, configs, n.Value)
