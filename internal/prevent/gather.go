@@ -163,7 +163,7 @@ func Sides(rules []Rule) (blocks []string) {
 				"network before")
 	}
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Tables) > 0 }) {
-		blocks = append(blocks, "route tables in code that makes them without routes, and the "+
+		blocks = append(blocks, "code that makes a route table without routes, and its "+
 			"routes later")
 	}
 	return blocks
