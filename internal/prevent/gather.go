@@ -153,14 +153,14 @@ func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, 
 func Sides(rules []Rule) (blocks []string) {
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
 		blocks = append(blocks,
-			"each write of a guarded subnet, by AKS and its drivers, too, after it has lost what "+
-				"a rule is about, unless the write restores it (azurefile-csi-driver#2634)",
+			"each write of a guarded subnet after a loss, also by AKS and its drivers, unless the "+
+				"write restores what was lost (azurefile-csi-driver#2634)",
 			"Terraform that makes a guarded subnet and then its association resources: the subnet "+
 				"comes first, without them (azurerm#9022). One azapi body with all of them passes",
-			"the portal where it makes a guarded subnet: it does so without them "+
+			"the portal where it makes a guarded subnet, because it makes subnets without them "+
 				"(Azure-Landing-Zones#1112)",
 			"taking them off on purpose, before a delete or a change of the table. Exempt the "+
-				"network before")
+				"network first")
 	}
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Tables) > 0 }) {
 		blocks = append(blocks, "code that makes a route table without routes, and its "+
