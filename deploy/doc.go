@@ -3,5 +3,5 @@
 // own engine and systemd's own check. So a flag, a metric or a label cannot be renamed in one place
 // only.
 //
-// It holds tests only, so that the program links nothing of Prometheus except its client.
+// It holds tests only, and is a module of its own: only they compile Prometheus.
 package deploy

@@ -3,8 +3,8 @@
 // their routes as the real one does. Real clients work against it unmodified: Azure SDKs, the Azure
 // CLI, Terraform, kubectl.
 //
-// Start starts one that ends with the test. example_test.go is a test to copy. What the emulator
-// does, and how faithful it is to Azure, is in docs/emulator.md.
+// Start starts one that ends with the test. internal/clients/example_test.go is a test to copy.
+// What the emulator does, and how faithful it is to Azure, is in docs/emulator.md.
 //
 // It is for tests only. A program that imports it imports package testing.
 package emulator

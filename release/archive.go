@@ -62,7 +62,8 @@ func (r *release) pages(ctx context.Context, of program, binary string) ([]file,
 // filesOf reads all files below a folder except code.
 func filesOf(folder, as string) (files []file, err error) {
 	err = filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(at, ".go") {
+		if err != nil || d.IsDir() || strings.HasSuffix(at, ".go") ||
+			strings.HasPrefix(d.Name(), "go.") { // tests, and the module that they are
 			return err
 		}
 		raw, err := os.ReadFile(at)

@@ -1,6 +1,7 @@
-// Package clients tests the emulator with real clients over HTTPS. They are the Azure SDK for Go,
-// the Azure CLI, kubectl, and the calls of Terraform's azurerm provider and of the cloud provider.
-// It holds tests only, so that the program does not link the SDK's resource modules.
+// Package clients tests the emulator with real clients over HTTPS: the Azure SDK for Go, the Azure
+// CLI, kubectl, and the calls of Terraform's azurerm provider and of the cloud provider. It holds
+// tests only, and is a module of its own, so that no other test waits until the SDK's clients are
+// compiled.
 //
 // A test here asserts what a client got back and what went over the wire (the emulator's request
 // log), not only the absence of an error: clients are forgiving. It must only use package emulator,

@@ -51,7 +51,7 @@ func TestNames(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
-			t.Errorf("%s is not what the SDK says (%v): go test ./internal/clients -run Names "+
+			t.Errorf("%s is not what the SDK says (%v): go -C internal/clients test -run Names "+
 				"-update", file, err)
 		}
 	}

@@ -91,6 +91,62 @@ func TestCopyIsNotDefended(t *testing.T) {
 	})
 }
 
+// TestCopyLacksANode: the keeper first sees the nodes with a copy, and cannot read the activity
+// log. The cluster's table gets a new node's route, the copy does not: the log, read again, shows
+// which of them is the cluster's.
+func TestCopyLacksANode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		time.Sleep(time.Minute)
+		backup := arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable,
+			"hub-rt")
+		w.put(backup, w.get(w.demo.ClusterTable))
+		w.associate(w.demo.NodeSubnet, backup)
+		c := w.demoConfig()
+		c.Spec.Guard.Subnets, c.Spec.Guard.OnOtherTable = nil, v1alpha1.OtherTableReplace
+		k := w.keep(c)
+		w.inject(emulator.Fault{Method: "GET", Path: "eventtypes/management", Count: 1, Status: 403,
+			Code: "AuthorizationFailed"})
+		w.expect(w.reconcile(k), "3 done create appgw-rt")
+		if err := w.e.Scale(w.demo.Cluster, w.demo.Pool, 4); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		w.reconcile(k)
+		time.Sleep(10 * time.Minute) // a node that is just joining has no route either
+		w.expect(w.reconcile(k), "", finding.NodeWithoutRoute)
+		log := emulator.Fault{Method: "GET", Path: "eventtypes/management", Count: -1, Status: 403,
+			Code: "AuthorizationFailed"}
+		heal, since := w.inject(log), w.mark()
+		for range 60 { // the log, which the keeper may not read, is not asked at every check
+			time.Sleep(5 * time.Second)
+			w.reconcile(k)
+		}
+		asked := 0
+		for _, r := range since() {
+			if strings.Contains(r.Path, "eventtypes/management") {
+				asked++
+			}
+		}
+		if asked == 0 || asked > 6 {
+			t.Errorf("asked the log %d times in 5 minutes", asked)
+		}
+		heal()
+		var all []string
+		for range 2 {
+			time.Sleep(2 * time.Minute)
+			all = append(all, did(w.reconcile(k)))
+		}
+		if table := w.tableOf(w.demo.NodeSubnet); !table.Equal(w.demo.ClusterTable) {
+			t.Errorf("the nodes have %s; did %q", table, all)
+		}
+		if have := strings.Join(w.routes(w.demo.GatewayTable), "\n"); !strings.Contains(have,
+			"10.42.1.7") {
+			t.Errorf("the target lacks the new node:\n%s", have)
+		}
+	})
+}
+
 // TestMadeAgain: a cluster is deleted and created again with the same name, in another network with
 // another table. Nothing of the old cluster is put on the new nodes.
 func TestMadeAgain(t *testing.T) {

@@ -267,13 +267,14 @@ func (o *observation) observeTables(ctx context.Context) error {
 // and lists have shown.
 //
 // A log that shows no write of a cluster's is forgotten once an association has identified the
-// table: it is minutes late, and is asked again if the association is lost or replaced.
+// table: it is minutes late, and is asked again if the association is lost or replaced. While a
+// node stays without a route, it is asked at every check, and so not forgotten.
 func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 	defer func() {
 		for i := range o.configs {
 			m := o.mem.clusters[keyOf(o.configs[i])]
 			if d := plan.Discover(o.s, &o.configs[i], o.taken); d.Table != "" && !d.Doubtful &&
-				len(m.found.Written) == 0 {
+				len(m.found.Written) == 0 && !m.Nodes.Lacking() {
 				m.asked = time.Time{}
 			}
 		}

@@ -264,6 +264,9 @@ func TestDiscover(t *testing.T) {
 	remembers := func(id arm.ID) func(*world) {
 		return func(w *world) { w.remembered(clusterA).LastTable = id }
 	}
+	lacking := func(w *world) {
+		w.remembered(clusterA).Nodes.Lacks = map[string]Lack{"n1": {Reported: true}}
+	}
 	copies := func(w *world) {
 		w.table(gateway, "n0 10.244.0.0/24 10.240.0.4", "n1 10.244.1.0/24 10.240.0.5")
 	}
@@ -308,6 +311,19 @@ func TestDiscover(t *testing.T) {
 		{"memory against an association with routes, the log does not know",
 			steps(remembers(tableB), log()), "", false, "had several tables with routes to its " +
 				"nodes: play-rt, shop-rt"},
+		{"memory of a copy that a new node's route is not in: ask the log",
+			steps(remembers(tableA), lacking), "", false, "written"},
+		{"and the log knows: another one", steps(remembers(tableA), lacking, log(tableB),
+			table(tableB, carried, "n1 10.244.1.0/24 10.240.0.5")), tableB, false, ""},
+		{"and the log knows: that one", steps(remembers(tableA), lacking, log(tableA)), tableA,
+			false, ""},
+		{"and the log has only another cluster's so far: read on", steps(remembers(tableA), lacking,
+			log(tableB), table(tableB), func(w *world) {
+				w.s.Learn(clusterA).LogNext = []string{"more"}
+			}), "", false, "written"},
+		{"and the log shows a target", steps(remembers(tableA), lacking, copies, log(gateway)), "",
+			false, "its identity wrote gw-rt, which is a target"},
+		{"and the log shows nothing", steps(remembers(tableA), lacking, log()), tableA, false, ""},
 		{"proven memory before any association",
 			steps(remembers(tableB), func(w *world) { w.remembered(clusterA).LastProven = true }),
 			tableB, false, ""},

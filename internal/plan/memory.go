@@ -215,6 +215,16 @@ type Lack struct {
 	Reported bool `json:"reported,omitempty"`
 }
 
+// Lacking reports whether a node was reported without a route, and has none yet.
+func (n NodeRoutes) Lacking() bool {
+	for _, lack := range n.Lacks {
+		if lack.Reported {
+			return true
+		}
+	}
+	return false
+}
+
 // Pair is a pod route without its name.
 type Pair struct {
 	Prefix netip.Prefix

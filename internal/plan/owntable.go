@@ -107,17 +107,18 @@ func (t Taken) from(cluster, table arm.ID) bool {
 //	--------------------------------------------|---------------------------------------------------
 //	the config names it                         | the cluster's identity wrote it, or wrote no other
 //	                                            |   that leads to its nodes
-//	it was the cluster's at the last check, or  | no associated table leads to its nodes, too; or
-//	  before a restart                          |   the identity wrote it
+//	it was the cluster's at the last check, or  | no associated table leads to its nodes, too, and
+//	  before a restart                          |   no node stays without a route; or the identity
+//	                                            |   wrote it, or no other
 //	the cluster's identity wrote it             | it leads to its nodes, and is no target
 //	AKS made it in the node resource group      | it leads to its nodes
 //	the node subnets are associated with it     | it leads to its nodes, and so does no table that
 //	                                            |   is on no subnet
 //
-// The activity log is not read for a table that AKS made, that an earlier check has identified, or
-// that the config and the node subnets agree on while no target leads to the nodes, too. If it
-// shows nothing, two tables that nothing else tells apart lead to a finding, and neither is
-// written.
+// The activity log is not read for a table that AKS made, that an earlier check has identified
+// while no node stays without a route, or that the config and the node subnets agree on while no
+// target leads to the nodes, too. If it shows nothing, two tables that nothing else tells apart
+// lead to a finding, and neither is written.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
@@ -154,32 +155,10 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 		return Discovery{Table: leading[0], How: byAssociation, Proven: true}
 	}
 
-	if !known.LogRead {
-		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
-	}
-	written, want := c.existing(known.Written)
-	if len(want) > 0 {
-		return Discovery{Want: inventory.Wanted{Tables: want}}
-	}
-	inLog := c.leading(written)
-	if len(inLog) > 1 { // the node subnets may show which of them it is
-		if both := slices.DeleteFunc(slices.Clone(inLog), func(id arm.ID) bool {
-			return !slices.ContainsFunc(leading, id.Equal)
-		}); len(both) > 0 {
-			inLog = both
-		}
+	if d, answered := c.byLog(leading); answered {
+		return d
 	}
 	switch {
-	case len(inLog) == 0 && len(known.LogNext) > 0:
-		return Discovery{Want: inventory.Wanted{Written: []arm.ID{cluster.ID}}}
-	case len(inLog) == 1 && taken.from(cluster.ID, inLog[0]):
-		return c.unknown("its identity wrote %s, which is a target or another cluster's",
-			inLog[0].Short())
-	case len(inLog) == 1:
-		return Discovery{Table: inLog[0], How: byLog, Proven: true}
-	case len(inLog) > 1:
-		return c.unknown("the cluster's identity wrote several tables with routes to its nodes: %s",
-			shortNames(inLog))
 	case len(leading) > 1:
 		return c.unknown("its node subnets have several tables with routes to its nodes: %s",
 			shortNames(leading))
@@ -202,10 +181,46 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	if len(want) > 0 {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
+	written, _ := c.existing(known.Written)
 	return c.managed(managed, written)
 }
 
-const byLog = "the cluster's identity wrote it"
+const itWrote = "the cluster's identity wrote it"
+
+// byLog finds the table that the cluster's identity wrote, which leads to the nodes. Preferred ones
+// decide between several. It reports whether there is an answer, or something to read first.
+func (c candidates) byLog(preferred []arm.ID) (d Discovery, answered bool) {
+	known := c.s.Known(c.cluster.ID)
+	readOn := Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
+	if !known.LogRead {
+		return readOn, true
+	}
+	written, want := c.existing(known.Written)
+	if len(want) > 0 {
+		return Discovery{Want: inventory.Wanted{Tables: want}}, true
+	}
+	inLog := c.leading(written)
+	if len(inLog) > 1 { // the node subnets may show which of them it is
+		if both := slices.DeleteFunc(slices.Clone(inLog), func(id arm.ID) bool {
+			return !slices.ContainsFunc(preferred, id.Equal)
+		}); len(both) > 0 {
+			inLog = both
+		}
+	}
+	switch {
+	case len(inLog) == 0 && len(known.LogNext) > 0:
+		return readOn, true
+	case len(inLog) == 1 && c.taken.from(c.cluster.ID, inLog[0]):
+		return c.unknown("its identity wrote %s, which is a target or another cluster's",
+			inLog[0].Short()), true
+	case len(inLog) == 1:
+		return Discovery{Table: inLog[0], How: itWrote, Proven: true}, true
+	case len(inLog) > 1:
+		return c.unknown("the cluster's identity wrote several tables with routes to its nodes: %s",
+			shortNames(inLog)), true
+	}
+	return Discovery{}, false
+}
 
 // named checks the table that the config names: a config can confuse two tables. If the cluster's
 // identity wrote another table with routes to its nodes, and not this one, the answer is unknown.
@@ -261,9 +276,9 @@ func (c candidates) bare() bool {
 	return false
 }
 
-// remembered returns the table that the node subnets last had. If the cluster's actions do not
-// prove it, and another associated table leads to its nodes, one of the two is a copy: only the
-// activity log shows which.
+// remembered returns the table that the node subnets last had. It may be a copy if the cluster's
+// actions do not prove it, and another associated table leads to its nodes, too, or a node stays
+// without a route: the cluster wrote that one elsewhere. Only the activity log shows this.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
 	d := Discovery{Table: last.LastTable, How: "the node subnets last had it",
@@ -276,7 +291,13 @@ func (c candidates) remembered() Discovery {
 		return Discovery{Want: inventory.Wanted{Tables: want}}
 	}
 	rivals := c.leading(others)
-	if len(rivals) == 0 && !last.Recalled {
+	switch {
+	case len(rivals) == 0 && last.Nodes.Lacking():
+		if found, answered := c.byLog([]arm.ID{last.LastTable}); answered {
+			return found
+		}
+		return d
+	case len(rivals) == 0 && !last.Recalled:
 		return d
 	}
 	known := c.s.Known(c.cluster.ID)
@@ -288,7 +309,7 @@ func (c candidates) remembered() Discovery {
 		return !slices.ContainsFunc(known.Written, id.Equal)
 	})
 	if len(written) == 1 {
-		return Discovery{Table: written[0], How: byLog, Proven: true}
+		return Discovery{Table: written[0], How: itWrote, Proven: true}
 	}
 	if len(rivals) == 0 {
 		return d

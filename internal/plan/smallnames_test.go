@@ -79,8 +79,9 @@ func (s smallStory) renamed(n smallNames) smallStory {
 }
 
 func (m smallMemory) renamed(n smallNames) smallMemory {
-	out := smallMemory{started: m.started, looks: m.looks, crossed: m.crossed, table: m.table,
-		interfaces: m.interfaces, machines: n.allMachines(m.machines), rows: n.table(m.rows)}
+	out := smallMemory{started: m.started, looks: m.looks, lacks: m.lacks, crossed: m.crossed,
+		table: m.table, interfaces: m.interfaces,
+		machines: n.allMachines(m.machines), rows: n.table(m.rows)}
 	hop := func(h int8) int8 {
 		if h == 0 {
 			return 0

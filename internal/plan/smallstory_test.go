@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -29,6 +29,8 @@ type smallMemory struct {
 	looks   bool // a read of the interfaces is due, and no earlier check has seen nodes
 	crossed bool // a row led to another machine than it names
 	table   int8 // which table the cluster's was, and how sure that is
+	// whether a node lacks a route in the copy that the keeper takes for the cluster's table
+	lacks int8
 	// the interfaces that the last check read, a moment ago: none, all or a part
 	interfaces int8
 	seen       [5]int8 // rows of the cluster's table at the last check: 1 + the next hop
@@ -49,6 +51,14 @@ const (
 	tableRecalled // from before the restart, while the node subnet has another
 	copyLikely    // the same of the copy, which the keeper takes for the cluster's table
 	copyRecalled
+)
+
+// How long a node has lacked a route.
+const (
+	lacksNone = iota
+	lacksYoung
+	lacksOld
+	lacksReported
 )
 
 // smallQuestion is what a check knows, and smallAnswer what comes of it.
@@ -111,6 +121,9 @@ func (s *smallStory) wait(w *smallWorld) {
 	for k := range w.keepers {
 		m := &s.keeper[k]
 		m.interfaces = 0
+		if m.lacks == lacksYoung {
+			m.lacks = lacksOld
+		}
 		rows := s.own
 		if m.mistaken() {
 			rows = w.start.own
@@ -138,6 +151,13 @@ func (q smallQuestion) facts(w *smallWorld) Facts {
 	}
 	if m.Nodes.Crossed = q.crossed; !q.looks && !q.started {
 		m.Nodes.Hops = map[netip.Addr]string{}
+	}
+	for i := range q.machine {
+		since := map[int8]time.Time{lacksYoung: smallNow, lacksOld: smallNow.Add(-joining),
+			lacksReported: smallNow.Add(-joining)}[q.lacks]
+		if !since.IsZero() {
+			m.Nodes.note(smallHolder(i), Lack{Since: since, Reported: q.lacks == lacksReported})
+		}
 	}
 	for k := range w.targets {
 		m.InSync[smallTargetIDs[k].Key()] = map[netip.Prefix]netip.Addr{}
@@ -221,6 +241,17 @@ func (q smallQuestion) next(w *smallWorld, d Decision, m Remembered) (n smallMem
 		n.table = tableRecalled
 	default:
 		n.table = tableLikely
+	}
+	for _, lack := range m.Nodes.Lacks {
+		switch {
+		case !n.mistaken():
+		case lack.Reported:
+			n.lacks = lacksReported
+		case lack.Since.Before(smallNow):
+			n.lacks = max(n.lacks, lacksOld)
+		default:
+			n.lacks = max(n.lacks, lacksYoung)
+		}
 	}
 	read := d.Facts.Known(clusterA).NICs
 	switch same := q.machines == n.machines && q.offs == n.offs; {
@@ -373,106 +404,4 @@ func (s smallStory) again(w *smallWorld) (after smallStory, rules []string) {
 	rules = s.excused(a.rules)
 	s.smallState, s.keeper[0] = a.after, a.memory
 	return s, rules
-}
-
-// heals plays what must follow when nothing else happens.
-func (s smallStory) heals(w *smallWorld) (rules []string) {
-	if s.stopped { // before anyone starts the cloud provider
-		waits := s
-		for range 2 {
-			var broken []string
-			waits.wait(w)
-			waits, _, broken = waits.check(w, 0, readWhole, true)
-			rules = append(rules, broken...)
-		}
-	}
-	s.stopped = false
-	var last [2]*smallAnswer
-	check := func() {
-		for k := range w.keepers {
-			var broken []string
-			s, last[k], broken = s.check(w, k, readWhole, true)
-			rules = append(rules, broken...)
-		}
-	}
-	for range 3 {
-		s.wait(w)
-		check()
-	}
-	for k := range s.keeper {
-		s.keeper[k].looks = true
-	}
-	check()
-	a := last[0]
-	for k := range w.keepers {
-		if last[k].planned != "" {
-			rules = append(rules, "rest: "+last[k].planned)
-		}
-	}
-	mistaken := s.keeper[0].mistaken()
-	if s.on != hasOwn && a.said.codes == 0 && !mistaken || s.on == hasNone && a.lost == "" {
-		rules = append(rules, "heals: the node subnet lacks its table")
-	}
-	if mistaken && s.on == hasOwn && a.lost == "" && slices.ContainsFunc(s.own[:], smallRow.node) {
-		rules = append(rules, "heals: the copy is taken for the cluster's table")
-	}
-	if s.deleted != 0 {
-		missing := map[int8]finding.Code{deletedCluster: finding.ClusterMissing,
-			deletedTable: finding.TableMissing}[s.deleted]
-		switch other := s.on == hasCopy; {
-		case a.lost != missing && a.lost != finding.TableUnknown && !other && !mistaken:
-			rules = append(rules, "heals: what was deleted is not said")
-		case a.lost == finding.TableMissing && other:
-			rules = append(rules, "heals: the node subnet has another table in its place")
-		}
-		return rules
-	}
-	for k := range w.targets {
-		rules = append(rules, s.healed(w, k, a)...)
-	}
-	return rules
-}
-
-// healed returns what is neither right nor said in a target.
-func (s smallStory) healed(w *smallWorld, k int, a *smallAnswer) (rules []string) {
-	if a.lost == finding.TableUnknown || s.keeper[0].mistaken() {
-		return nil
-	}
-	right := !s.byOther && s.own == s.provided(w) && w.room == 0 && s.off == smallState{}.off
-	for c, r := range s.target[k] {
-		same := s.own[c].exists() && s.own[c].address() == r.address()
-		ours := r.node() || r.exists() && r == s.adopted[k][c]
-		switch {
-		case !ours || same || s.delivers(c, r.hop(c)):
-		case right && k == 0 && s.adopted[k][c] == r:
-			rules = append(rules, "gone: "+smallRoute(c, r)+" stays")
-		case !a.said.any(c, r.address()):
-			rules = append(rules, "stale: "+smallRoute(c, r)+" stays, and nothing says so")
-		}
-	}
-	for i, m := range s.machine {
-		for _, c := range []int{m.cidr(), m.cidr() + smallMost} {
-			if !m.exists() || s.off[i] || c >= smallMost && !w.dual {
-				continue
-			}
-			copied := s.target[k][c]
-			if right && k == 0 && copied.address() != m.address() && !copied.person() &&
-				!w.stray(copied) {
-				rules = append(rules, "right: the target lacks "+smallRoute(c, s.own[c]))
-			}
-			for _, r := range []smallRow{s.own[c], copied} {
-				addresses := []int{m.address()}
-				if r.exists() {
-					addresses = append(addresses, r.address())
-				}
-				full := w.room > 0 && !copied.exists() && a.said.codes > 0
-				if (!r.exists() || r.address() != m.address()) && !full &&
-					!a.said.any(c, addresses...) {
-					rules = append(rules, fmt.Sprintf("heals: %s has no route to %s",
-						smallCIDR[c], hopOf(c, m.address())))
-				}
-			}
-		}
-	}
-	return rules
 }
