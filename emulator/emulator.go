@@ -1,7 +1,7 @@
 // Package emulator runs a local Azure emulator for tests: Azure Resource Manager over HTTPS on
-// loopback, with virtual networks, route tables and AKS clusters behind it, whose cloud provider
-// writes their routes as the real one does. Real clients work against it unmodified: Azure SDKs,
-// the Azure CLI, Terraform, kubectl.
+// loopback. It has virtual networks, route tables and AKS clusters, whose cloud provider writes
+// their routes as the real one does. Real clients work against it unmodified: Azure SDKs, the Azure
+// CLI, Terraform, kubectl.
 //
 // Start starts one that ends with the test. internal/clients/example_test.go is a test to copy.
 // What the emulator does, and how faithful it is to Azure, is in docs/emulator.md.

@@ -1,5 +1,5 @@
-// Package capacity plans addresses for each of AKS's network plugins: how many nodes and pods fit
-// and what limits them, and how large subnets must be for a number of nodes and pods.
+// Package capacity plans addresses for each of AKS's network plugins: how many nodes and pods fit,
+// and how large subnets must be.
 //
 // How it works. Setup.Fits counts the nodes that each limit allows (subnets, pod CIDR, route table,
 // AKS) and takes the smallest, less the nodes of an upgrade. Setup.For goes the other way, from

@@ -24,8 +24,8 @@ func newExplain(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [TOPIC|CODE]",
 		Short: "Explain a network plugin, route tables, gateways, or a finding",
-		Long: `Explains the path of a packet with each network plugin of AKS, what it costs and
-what breaks it; or what a finding means and what to do about it. Without an
+		Long: `Explains a network plugin of AKS (the path of a packet, what the plugin costs and
+what breaks it), or a finding: what it means and what to do about it. Without an
 argument it lists all topics and findings. The same texts are in
 docs/networking.md and docs/findings.md.`,
 		Example: `  routekeeper explain

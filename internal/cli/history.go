@@ -30,14 +30,14 @@ func newHistory(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "Show what was changed or refused, when, and why",
-		Long: `Lists the checks in which run, sync or prune-orphans changed or refused
+		Long: `Lists the checks in which run, sync or sync prune changed or refused
 something, or found something new, newest first. "history show ID" shows one
 check: its trigger, what it read, each change before and after, and its calls to
 Azure. "history export" writes all checks as lines of JSON.
 
 The history also says who took a route table off a subnet, or changed a route
-that was repaired. The activity log knows that minutes later; a keeper that runs
-asks it and adds the answer.
+that was repaired. A running keeper adds this some minutes later, when the
+activity log shows it.
 
 The history is an SQLite file next to the config (routes.history.db for
 routes.yaml, routekeeper.history.db in a folder). Name the config with -f as for

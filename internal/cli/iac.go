@@ -57,9 +57,9 @@ func newIaCCheck(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Say what applying a plan would do to route tables and pod routes",
-		Long: `Says which subnets would lose their route table, get another one or be
-recreated, and which pod routes would be removed. Each finding names the
-resource that causes it, and how to repair it.
+		Long: `Says which subnets would lose their route table, NAT gateway or network security
+group, get another one or be recreated, and which pod routes would be removed.
+Each finding names the resource that causes it, and how to repair it.
 
 It reads files, folders or standard input (-), and recognizes them by their
 content:

@@ -26,9 +26,9 @@ func newMigrateWatch(a *app) *cobra.Command {
 		Short: "Follow a cluster's migration: which nodes have moved, what is left",
 		Long: `Follows the migration of a cluster from kubenet to Azure CNI Overlay until it
 has ended. It says which nodes have moved, which still have routes, whether one
-of those routes is missing in a route table, and how long the rest can wait by
-the surge settings. It writes a line whenever something changes, and nothing to
-Azure: routekeeper run keeps the routes meanwhile.
+of those routes is missing in a route table, and how long the surge settings can
+make the remaining nodes wait. It writes a line whenever something changes, and
+nothing to Azure: routekeeper run keeps the routes meanwhile.
 
 It reads the nodes from the Kubernetes API (--kubeconfig). It remembers nothing,
 so you can interrupt it and start it again. The history of routekeeper run has

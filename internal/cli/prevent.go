@@ -48,11 +48,11 @@ firewall, it also writes policies that keep its route 0.0.0.0/0. It reads the
 clusters, the tables, and which properties Azure Policy can see (aliases). It
 writes nothing in Azure.
 
-A policy judges the write, not who makes it. So it also blocks what is meant:
-that is printed first, on standard error. With --dry-run, it shows the rules,
-what they block, and which writes in the activity log they would have refused,
-as far as the log has the requests. An audit does not replace that: Azure's
-compliance is wrong for the route tables of subnets.
+A policy judges the write, not who makes it. So it also blocks changes that you
+want; the command prints these first, on standard error. With --dry-run, it
+shows the rules, what they block, and which writes in the activity log they
+would have refused, as far as the log has the requests. An audit does not
+replace that: Azure's compliance is wrong for the route tables of subnets.
 
 --exempt writes an exemption of one network until a time instead: for a
 migration off kubenet, or a delete.

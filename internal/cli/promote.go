@@ -39,10 +39,10 @@ func newPromote(a *app) *cobra.Command {
 		Long: `Switches the config of clusters from observing to enforcing. It checks Azure
 once, shows what a keeper would change now with the new config, counts its
 writes, and asks once for all clusters. Then it edits the config files in place:
-where they say Observe, guard.mode and egress.mode become Enforce and the
-targets' policy becomes Sync. Everything else in the files stays, byte for byte.
-It stops at the first file that it cannot write, and says which files are
-written.
+where they say Observe, guard.mode, guard.securityGroups and egress.mode become
+Enforce and the targets' policy becomes Sync. Everything else in the files
+stays, byte for byte. It stops at the first file that it cannot write, and says
+which files are written.
 
 promote changes nothing in Azure. A keeper that runs with the file reads it
 without a restart, and makes the changes. routekeeper sync makes them once.
@@ -71,7 +71,7 @@ there is something to promote, or you answered no.`,
 	configFlag(cmd, &o.paths)
 	o.choice.flags(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&o.guardOnly, "guard-only", false, "promote the guard, and not targets and egress")
+	f.BoolVar(&o.guardOnly, "guard-only", false, "promote only the guard, not targets and egress")
 	f.StringArrayVar(&o.targets, "target", nil,
 		"promote this target or egress only (`NAME` of its table, "+
 			"repeatable)")

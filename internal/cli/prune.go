@@ -35,8 +35,8 @@ func newPruneOrphans(a *app) *cobra.Command {
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node
-has its next hop: the subnet of the next hop is gone, or prune-orphans has read
-all network interfaces in it and none has the address.
+has its next hop: the subnet of the next hop is gone, or all network interfaces in
+it were read and none has the address.
 
 It shows what it would remove and asks; --yes does not ask, --dry-run writes
 nothing. For a route that only looks orphaned it says which proof is missing;

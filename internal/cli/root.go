@@ -147,8 +147,9 @@ func (a *app) newRoot() *cobra.Command {
 		Use:   "routekeeper",
 		Short: "Keep AKS pod routes and route tables correct",
 		Long: `routekeeper does three things:
-  - It puts a lost route table back on the subnets of a kubenet cluster.
-  - It copies the cluster's pod routes to every other route table that needs
+  - It puts back the route table, NAT gateway or security group that a subnet
+    has lost.
+  - It copies a cluster's pod routes to every other route table that needs
     them, such as that of an Application Gateway, and updates them.
   - It tells you what breaks pod routes, who changed it, and what to do.
 

@@ -30,17 +30,14 @@ func newSync(a *app) *cobra.Command {
 		Use:   "sync -f FILE [CLUSTER…] [--yes]",
 		Short: "Bring all configured routes and associations in sync, once",
 		Long: `Checks every ClusterRoutes document in the config once, or those of the named or
-selected clusters. It puts lost route tables back on their subnets, and updates
-the targets to match the clusters' route tables. It shows the plan and asks before it writes. --yes does not ask;
---dry-run prints the plan and writes nothing. Changes that the config only
-observes are shown, not made: see routekeeper promote.
+selected clusters. It puts back what guarded subnets have lost, and updates the
+targets to match the clusters' route tables. It shows the plan and asks before
+it writes. --yes does not ask; --dry-run prints the plan and writes nothing.
+Changes that the config only observes are shown, not made: see routekeeper
+promote.
 
 It makes the changes that the plan showed. A change that has become necessary
 since is reported, and left for the next sync.
-
-After a write, sync checks for up to half a minute whether Azure's network uses
-the new routes. If it may not check, or gets no answer, it says "ARM only" and
-the reason.
 
 Exit code 0: everything is correct; 1: an error, or changes to make and neither
 a terminal nor --yes; 2: a blocking finding needs your attention, or there are

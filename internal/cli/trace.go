@@ -53,29 +53,30 @@ Names of pods need data from Kubernetes: --kubeconfig, --from-nodes and
 --from-pods, or a bundle with them.
 
 Several clusters can have the same pod CIDR and the same node names. With
---cluster, names and addresses are those of that cluster first, and then those
-of the networks connected with it. Without --cluster, an ambiguous name or
-address is an error.
+--cluster, trace searches names and addresses in that cluster first, and then in
+the networks connected with it. Without --cluster, an ambiguous name or address
+is an error.
 
 --all traces from the pods of every node, from every node, and from every subnet
 that must reach pods, to the pods of every other node. It shows what is broken,
 by cause.
 
 --egress compares the rules of the Azure Firewall behind the nodes' default route
-with the destinations that AKS requires for the cluster's features: for each, the
-rule that decides. For other appliances it lists what to ask for. Before that it
-shows what the network security groups of the nodes decide about them, and which
-packets do not take the way that a config (-f) declares.
+with the destinations that AKS requires for the cluster's features, and names the
+rule that decides about each. For another appliance it lists the destinations
+that must be allowed. It also shows what the nodes' network security groups
+decide about them, and which packets do not take the route that a config (-f)
+declares.
 
 ARM does not show the routes that a gateway has learned by BGP, but a running
 machine in the network does. Save them with az network nic
 show-effective-route-table --ids NIC -o json, and pass the file with --learned.
 
-A packet that goes out to the internet needs a public address: trace says whether
-a NAT gateway, public IP addresses, a load balancer or default outbound access
-gives it one, or that it is dropped. It says which way a packet bypasses: a route
-or NAT gateway that a config (-f) declares for the subnet or in spec.egress, or
-the firewall of a cluster with outboundType userDefinedRouting.
+A packet to the internet needs a public address: trace says whether a NAT
+gateway, public IP addresses, a load balancer or default outbound access gives it
+one, or that it is dropped. It also says what the packet bypasses: a route or NAT
+gateway that a config (-f) declares for the subnet or in spec.egress, or the
+firewall of a cluster with outboundType userDefinedRouting.
 
 Exit code 0: delivered, or leaves the visible network; 1: an error; 2: dropped
 or bypassing in one of the directions, or a destination that a firewall does not

@@ -1,5 +1,5 @@
-// Package controller is what routekeeper-controller runs: it manages the clusters of the
-// ClusterRoutes objects in a Kubernetes API server, and writes into the objects what it sees.
+// Package controller is what routekeeper-controller runs: it manages the clusters of ClusterRoutes
+// objects, and writes into the objects what it sees.
 //
 // How it works. A controller-runtime manager watches the objects. The replica that holds the lease
 // runs the daemon of `routekeeper run`, whose config is the set of objects instead of files

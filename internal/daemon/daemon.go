@@ -1,5 +1,5 @@
-// Package daemon implements `routekeeper run`: a keeper with its history, the listener, config
-// reloads, the pause file, and a log of what is new.
+// Package daemon implements `routekeeper run`: a keeper with its history, listener, reloads, pause
+// file and log.
 //
 // How it works: Run connects to Azure, opens the history, starts the listener, watches the config
 // files, and then runs the keeper until the context ends. The keeper reports each check to the

@@ -1,6 +1,7 @@
-// Package emulator is an Azure emulator: Azure Resource Manager over HTTP, with virtual networks,
-// route tables and AKS clusters, whose cloud provider writes routes as the real one does. Real
-// clients work with it unmodified, and the changes that break a network on Azure break it here.
+// Package emulator is an Azure emulator: Azure Resource Manager over HTTP, made of the services
+// below it. It has virtual networks, route tables and AKS clusters, whose cloud provider writes
+// routes as the real one does. Real clients work with it unmodified, and the changes that break a
+// network on Azure break it here.
 //
 // It shares resource IDs with package arm, prefixes and decoders with package inventory, and the
 // evaluator of templates with package armtemplate, and nothing else with the rest of the program:

@@ -1,6 +1,6 @@
-// Package finding holds Finding, the one form in which the program reports a problem: with a stable
-// code, a severity, the resource, the evidence and the next command. Every check and every front
-// end uses it. It is pure. It must not know Azure, or how findings are shown.
+// Package finding holds Finding, the one form in which the program reports a problem. It has a
+// stable code, a severity, the resource, the evidence and the next command. Every check and every
+// front end uses it. It is pure. It must not know Azure, or how findings are shown.
 package finding
 
 import (

@@ -1,6 +1,6 @@
-// Package history remembers what was done: every check that changed or refused something, with its
-// trigger, what it read, each change before and after, and the outcome. It is an SQLite file, which
-// other programs can read as well.
+// Package history remembers what was done: every check that changed or refused something. It has
+// the trigger of a check, what it read, each change before and after, and the outcome. It is an
+// SQLite file, which other programs can read as well.
 //
 // It must not decide or delay anything. What cannot be written waits in memory, and a finding says
 // so.

@@ -1,6 +1,6 @@
 // Package iac reads infrastructure code and says what it would do to associations and pod routes
-// before you apply it: Terraform and OpenTofu plans, state and configuration, ARM templates
-// (armtemplate evaluates their expressions) and what-if results.
+// before you apply it. It reads Terraform and OpenTofu plans, state and configuration, ARM
+// templates (armtemplate evaluates their expressions) and what-if results.
 //
 // How it works. Each format has its own file, and every format becomes the same Reading: Effects,
 // which say what happens to subnets and tables, and Snapshots of the network before and after,

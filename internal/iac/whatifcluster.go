@@ -86,7 +86,7 @@ func refused(before, after *armtemplate.Object) string {
 	case had == "" || gets == "": // the result does not say
 		return ""
 	case overlay(after) && strings.EqualFold(gets, "kubenet"):
-		return "overlay is a mode of networkPlugin azure, and it has kubenet (AKS#5662)"
+		return "overlay is a mode of networkPlugin azure, and the cluster has kubenet (AKS#5662)"
 	case strings.EqualFold(had, gets):
 		return ""
 	case strings.EqualFold(gets, "kubenet"):

@@ -1,5 +1,5 @@
-// Package migrate plans how clusters leave kubenet for Azure CNI Overlay, and how clusters on Azure
-// CNI move to overlay and to the Cilium data plane (azurecni.go).
+// Package migrate plans how clusters leave kubenet, and how clusters on Azure CNI move to overlay
+// and to the Cilium data plane.
 //
 // How it works. Make takes what a diagnosis read and found. For each kubenet cluster it collects
 // the findings that block the migration, and writes the ordered steps: what must change first

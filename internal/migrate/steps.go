@@ -137,8 +137,8 @@ func (c *clusterCase) after() []Step {
 			Why: "If other subnets still need routes to its pods, set spec.source: Nodes and " +
 				"remove spec.routeTableID. Otherwise set spec.onRemoval: Prune, and then remove " +
 				"the cluster from the config: routekeeper run deletes the copies. Without a " +
-				"config, prune-orphans deletes those of nodes that are gone. Nodes keep their " +
-				"addresses when they move, and their copies stay.",
+				"config, sync prune deletes those of nodes that are gone. The others stay, " +
+				"because nodes keep their addresses when they move.",
 			Commands: []string{finding.Command("routekeeper sync prune --cluster %s",
 				c.argument()).String()}, Source: pageDocs},
 		c.verify())

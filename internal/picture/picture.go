@@ -1,6 +1,5 @@
-// Package picture describes a managed cluster for people: its subnets and the route tables on them,
-// its nodes, and for each pod route in each table whether it works. The page draws it, and returns
-// it as JSON.
+// Package picture describes a managed cluster for people: its subnets, tables and nodes, and
+// whether each pod route works. The page draws it, and returns it as JSON.
 //
 // How it works: Of combines the config, the inventory and the rules of package plan. It collects
 // the subnets with their associations, then compares each target with the cluster's route table and

@@ -38,9 +38,8 @@ func Gather(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) Wanted {
 	}
 	for _, n := range w.Needs {
 		if subnet := s.Subnet(n.Subnet); subnet != nil && !subnet.Has(n.Property).Equal(n.Value) {
-			w.block("each write of subnet %s of %s from the first moment on: it does not have the "+
-				"%s %s now. Repair it first", n.Subnet.Name(), n.Subnet.Parent().Name(),
-				n.Property.Name(), n.Value.Name())
+			w.block("each write of subnet %s of %s, at once: it lacks the %s %s. Repair it first",
+				n.Subnet.Name(), n.Subnet.Parent().Name(), n.Property.Name(), n.Value.Name())
 		}
 		if n.Property == inventory.PropertyTable && !slices.Contains(w.Tables, n.Value) {
 			w.table(s, configs, n.Value)
@@ -103,9 +102,9 @@ func (w *Wanted) kubenet(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes,
 	}
 	if some {
 		w.block("the migration of cluster %s off kubenet: AKS takes the route table off its "+
-			"subnets (update-azure-cni). Exempt their network before", name)
-		w.block("deleting cluster %s: with the table on the subnet it does not end (AKS#847). "+
-			"Exempt their network before", name)
+			"subnets (update-azure-cni). Exempt the network first", name)
+		w.block("deleting cluster %s, which does not end while the table is on the subnet "+
+			"(AKS#847). Exempt the network first", name)
 	}
 }
 
@@ -154,17 +153,17 @@ func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, 
 func Sides(rules []Rule) (blocks []string) {
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
 		blocks = append(blocks,
-			"each write of a guarded subnet, by AKS and its drivers, too, after it has lost what "+
-				"a rule is about, unless the write restores it (azurefile-csi-driver#2634)",
+			"each write of a guarded subnet after a loss, also by AKS and its drivers, unless the "+
+				"write restores what was lost (azurefile-csi-driver#2634)",
 			"Terraform that makes a guarded subnet and then its association resources: the subnet "+
 				"comes first, without them (azurerm#9022). One azapi body with all of them passes",
-			"the portal where it makes a guarded subnet: it does so without them "+
+			"the portal where it makes a guarded subnet, because it makes subnets without them "+
 				"(Azure-Landing-Zones#1112)",
 			"taking them off on purpose, before a delete or a change of the table. Exempt the "+
-				"network before")
+				"network first")
 	}
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Tables) > 0 }) {
-		blocks = append(blocks, "route tables in code that makes them without routes, and the "+
+		blocks = append(blocks, "code that makes a route table without routes, and its "+
 			"routes later")
 	}
 	return blocks

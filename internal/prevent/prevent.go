@@ -1,4 +1,4 @@
-// Package prevent makes rules of Azure Policy from what guarded subnets must have: they refuse a
+// Package prevent makes rules of Azure Policy that refuse to strip guarded subnets. They refuse a
 // write in which such a subnet lacks its route table, NAT gateway or network security group, or has
 // another one. It says what the rules block, and which writes of the past they would have refused.
 //

@@ -187,8 +187,8 @@ func TestUnhealthy(t *testing.T) {
 		w := Gather(s, []v1alpha1.ClusterRoutes{{Spec: v1alpha1.Spec{ClusterID: string(cluster),
 			Guard: v1alpha1.Guard{Subnets: []v1alpha1.GuardedSubnet{
 				{SubnetID: string(nodes), RouteTableID: string(table)}}}}}})
-		if got := strings.Contains(strings.Join(w.Blocks, ""), "subnet nodes of v from the "+
-			"first"); got != blocked {
+		if got := strings.Contains(strings.Join(w.Blocks, ""), "subnet nodes of v, at "+
+			"once"); got != blocked {
 			t.Errorf("with %q: %q", has, w.Blocks)
 		}
 	}

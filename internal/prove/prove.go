@@ -1,5 +1,5 @@
-// Package prove has the facts about Azure that routekeeper relies on, as a table, and judges what a
-// run observed about them in a throwaway resource group.
+// Package prove has the facts about Azure that routekeeper relies on, and judges what a run
+// observed about them.
 //
 // How it works. A trial makes a few calls (package lab) and records its observations in Observed.
 // Each fact names the trial that answers it, and judges the trial's record. So every fact ends as

@@ -1,6 +1,6 @@
-// Package silence keeps what people decided for a time: findings they silenced, and clusters they
-// paused, each with a reason and an end. It is a small file next to the history, which the program
-// of the keeper and commands read and write.
+// Package silence keeps what people decided for a time: silenced findings and paused clusters, each
+// with a reason. It is a small file next to the history, which the program of the keeper and
+// commands read and write.
 //
 // It must not decide what a silence or a pause does: Mark marks findings, and the keeper asks
 // Paused before it writes.

@@ -1,6 +1,6 @@
-// Package survey reads what commands must know before they know a config: the network around
-// clusters, the configs that init would propose for them, and the resources that configs name. It
-// must not write, and decides nothing: package plan proposes.
+// Package survey reads what commands must know before they know a config. That is the network
+// around clusters, the configs that init would propose for them, and the resources that configs
+// name. It must not write, and decides nothing: package plan proposes.
 package survey
 
 import (

@@ -1,5 +1,5 @@
-// Package trace follows packets: which routes are effective in a subnet, which one a packet takes
-// and why, and its path from hop to hop until it arrives, leaves the known network, or is dropped.
+// Package trace follows packets from hop to hop until they arrive, leave the known network, or are
+// dropped. It says which routes are effective in a subnet, which one a packet takes, and why.
 //
 // How it works. A Tracer reads one snapshot. Ways follows a packet (follow.go) and then its answer.
 // At each interface network security groups decide (filter.go, tag.go), and in each subnet the

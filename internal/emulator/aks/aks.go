@@ -1,6 +1,6 @@
-// Package aks is Microsoft.ContainerService: managed clusters and agent pools, and what belongs to
-// a cluster: nodes, the cloud provider that writes routes, the ingress add-on, the OIDC issuer, and
-// a small API server.
+// Package aks is Microsoft.ContainerService: managed clusters, agent pools, and what belongs to a
+// cluster. That is its nodes, the cloud provider that writes routes, the ingress add-on, the OIDC
+// issuer, and a small API server.
 package aks
 
 import (

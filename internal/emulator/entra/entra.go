@@ -1,6 +1,5 @@
-// Package entra is Microsoft Entra ID: principals, logins and tokens, federated credentials,
-// managed identities (Microsoft.ManagedIdentity), and as much of Microsoft Graph as clients ask
-// for.
+// Package entra is Microsoft Entra ID: principals, logins, managed identities, and as much of
+// Microsoft Graph as clients ask for.
 package entra
 
 import (

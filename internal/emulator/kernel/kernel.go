@@ -1,6 +1,7 @@
-// Package kernel is the base of all services of the emulator: HTTP, the dispatch of calls, the
-// store and the state file, operations, ETags, faults, throttling, the request log and the records
-// of the activity log, the clock, and the undo of a call that fails half way.
+// Package kernel is the base of all services of the emulator: what holds for every call. That is
+// HTTP, the dispatch of calls, the store and the state file, operations, ETags, faults, throttling,
+// the request log and the records of the activity log, the clock, and the undo of a call that fails
+// half way.
 //
 // It knows subscriptions and resource groups, which are in every ID, and no other resource type: a
 // service adds its types with Add.

@@ -1,5 +1,5 @@
-// Package kubernetes runs a real control plane for each of the emulator's clusters: etcd,
-// kube-apiserver, kube-controller-manager and kube-scheduler, each a process on loopback.
+// Package kubernetes runs a real control plane for each of the emulator's clusters. Its etcd,
+// kube-apiserver, kube-controller-manager and kube-scheduler are processes on loopback.
 //
 // Nodes and pods are simulated. Nodes follow the emulator's pools. A scheduled pod becomes Running
 // with an address as the cluster's network plugin assigns it, and no container runs: the pods of

@@ -1,6 +1,5 @@
-// Package network is Microsoft.Network: virtual networks, subnets and their addresses, peerings,
-// route tables, network interfaces, security groups, gateways, the links between resources, and
-// effective routes.
+// Package network is Microsoft.Network: networks, subnets, route tables, interfaces, security
+// groups, gateways, effective routes.
 package network
 
 import (

@@ -1,5 +1,5 @@
-// Package resources is Microsoft.Resources without deployments: subscriptions, resource groups,
-// providers, tags, and lists of resources of all types; and the features of Microsoft.Features.
+// Package resources is Microsoft.Resources without deployments: subscriptions, groups, providers,
+// tags, lists; and Microsoft.Features.
 package resources
 
 import (

@@ -1,5 +1,5 @@
-// Package assess says what infrastructure code would do to a network: about each change, and what
-// a diagnosis of the network that results finds in addition. It is pure, and must not read files.
+// Package assess says what infrastructure code would do to a network. It judges each change, and
+// diagnoses the network that results. It is pure, and must not read files.
 package assess
 
 import (

@@ -1,7 +1,6 @@
-// Package generate writes infrastructure code: the clusters of cluster create, with the compute
-// that runs a keeper; the rights of a keeper for existing clusters; the rules of Azure Monitor; and
-// policies. It writes Terraform for two major versions of the azurerm provider, Bicep, and, except
-// for rules, ARM JSON.
+// Package generate writes infrastructure code: clusters, a keeper's compute and rights, Azure
+// Monitor's rules, and policies. It writes Terraform for two major versions of the azurerm
+// provider, Bicep, and, except for rules, ARM JSON.
 //
 // It is pure: text in, files out. It must not decide what a cluster consists of (package build
 // does). Tests compare its output with what cluster create writes and with the documented schema of

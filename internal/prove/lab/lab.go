@@ -1,5 +1,6 @@
-// Package lab runs the trials of package prove in a throwaway resource group: route tables, a
-// security group, a network with two subnets and a network interface. None of these costs anything.
+// Package lab runs the trials of package prove in a throwaway resource group. The group holds route
+// tables, a security group, a network with two subnets and a network interface. None of these costs
+// anything.
 //
 // How it works. The group has a random name, and a tag with this name. It is made only if no group
 // has the name, and deleted only if it has the tag and contains nothing else. The tag is written

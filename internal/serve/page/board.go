@@ -1,6 +1,6 @@
-// Package page shows a running keeper in a browser: one sentence for all clusters, the findings,
-// a drawing of each cluster's network, its route tables side by side, and recent checks. Every page
-// also answers as JSON.
+// Package page shows a running keeper in a browser. It shows one sentence for all clusters, the
+// findings, a drawing of each cluster's network, its route tables side by side, and recent checks.
+// Every page also answers as JSON.
 //
 // How it works: the keeper reports each check to the Board, which keeps the latest state of each
 // cluster. Pages renders the Board as HTML or JSON. Open pages listen on /live and load themselves
