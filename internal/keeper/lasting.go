@@ -116,10 +116,6 @@ func (o *observation) recallTables(ctx context.Context) error {
 			!agrees && !plan.LeadsToNodes(s, config, table) {
 			continue
 		}
-		if !agrees && hasAnother(s.Snapshot, s.NodeSubnetIDs(cluster), was.Table) {
-			o.k.log.Warn("a node subnet has another route table than before the restart",
-				"cluster", config.Metadata.Name, "table", string(was.Table))
-		}
 		m.LastTable, m.LastProven, m.Recalled = was.Table, was.Proven && agrees, !agrees
 		m.recall(s, id)
 	}
@@ -131,14 +127,6 @@ func hasOnly(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
 	return len(subnets) > 0 && !slices.ContainsFunc(subnets, func(id arm.ID) bool {
 		subnet := s.Subnet(id)
 		return subnet == nil || !subnet.RouteTable.Equal(table)
-	})
-}
-
-// hasAnother reports whether one of the node subnets has another table.
-func hasAnother(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
-	return slices.ContainsFunc(subnets, func(id arm.ID) bool {
-		subnet := s.Subnet(id)
-		return subnet != nil && subnet.RouteTable != "" && !subnet.RouteTable.Equal(table)
 	})
 }
 

@@ -137,12 +137,19 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 		return netip.Addr{}, false
 	}
 	seen := map[netip.Prefix]bool{}
-	for i := range nodes {
-		seen[nodes[i].Pods] = true
-		if at, found := address(nodes[i].Name, nodes[i].Pods); found {
-			nodes[i].Addr = at
+	there := nodes[:0]
+	for _, n := range nodes {
+		at, found := address(n.Name, n.Pods)
+		if !found && poolHolds(cluster, n.Name) && vacant(s, cluster, n.Addr) {
+			continue
 		}
+		if found {
+			n.Addr = at
+		}
+		seen[n.Pods] = true
+		there = append(there, n)
 	}
+	nodes = there
 	for _, table := range own {
 		for _, r := range table.Routes() {
 			name := inventory.RouteNode(r.Name)
@@ -162,6 +169,24 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 		}
 	}
 	return nodes
+}
+
+// vacant reports whether it is certain that nothing in the cluster's node subnets has an address.
+func vacant(s *inventory.Snapshot, cluster *inventory.Cluster, a netip.Addr) bool {
+	subnet := subnetOf(s, s.NodeSubnetIDs(cluster), a)
+	if subnet == nil || !nicsRead(s, cluster) {
+		return false
+	}
+	for _, nic := range s.Interfaces {
+		for _, c := range nic.Configs {
+			if c.Address == a && c.Subnet.Equal(subnet.ID) {
+				return false
+			}
+		}
+	}
+	want, known := s.Holders(subnet)
+	_, frontend := s.FrontendAt(a, subnet)
+	return known && want.Empty() && s.FirewallAt(a, subnet) == nil && frontend == nil
 }
 
 // nicsRead reports whether all network interfaces of a cluster's machines were read.

@@ -3,6 +3,7 @@ package verdict_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -34,11 +35,32 @@ var damages = []damage{
 	{"the cluster's table drops a route", bend("-rt", "None")},
 	{"the gateway's table hides a half", shadow("-appgw-rt")},
 	{"the cluster's table hides a half", shadow("-rt")},
+	{"a node is gone, and its routes are still there", leave},
+	{"a node is gone, and the node subnet has the gateway's table", func(f *fleet, cluster string,
+		at int) {
+		f.setTable(f.subnet(cluster, "nodes"), f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
+		leave(f, cluster, at)
+	}},
 	{"the gateway's table is empty", func(f *fleet, cluster string, _ int) {
 		f.routes(f.id(cluster, arm.TypeRouteTable, "-appgw-rt"), func([]any) []any {
 			return []any{}
 		})
 	}},
+}
+
+// leave removes a node. A cloud provider that does not work leaves the node's routes.
+func leave(f *fleet, cluster string, _ int) {
+	f.Helper()
+	doc, err := f.do.Get(f.id(cluster, arm.TypeCluster, ""), "2024-09-01")
+	if err != nil {
+		f.Fatal(err)
+	}
+	pool := doc["properties"].(map[string]any)["agentPoolProfiles"].([]any)[0].(map[string]any)
+	count, _ := strconv.Atoi(fmt.Sprint(pool["count"]))
+	if err := f.azure.Scale(f.id(cluster, arm.TypeCluster, ""), fmt.Sprint(pool["name"]),
+		max(count-1, 1)); err != nil {
+		f.Fatal(err)
+	}
 }
 
 // bend changes the next hop of a route: to another node's address, an unused one or a type; "":
