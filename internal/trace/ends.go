@@ -229,7 +229,8 @@ func (g *grid) podsByNode() map[string]Endpoint {
 }
 
 // targets returns the subnets that must reach the cluster's pods: their table holds routes to pods,
-// or they hold an Application Gateway, in the same network or in a peered one.
+// or they hold an Application Gateway, in the same network or in a peered one. With Options.Certain
+// it is the gateway of the cluster's ingress add-on.
 func (g *grid) targets() []*inventory.Subnet {
 	own := g.s.NodeSubnetIDs(g.cluster)
 	prefixes := g.s.NodePrefixes(g.cluster)
@@ -250,7 +251,9 @@ func (g *grid) targets() []*inventory.Subnet {
 		case slices.ContainsFunc(own, subnet.ID.Equal) || len(subnet.Prefixes) == 0:
 		case slices.ContainsFunc(g.also, subnet.ID.Equal):
 			out = append(out, subnet)
-		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()],
+		case len(subnet.Gateways) > 0 && near[subnet.ID.Parent().Key()] && (!g.o.Certain ||
+			g.cluster.Ingress != "" &&
+				slices.ContainsFunc(subnet.Gateways, g.cluster.Ingress.Equal)),
 			table != nil && !g.s.LeadsElsewhere(table, g.cluster) &&
 				len(nodesIn([]*inventory.RouteTable{table}, g.cluster, prefixes)) > 0:
 			out = append(out, subnet)

@@ -25,6 +25,9 @@ type Options struct {
 	// Declared is what subnets must have, by ID.Key(). A packet that does not take the route which
 	// it would have there bypasses it.
 	Declared map[string]Declared
+	// Certain leaves out Application Gateways near a cluster if neither a route to its pods nor its
+	// ingress add-on shows that they serve it.
+	Certain bool
 }
 
 // Tracer follows packets in one snapshot. The snapshot must not change in the meantime.

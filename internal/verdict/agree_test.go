@@ -373,7 +373,7 @@ func TestAgree(t *testing.T) {
 	f := newFleet(t, slices.Concat(large, shops)...)
 	f.agree("as it was built")
 	clusters := f.harmable()
-	for i, d := range damages {
+	for i, d := range slices.Concat(damages, departures) {
 		d.do(f, clusters[(i*5+1)%len(clusters)], i)
 		f.agree(d.name + ", on " + clusters[(i*5+1)%len(clusters)])
 		f.agreeAll(d.name)

@@ -2,6 +2,7 @@ package verdict_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,16 +36,28 @@ var damages = []damage{
 	{"the cluster's table drops a route", bend("-rt", "None")},
 	{"the gateway's table hides a half", shadow("-appgw-rt")},
 	{"the cluster's table hides a half", shadow("-rt")},
+	{"the gateway's table is empty", func(f *fleet, cluster string, _ int) {
+		f.routes(f.id(cluster, arm.TypeRouteTable, "-appgw-rt"), func([]any) []any {
+			return []any{}
+		})
+	}},
+}
+
+// departures delete tables and nodes. Damages at random leave them out: others need the tables, and
+// a node that had lost its route before is reported for a minute after it is gone.
+var departures = []damage{
+	{"the gateway's table is deleted", func(f *fleet, cluster string, _ int) {
+		f.setTable(f.subnet(cluster, "appgw"), "")
+		table := f.id(cluster, arm.TypeRouteTable, "-appgw-rt")
+		if status, body := f.do.Do(http.MethodDelete, table, "2024-05-01", nil); status >= 300 {
+			f.Fatalf("delete %s: %d %s", table, status, body)
+		}
+	}},
 	{"a node is gone, and its routes are still there", leave},
 	{"a node is gone, and the node subnet has the gateway's table", func(f *fleet, cluster string,
 		at int) {
 		f.setTable(f.subnet(cluster, "nodes"), f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
 		leave(f, cluster, at)
-	}},
-	{"the gateway's table is empty", func(f *fleet, cluster string, _ int) {
-		f.routes(f.id(cluster, arm.TypeRouteTable, "-appgw-rt"), func([]any) []any {
-			return []any{}
-		})
 	}},
 }
 

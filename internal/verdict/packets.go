@@ -176,12 +176,23 @@ func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.Cluster
 func (t *tracing) packets(c picture.Cluster) trace.Matrix {
 	var also []arm.ID
 	for _, s := range c.Subnets {
-		wanted := t.s.Table(s.Wanted)
-		if s.Role == picture.RoleGuarded && wanted != nil && leads(c, wanted) {
+		if wanted := t.s.Table(s.Wanted); t.servesPods(c, s) || s.Role == picture.RoleGuarded &&
+			wanted != nil && leads(c, wanted) {
 			also = append(also, s.ID)
 		}
 	}
 	return t.t.Sampled(c.ID, also...)
+}
+
+// servesPods reports whether a subnet has an Application Gateway and, by the config, a table that
+// leads to the cluster's pods: a target, or one that is gone.
+func (t *tracing) servesPods(c picture.Cluster, s picture.Subnet) bool {
+	subnet := t.s.Subnet(s.ID)
+	return subnet != nil && len(subnet.Gateways) > 0 && (s.Role == picture.RoleTarget ||
+		s.Wanted != "" && t.s.Table(s.Wanted) == nil ||
+		slices.ContainsFunc(c.Tables, func(table picture.Table) bool {
+			return table.Role == picture.RoleTarget && table.ID.Equal(s.Wanted)
+		}))
 }
 
 // leads reports whether a table has a route to pods of a cluster.

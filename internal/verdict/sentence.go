@@ -65,6 +65,9 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 		add(AllCorrect(routes.All))
 	}
 	add(j.lost(v))
+	if v.State == Broken && cause != nil && !j.shown() && !slices.Contains(parts, cause.Message) {
+		add(cause.Message)
+	}
 	add(j.doubt(v))
 	for _, e := range j.egress {
 		add(e.String())
@@ -73,9 +76,17 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	return strings.Join(parts, "; ")
 }
 
+// shown reports whether the evidence shows what is dropped.
+func (j *judgement) shown() bool {
+	return j.packets.Dropped > 0 || j.Picture.Unrouted() ||
+		slices.ContainsFunc(j.egress, func(e Egress) bool { return e.Dropped })
+}
+
 // lost says which packets are dropped, or that all are delivered though something is wrong.
 func (j *judgement) lost(v Verdict) string {
 	switch {
+	case j.Picture.Stopped: // it has no pods
+		return ""
 	case j.packets.Dropped == 0 && v.State == AtRisk && j.Picture.Broken() > 0 &&
 		j.packets.Unknown == 0 && j.packets.Delivered > 0:
 		return "all packets to pods are delivered nevertheless"
@@ -159,28 +170,49 @@ func Unread(c picture.Cluster) string {
 	if c.Unread != "" {
 		return "cannot be read: " + c.Unread
 	}
-	var what []string
-	for _, t := range c.Tables {
-		if t.Unread != "" {
-			what = append(what, "route table "+t.ID.Name())
+	var gone, failed []string
+	add := func(name, why string) {
+		switch why {
+		case "":
+		case absent:
+			gone = append(gone, name)
+		default:
+			failed = append(failed, name)
 		}
+	}
+	for _, t := range c.Tables {
+		add("route table "+t.ID.Name(), t.Unread)
 	}
 	for _, s := range c.Subnets {
-		if s.Unread != "" {
-			what = append(what, "subnet "+s.ID.Name())
-		}
+		add("subnet "+s.ID.Name(), s.Unread)
 	}
 	switch {
-	case len(what) == 1:
-		return what[0] + " could not be read"
-	case len(what) > 1:
-		return fmt.Sprintf("%s and %d more could not be read", what[0], len(what)-1)
+	case len(gone)+len(failed) > 0:
+		return strings.Join(slices.DeleteFunc([]string{
+			some(gone, "does not exist", "do not exist"),
+			some(failed, "could not be read", "could not be read"),
+		}, func(text string) bool { return text == "" }), "; ")
 	case c.Unsourced != "":
 		return c.Unsourced
 	case c.Routes().Unknown > 0:
 		return "not everything could be read"
 	}
 	return ""
+}
+
+// absent is why a resource was not read that does not exist.
+var absent = inventory.Unread{Absent: true}.Reason()
+
+// some writes what one or several resources do, "" if there are none.
+func some(names []string, does, do string) string {
+	switch more := len(names) - 1; {
+	case more < 0:
+		return ""
+	case more == 0:
+		return names[0] + " " + does
+	default:
+		return fmt.Sprintf("%s and %d more %s", names[0], more, do)
+	}
 }
 
 // astray names the subnets that lack what they must have, or have another one.

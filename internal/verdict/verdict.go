@@ -165,7 +165,8 @@ func (e *Evidence) breaks() []trace.Break {
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
 	var whole *tracing
 	if diagnoses(s.Snapshot) {
-		t := trace.New(s.Snapshot, trace.Options{})
+		// what no config and no document shows to need the pods does not break a cluster
+		t := trace.New(s.Snapshot, trace.Options{Certain: true})
 		whole = &tracing{s: s.Snapshot, t: t, lost: lostBy(t)}
 	}
 	lost := s.Lost.Lookup
@@ -381,7 +382,7 @@ var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.Pr
 // nodes in question have none, or because no config says where their egress must go.
 var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
 	finding.TableMissing, finding.PrefixTaken, finding.EgressRouteMissing, finding.EgressDropped,
-	finding.EgressHopGone}
+	finding.EgressHopGone, finding.GatewayNoTable}
 
 // dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
 // one, drops them unless they are shown to arrive: a wrong next hop may be a node, which forwards

@@ -163,6 +163,10 @@ func TestLadder(t *testing.T) {
 			w.config.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
 		}, state: Observed, sentence: "all 4 pod routes are correct"},
 		"stopped": {change: func(w *world) { w.cluster("Stopped") }, state: Stopped},
+		"stopped, and a target lacks a route": {change: func(w *world) {
+			w.cluster("Stopped")
+			w.table(target, []arm.ID{hub}, first)
+		}, state: Stopped, cut: 1, sentence: "1 pod route missing"},
 		"stopped, and its nodes lost their table": {change: func(w *world) {
 			w.cluster("Stopped")
 			w.subnet(nodes, "10.1.0.0/24", "")
@@ -327,6 +331,15 @@ func TestLadder(t *testing.T) {
 		"a node lacks its route": {findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
 			state: Broken, sentence: "a node lacks its route"},
+		"a node lacks its route, and a copy leads to another node": {change: func(w *world) {
+			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.4",
+				1))
+		}, findings: []finding.Finding{
+			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
+			state: Broken, sentence: "1 pod route wrong; a node lacks its route"},
+		"a gateway has no table": {findings: []finding.Finding{
+			finding.New(finding.GatewayNoTable, "shop", string(jump), "a gateway has no table")},
+			state: Broken, sentence: "a gateway has no table"},
 		"a finding says that egress is dropped": {findings: []finding.Finding{
 			finding.New(finding.EgressRouteMissing, "shop", string(nodes), "no egress")},
 			state: Broken, sentence: "no egress"},
@@ -342,6 +355,12 @@ func TestLadder(t *testing.T) {
 			finding.MigrationTable, "shop", string(cluster), "kubenet ends")}, state: InSync},
 		"a table is not read": {change: func(w *world) { w.unread(target) }, state: Unknown,
 			sentence: "route table hub-rt could not be read"},
+		"a table is gone, and another is not read": {change: func(w *world) {
+			w.unread(own)
+			w.unread(target)
+			w.s.Unread[target.Key()] = inventory.Unread{ID: target, Absent: true}
+		}, state: Unknown, sentence: "route table hub-rt does not exist; route table shop-rt " +
+			"could not be read"},
 		"the cluster is not read": {change: func(w *world) { w.unread(cluster) }, state: Unknown,
 			sentence: "cannot be read: AuthorizationFailed"},
 	} {
@@ -353,7 +372,8 @@ func TestLadder(t *testing.T) {
 			configs := []v1alpha1.ClusterRoutes{w.config}
 			v := Of(w.s, configs, configs, plan.TakenBy(configs), test.findings)[0]
 			if v.State != test.state || v.CutOff != test.cut ||
-				len(v.Egress) > 2 || !strings.Contains(v.Sentence, test.sentence) {
+				len(v.Egress) > 2 || !strings.Contains(v.Sentence, test.sentence) ||
+				v.State == Stopped && strings.Contains(v.Sentence, "dropped") {
 				t.Errorf("%s, %d cut off, want %s, %d: %s\n%+v", v.State, v.CutOff, test.state,
 					test.cut, v.Sentence, v)
 			}
