@@ -55,19 +55,27 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		for _, id := range s.NodeSubnetIDs(c) {
 			k.Carriers = append(k.Carriers, Carrier{Place: Named(string(id), why).Place, Why: why})
 		}
-		for _, table := range s.Tables {
+		nodes := s.NodePrefixes(c)
+		for key, table := range s.Tables {
 			for _, route := range table.Routes() {
-				if route.Hop.IsValid() && route.Prefix.IsValid() &&
+				// Clusters can have the same pod CIDR: then the node's address tells them apart.
+				known := k.Tables[key] != "" && !within(nodes, route.Hop)
+				if route.Hop.IsValid() && route.Prefix.IsValid() && !known &&
 					slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
 						return cidr.Bits() <= route.Prefix.Bits() &&
 							cidr.Contains(route.Prefix.Addr())
 					}) {
-					k.Tables[table.ID.Key()] = "its table " + table.ID.Name() +
-						" holds routes to pods of " + c.ID.Name()
+					k.Tables[key] = "its table " + table.ID.Name() + " holds routes to pods of " +
+						c.ID.Name()
 				}
 			}
 		}
 	}
+}
+
+// within reports whether one of the prefixes holds an address.
+func within(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Subscriptions returns the subscriptions of the resources in the files, sorted.

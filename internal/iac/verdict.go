@@ -114,7 +114,9 @@ func (k Known) real(e Effect) Effect {
 	}
 	if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
 		has := subnet.Has(e.property())
+		asked := ask(e.What, e.property())
 		e.What.ID = subnet.ID
+		e.Fix = strings.ReplaceAll(e.Fix, asked, ask(e.What, e.property()))
 		switch {
 		case e.Verb == MayLose && has == "":
 			e.Verb = ""
