@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -110,8 +111,37 @@ func explain(w io.Writer, format report.Format, style report.Style, name string)
 	if near := trace.Near(name, explainable()); near != "" {
 		return fmt.Errorf("unknown topic or finding %s%s", finding.Show(name), near)
 	}
+	if has := mentions(name); len(has) > 0 {
+		return fmt.Errorf("unknown topic or finding %s; it is in the text of %s",
+			finding.Show(name), strings.Join(has, ", "))
+	}
 	return fmt.Errorf("unknown topic or finding %s: routekeeper explain lists them",
 		finding.Show(name))
+}
+
+// mentions returns the first topics and findings whose texts have all words of a text, such as one
+// that was read on the page.
+func mentions(text string) (names []string) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return nil
+	}
+	add := func(name, text string) {
+		const most = 6
+		text = strings.ToLower(text)
+		if len(names) < most && !slices.ContainsFunc(words, func(word string) bool {
+			return !strings.Contains(text, word)
+		}) {
+			names = append(names, name)
+		}
+	}
+	for _, t := range topic.All() {
+		add(t.Name, t.Title+" "+t.Text)
+	}
+	for _, d := range finding.All() {
+		add(string(d.Code), d.Title+" "+d.Meaning+" "+d.Remedy)
+	}
+	return names
 }
 
 func explainable() (names []string) {
