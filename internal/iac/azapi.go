@@ -72,8 +72,12 @@ func (j *judge) azapi(r *tfResource) {
 		v = r.before()
 	}
 	kind, version, _ := strings.Cut(v.AzapiType, "@")
-	if r.Type == tfAzapi && strings.EqualFold(kind, arm.TypeCluster) {
+	switch {
+	case r.Type == tfAzapi && strings.EqualFold(kind, arm.TypeCluster):
 		j.cluster(r)
+		return
+	case strings.EqualFold(kind, arm.TypeRouteTable):
+		j.bodyTable(r)
 		return
 	}
 	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet), strings.EqualFold(kind, arm.TypeVNet)
@@ -141,6 +145,54 @@ func (j *judge) azapi(r *tfResource) {
 		}
 		j.bodySubnets(r, id, old, *list, properties.of("subnets"))
 	}
+}
+
+// bodyTable judges a route table that a body writes: azapi_resource as a whole, and
+// azapi_update_resource its routes if the body lists them.
+func (j *judge) bodyTable(r *tfResource) {
+	whole, v := r.Type == tfAzapi, r.after()
+	id := cmp.Or(r.before().ID, v.ResourceID)
+	routes, listed := v.bodyRoutes()
+	if r.Change.Unknown.of("body").any() {
+		routes, listed = nil, true
+	}
+	if id == "" || !r.updates() && (whole || !r.creates()) || !whole && !listed {
+		return
+	}
+	e := Effect{Verb: MayLoseRoutes, What: Place{ID: id, Name: id.Name(), Address: r.Address},
+		By: r.place(), How: "the body replaces all routes of the table",
+		Fix: "make the table as azurerm_route_table without route blocks, and each route as " +
+			"azurerm_route"}
+	e.Users = j.usersOf(id, e.By)
+	before, _ := r.before().bodyRoutes()
+	if gone := j.podRoutes(before, routes); len(gone) > 0 {
+		e.Verb, e.Routes = RoutesGone, gone
+	}
+	j.effects = append(j.effects, e)
+}
+
+// bodyRoutes returns the routes in the body of a table, and whether it lists any.
+func (v *tfValues) bodyRoutes() (out []tfRouteValues, listed bool) {
+	var body struct {
+		Properties struct {
+			Routes *[]struct {
+				Name       string `json:"name"`
+				Properties struct {
+					Prefix  string `json:"addressPrefix"`
+					HopType string `json:"nextHopType"`
+					Hop     string `json:"nextHopIpAddress"`
+				} `json:"properties"`
+			} `json:"routes"`
+		} `json:"properties"`
+	}
+	if json.Unmarshal(v.bodyText(), &body) != nil || body.Properties.Routes == nil {
+		return nil, false
+	}
+	for _, r := range *body.Properties.Routes {
+		p := r.Properties
+		out = append(out, tfRouteValues{r.Name, p.Prefix, p.HopType, p.Hop})
+	}
+	return out, true
 }
 
 // action judges an azapi_resource_action: an action that PUTs a subnet or a network writes its body

@@ -225,7 +225,7 @@ func (c *folderCode) readJSON(name string) error {
 	defer f.Close()
 	s := newStream(f)
 	start, err := s.start()
-	if err != nil || len(start) == 0 || start[0] != '{' {
+	if err != nil || len(start) == 0 || start[0] != '{' && !isTemplate(start) {
 		return nil
 	}
 	keys, schema := topKeys(start), bytes.ToLower(start)
@@ -233,7 +233,8 @@ func (c *folderCode) readJSON(name string) error {
 	manifest := keys["apiVersion"] && keys["kind"]
 	parameters := keys["parametersJson"] ||
 		bytes.Contains(schema, []byte("deploymentparameters.json"))
-	if !isPlan && !manifest && !parameters && !isTemplate(start) && !keys["changes"] {
+	if !isPlan && !manifest && !parameters && !isTemplate(start) && !keys["changes"] &&
+		!keys["Changes"] {
 		return nil
 	}
 	if isPlan {

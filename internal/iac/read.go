@@ -44,7 +44,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 			"-json FILE (or tofu show -json FILE)")
 	case strings.HasSuffix(name, ".bicep"), strings.HasSuffix(name, ".bicepparam"):
 		return nil, errBicep
-	case start[0] != '{' && start[0] != '[', keys["apiVersion"] && keys["kind"],
+	case start[0] != '{' && start[0] != '[' && start[0] != '/', keys["apiVersion"] && keys["kind"],
 		bytes.HasPrefix(start, []byte("{{")), bytes.HasPrefix(start, []byte("{%")):
 		return readYAML(name, s, o.Carriers)
 	case keys["encrypted_data"]:
@@ -61,7 +61,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 			return nil, err
 		}
 		return plan.judge(), nil
-	case keys["changes"] || keys["status"], isTemplate(start):
+	case keys["changes"] || keys["Changes"] || keys["status"] || keys["Status"], isTemplate(start):
 		data, err := s.rest()
 		if err != nil {
 			return nil, err

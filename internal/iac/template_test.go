@@ -110,6 +110,11 @@ func TestCompiledModule(t *testing.T) {
 			"name its parameter file",
 		"? the parameter subnets (array) has no value, so what depends on it is unknown: "+
 			"name its parameter file")
+	// Comments may stand before all.
+	if r, err := Read("main.json", strings.NewReader("// the network\n/* of the shop */\n"+
+		string(bicep(t, "plain.json").Data))); err != nil || r.Format != ARMTemplate {
+		t.Errorf("with comments: %v", err)
+	}
 	// A cluster that needs no table makes no effect certain.
 	r = readTemplate(t, bicep(t, "module-loop.json", `"networkPlugin": "kubenet"`,
 		`"networkPlugin": "azure", "networkPluginMode": "overlay"`),

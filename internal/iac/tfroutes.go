@@ -62,21 +62,24 @@ func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRoute
 
 // users returns the subnets of a table, from the table or from their associations.
 func (j *judge) users(table *tfResource) []Place {
-	id := table.before().ID
 	var out []Place
 	for _, subnet := range table.before().Subnets {
 		out = append(out, j.subnet(subnet, table.place()))
 	}
 	if len(out) == 0 {
-		for key, other := range j.tables {
-			if other.Equal(id) {
-				out = append(out, j.subnet(arm.ID(key), table.place()))
-			}
-		}
-		slices.SortFunc(out, func(a, b Place) int {
-			return strings.Compare(a.ID.Key(), b.ID.Key())
-		})
+		out = j.usersOf(table.before().ID, table.place())
 	}
+	return out
+}
+
+// usersOf returns the subnets that something else than a table says have it.
+func (j *judge) usersOf(table arm.ID, by Place) (out []Place) {
+	for key, other := range j.tables {
+		if other.Equal(table) {
+			out = append(out, j.subnet(arm.ID(key), by))
+		}
+	}
+	slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.ID.Key(), b.ID.Key()) })
 	return out
 }
 

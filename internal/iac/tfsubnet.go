@@ -18,7 +18,8 @@ func unseen(p inventory.Property) string {
 // vnet judges an azurerm_virtual_network. The provider (4.0 and later) writes all inline blocks
 // when one of them changes, and a block without a table removes it; other changes leave the blocks
 // alone. Before 4.0 the blocks had no route_table_id, and the provider read every subnet before it
-// wrote it (virtual_network_resource.go, getExistingSubnet).
+// wrote it (virtual_network_resource.go, getExistingSubnet). Every version deletes the subnets
+// without a block.
 func (j *judge) vnet(r *tfResource) {
 	before, after := r.before(), r.after()
 	switch {
@@ -39,10 +40,9 @@ func (j *judge) vnet(r *tfResource) {
 		return
 	}
 	j.inlineBlocks(r, inventory.PropertyGroup)
-	if !namesTables(before.Subnet) && !namesTables(after.Subnet) {
-		return
+	if namesTables(before.Subnet) || namesTables(after.Subnet) {
+		j.inlineBlocks(r, inventory.PropertyTable)
 	}
-	j.inlineBlocks(r, inventory.PropertyTable)
 	for _, b := range before.Subnet {
 		old := inline(b)
 		id := before.ID.Child("subnets", old.name())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -12,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, or
-// of the REST operation behind it.
+// IsWhatIf reports whether a file is the result of `az deployment … what-if --no-pretty-print`, of
+// PowerShell's Get-Az…DeploymentWhatIfResult as JSON, or of the REST operation behind both.
 func IsWhatIf(data []byte) bool {
 	v, err := armtemplate.Parse("", data)
 	if err != nil {
@@ -34,11 +35,21 @@ func whatIfChanges(v any) ([]any, bool) {
 	}
 	list, is := o.Get("changes").([]any)
 	for _, item := range list {
-		if c, _ := item.(*armtemplate.Object); c == nil || c.Text("changeType") == "" {
+		if c, _ := item.(*armtemplate.Object); c == nil || changeType(c) == "" {
 			return nil, false
 		}
 	}
 	return list, is
+}
+
+// changeType returns what happens to a resource. PowerShell writes its number.
+func changeType(change *armtemplate.Object) string {
+	types := []string{"Create", "Delete", "Ignore", "Deploy", "NoChange", "Modify", "Unsupported"}
+	if n, err := strconv.Atoi(fmt.Sprint(change.Get("changeType"))); err == nil && n >= 0 &&
+		n < len(types) {
+		return types[n]
+	}
+	return change.Text("changeType")
 }
 
 // whatIf builds the Reading of a what-if result.
@@ -139,10 +150,20 @@ func ofInterest(id arm.ID) bool {
 	return slices.ContainsFunc(armMatters, id.Is)
 }
 
+// mentions reports whether the expression of an ID, which what-if could not evaluate, has a type
+// that matters.
+func mentions(expression string) bool {
+	return strings.HasPrefix(expression, "[") && matter().MatchString(expression)
+}
+
 func (w *whatIf) add(o *armtemplate.Object) {
-	text := o.Text("resourceId")
+	text := cmp.Or(o.Text("resourceId"), o.Text("fullyQualifiedResourceId"))
 	id, err := arm.ParseID(text)
 	switch {
+	case err != nil && mentions(text):
+		w.note(Place{}, true, "what-if cannot say what happens to "+text+": "+
+			cmp.Or(o.Text("unsupportedReason"), err.Error()))
+		return
 	case err != nil && ofInterest(arm.ID(text)):
 		w.note(subnetPlace(text), true, "its change is not checked, because its ID is wrong: "+
 			err.Error())
@@ -150,7 +171,7 @@ func (w *whatIf) add(o *armtemplate.Object) {
 	case err != nil || !ofInterest(id):
 		return
 	}
-	c := &whatIfChange{id: id, kind: o.Text("changeType"), before: o.Object("before"),
+	c := &whatIfChange{id: id, kind: changeType(o), before: o.Object("before"),
 		after: o.Object("after")}
 	place := subnetPlace(string(id))
 	switch strings.ToLower(c.kind) {

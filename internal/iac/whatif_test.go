@@ -156,6 +156,14 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		"unsupported": {
 			[]string{change(id, "Unsupported", `, "unsupportedReason": "it has reference()"`)},
 			[]string{"? what-if cannot say what happens to it: it has reference()"}},
+		"unsupported, with an expression for its ID": {
+			[]string{change("[resourceId('Microsoft.Network/virtualNetworks/subnets', 'v', 's')]",
+				"Unsupported", `, "unsupportedReason": "it has reference()"`)},
+			[]string{"? what-if cannot say what happens to [resourceId('Microsoft.Network/" +
+				"virtualNetworks/subnets', 'v', 's')]: it has reference()"}},
+		"something else with an expression for its ID": {
+			[]string{change("[resourceId('Microsoft.KeyVault/vaults', 'v')]", "Unsupported", "")},
+			nil},
 		"IDs only": {[]string{change(id, "Deploy", ``)},
 			[]string{"? it is deployed, and the result does not say what changes: make it with " +
 				"--result-format FullResourcePayloads"}},
@@ -174,4 +182,21 @@ func TestWhatIfOtherChanges(t *testing.T) {
 		File{"w", []byte(`{"status": "Failed", "error": {"code": "InvalidTemplate", "message": "no"}, "changes": [], "diagnostics": [{"level": "Warning", "code": "NestedDeploymentShortCircuited", "message": "m"}]}`)})
 	sameLines(t, "troubles", said(r), "? what-if itself failed: InvalidTemplate no",
 		"? what-if did not see everything: NestedDeploymentShortCircuited m")
+}
+
+// TestPowerShellWhatIf: ConvertTo-Json writes other names, and the kind of a change as a number or
+// with -EnumsAsStrings by its name.
+func TestPowerShellWhatIf(t *testing.T) {
+	az := string(whatIfFile(t).Data)
+	for _, kinds := range [][]string{{`"Modify"`, "5", `"NoChange"`, "4", `"Create"`, "0",
+		`"Delete"`, "1", `"Ignore"`, "2"}, nil} {
+		text := strings.NewReplacer(append(kinds, `"status"`, `"Status"`, `"changes"`, `"Changes"`,
+			`"changeType"`, `"ChangeType"`, `"resourceId"`, `"FullyQualifiedResourceId"`,
+			`"before"`, `"Before"`, `"after"`, `"After"`)...).Replace(az)
+		r, err := Read("whatif.json", strings.NewReader(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sameLines(t, "PowerShell", said(r), said(readWhatIf(t, File{"w", []byte(az)}))...)
+	}
 }
