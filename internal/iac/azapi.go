@@ -147,6 +147,10 @@ func (j *judge) azapi(r *tfResource) {
 	}
 }
 
+// routesApart says how a table is written without its pod routes.
+const routesApart = "make the table as azurerm_route_table without route blocks, and each route " +
+	"as azurerm_route"
+
 // bodyTable judges a route table that a body writes: azapi_resource as a whole, and
 // azapi_update_resource its routes if the body lists them.
 func (j *judge) bodyTable(r *tfResource) {
@@ -160,9 +164,7 @@ func (j *judge) bodyTable(r *tfResource) {
 		return
 	}
 	e := Effect{Verb: MayLoseRoutes, What: Place{ID: id, Name: id.Name(), Address: r.Address},
-		By: r.place(), How: "the body replaces all routes of the table",
-		Fix: "make the table as azurerm_route_table without route blocks, and each route as " +
-			"azurerm_route"}
+		By: r.place(), How: "the body replaces all routes of the table", Fix: routesApart}
 	e.Users = j.usersOf(id, e.By)
 	before, _ := r.before().bodyRoutes()
 	if gone := j.podRoutes(before, routes); len(gone) > 0 {

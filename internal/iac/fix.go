@@ -67,38 +67,65 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	return edits, why
 }
 
-// layout formats new lines like terraform fmt, and keeps all others. If the whole file was
-// formatted before, the whole file is formatted again: new lines can move the equal signs next to
-// them.
+// layout formats new lines like terraform fmt, and keeps all others byte by byte. If the whole file
+// was formatted before, the whole file is formatted again: new lines can move the equal signs next
+// to them.
 func layout(before, after []byte) []byte {
-	lines := func(text []byte) [][]byte {
-		return bytes.Split(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), []byte("\n"))
+	plain := func(text []byte) []byte {
+		return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
 	}
-	old := lines(before)
-	now := lines(after)
-	if whole := bytes.Join(old, []byte("\n")); bytes.Equal(before, after) {
+	lines := func(text []byte) [][]byte { return bytes.Split(text, []byte("\n")) }
+	if bytes.Equal(before, after) {
 		return before
-	} else if bytes.Equal(hclwrite.Format(whole), whole) {
-		now = lines(hclwrite.Format(bytes.Join(now, []byte("\n"))))
-	} else if formatted := lines(hclwrite.Format(bytes.Join(now, []byte("\n")))); len(
-		formatted) == len(now) {
-		had := map[string]bool{}
-		for _, line := range old {
-			had[string(line)] = true
-		}
-		fresh := false
-		for i, line := range now {
-			// a new block ends with a brace that others have, too
-			if fresh = !had[string(line)] || fresh && string(line) == "}"; fresh {
-				now[i] = formatted[i]
-			}
-		}
 	}
-	end := []byte("\n")
-	if bytes.Contains(before, []byte("\r\n")) {
-		end = []byte("\r\n")
+	old, now := lines(before), lines(plain(after))
+	formatted := lines(hclwrite.Format(plain(after)))
+	if whole := plain(before); bytes.Equal(hclwrite.Format(whole), whole) {
+		now = formatted
 	}
-	return bytes.Join(now, end)
+	was := lines(plain(rewritten(before)))
+	same := func(i, j int) bool { return bytes.Equal(was[i], now[j]) }
+	start, end, shift := 0, len(was), len(now)-len(was)
+	for start < min(len(was), len(now)) && same(start, start) {
+		now[start] = old[start]
+		start++
+	}
+	for end > start && end+shift > start && same(end-1, end-1+shift) {
+		end--
+		now[end+shift] = old[end]
+	}
+	had := map[string][][]byte{}
+	for i := start; i < end; i++ {
+		had[string(was[i])] = append(had[string(was[i])], old[i])
+	}
+	fresh := false
+	for i := start; i < end+shift; i++ {
+		line := now[i]
+		kept := had[string(line)]
+		// a new block ends with a brace that others have, too
+		if fresh = len(kept) == 0 || fresh && string(line) == "}"; !fresh {
+			now[i] = kept[0]
+			had[string(line)] = kept[min(1, len(kept)-1):]
+			continue
+		}
+		if len(formatted) == len(now) {
+			line = formatted[i]
+		}
+		if bytes.Contains(before, []byte("\r\n")) {
+			line = append(bytes.Clone(line), '\r')
+		}
+		now[i] = line
+	}
+	return bytes.Join(now, []byte("\n"))
+}
+
+// rewritten returns code as the HCL library writes it, line by line: with spaces in place of tabs.
+func rewritten(code []byte) []byte {
+	f, diagnostics := hclwrite.ParseConfig(code, "", hcl.InitialPos)
+	if diagnostics.HasErrors() {
+		return code // it was parsed before
+	}
+	return f.BuildTokens(nil).Bytes()
 }
 
 // oneLine reports whether a block is on one line, which allows no second attribute.
@@ -110,7 +137,8 @@ func oneLine(b *hclwrite.Block) bool {
 func (s *Source) Apply(edits []Edit) (*Source, error) {
 	out := &Source{files: s.files}
 	for _, m := range s.modules {
-		n := &sourceModule{way: m.way, dir: m.dir, whole: out}
+		n := &sourceModule{way: m.way, dir: m.dir, whole: out, given: m.given,
+			locked: m.locked, versions: m.locked}
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
 			raw := m.files[name]
 			for _, e := range edits {

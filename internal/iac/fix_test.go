@@ -251,6 +251,19 @@ func TestFixLeaves(t *testing.T) {
 	}
 }
 
+// TestFixKeepsBytes: tabs, and line ends of either kind, stay where they are.
+func TestFixKeepsBytes(t *testing.T) {
+	const code = "resource \"azurerm_virtual_network\" \"v\" {\r\n\tname\t= \"v\" // a\tb\r\n\r\n" +
+		"\tsubnet {\n\t\tname = \"nodes\" /* x */\r\n\t}\r\n}\r\n\r\nlocals {\r\n\tx\t=   1\n}\n\n"
+	s := sourceOf(t, code)
+	after, _ := fixed(t, s, []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"}})
+	at := strings.Index(code, "}\r\n\r\nlocals")
+	if want := code[:at] + "\r\n  lifecycle {\r\n    ignore_changes = [subnet]\r\n  }\r\n" +
+		code[at:]; after != want {
+		t.Errorf("%q, expected %q", after, want)
+	}
+}
+
 // TestFixModule: the ID of a table is not written into a module, which can be called from anywhere.
 // A table of the module itself is named.
 func TestFixModule(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/lazy"
@@ -65,9 +66,11 @@ func (s *Source) Reading() *Reading {
 				}
 			case tfAzapi, tfAzapiUpdate:
 				if !ignored.whole("body") {
-					r.put(azapiBlock(res)...)
-					r.Notes = append(r.Notes, azapiListsNone(res)...)
+					res.azapi(r)
 				}
+			case tfDeployment:
+				r.Notes = append(r.Notes, Note{Place: res.place, Text: notTheTemplate,
+					Unknown: networked().Match(m.code(res.Block))})
 			case tfCluster, tfPool:
 				r.Carriers = append(r.Carriers, m.poolSubnets(res)...)
 			case tfGateway:
@@ -90,16 +93,21 @@ var networked = lazy.Regexp(`(?i)subnet|vnet|virtual-?network|route-?table|\b(ak
 func (m *sourceModule) notSeen() (notes []Note) {
 	for _, call := range m.unseen {
 		source := cmp.Or(literal(call.Body, "source"), "named by an expression")
-		at := call.Range()
-		at.End = call.CloseBraceRange.End
 		notes = append(notes, Note{
-			Unknown: networked().Match(at.SliceBytes(m.files[at.Filename])),
+			Unknown: networked().Match(m.code(call)),
 			Place: Place{Address: strings.TrimPrefix(m.way+".module."+call.Labels[0], "."),
 				File: call.TypeRange.Filename, Line: call.TypeRange.Start.Line},
 			Text: "the code of module " + source + " is not in the folder, so what it does to " +
 				"subnets and route tables is not checked: check a plan"})
 	}
 	return notes
+}
+
+// code returns the text of a block.
+func (m *sourceModule) code(b *hclsyntax.Block) []byte {
+	at := b.Range()
+	at.End = b.CloseBraceRange.End
+	return at.SliceBytes(m.files[at.Filename])
 }
 
 // major finds the numbers of a version constraint: its operator and the major version.
@@ -139,7 +147,7 @@ func blocks(body *hclsyntax.Body, kind string) []*hclsyntax.Block {
 // subnet returns the place of an azurerm_subnet, as far as the code shows it.
 func (r *sourceResource) subnet() Place {
 	p := r.place
-	p.Name, p.VNet = literal(r.Body, "name"), literal(r.Body, "virtual_network_name")
+	p.Name, p.VNet = r.literal("name"), r.literal("virtual_network_name")
 	return p
 }
 
@@ -195,7 +203,7 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 		return nil
 	}
 	return []Effect{{
-		Verb: Useless, What: Place{Name: literal(res.Body, "name"), Address: res.place.Address,
+		Verb: Useless, What: Place{Name: res.literal("name"), Address: res.place.Address,
 			File: res.place.File, Line: res.place.Line}, By: res.place,
 		How: fmt.Sprintf("ignore_changes with a part of %s protects nothing: the blocks are a "+
 			"set, and no index or splat selects a part of it", attribute),
@@ -204,71 +212,131 @@ func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	}}
 }
 
-// inlineSubnets returns the subnet blocks of a network without a table, or another property.
+// inlineCode is a subnet in the code of its network: a block, one repetition of a dynamic block, or
+// an item of the argument subnet.
+type inlineCode struct {
+	name string
+	line int
+	// attribute returns an attribute of it, nil if it has none.
+	attribute func(name string) hclsyntax.Expression
+	in        bindings
+}
+
+// inlineCode returns the subnets in a network's code.
+func (r *sourceResource) inlineCode() (out []inlineCode) {
+	add := func(b *hclsyntax.Block, in bindings) {
+		out = append(out, inlineCode{line: b.TypeRange.Start.Line, in: in,
+			attribute: func(name string) hclsyntax.Expression {
+				if a := b.Body.Attributes[name]; a != nil {
+					return a.Expr
+				}
+				return nil
+			}})
+	}
+	for _, b := range blocks(r.Body, "subnet") {
+		add(b, nil)
+	}
+	for _, d := range r.dynamic("subnet") {
+		for _, content := range blocks(d.block.Body, "content") {
+			content.TypeRange = d.block.TypeRange
+			add(content, d.in)
+		}
+	}
+	if a := r.Body.Attributes["subnet"]; a != nil {
+		for _, item := range r.module.items(a.Expr) {
+			out = append(out, inlineCode{line: item.object.SrcRange.Start.Line, in: item.in,
+				attribute: func(name string) hclsyntax.Expression {
+					return member(item.object, name)
+				}})
+		}
+	}
+	for i, code := range out {
+		if name := code.attribute("name"); name != nil {
+			out[i].name = r.module.text(name, code.in)
+		}
+	}
+	return out
+}
+
+// repeated is a dynamic block in one of its repetitions.
+type repeated struct {
+	block *hclsyntax.Block
+	in    bindings
+}
+
+// dynamic returns the repetitions of the dynamic blocks of a kind.
+func (r *sourceResource) dynamic(kind string) (out []repeated) {
+	for _, d := range blocks(r.Body, "dynamic") {
+		each := d.Body.Attributes["for_each"]
+		if len(d.Labels) != 1 || d.Labels[0] != kind || each == nil {
+			continue
+		}
+		iterator := kind
+		if a := d.Body.Attributes["iterator"]; a != nil {
+			iterator = hcl.ExprAsKeyword(a.Expr)
+		}
+		for _, turn := range rounds(r.module.value(each.Expr, nil)) {
+			out = append(out, repeated{d, bindings{iterator: cty.ObjectVal(map[string]cty.Value{
+				"key": turn.key, "value": turn.value})}})
+		}
+	}
+	return out
+}
+
+// inlineSubnets returns the subnets in a network's code that name no table, or another property.
 func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 	var out []Effect
 	attribute := inlineAttributes[p]
-	add := func(name string) {
-		what := res.place
-		what.Name, what.VNet = name, literal(res.Body, "name")
+	for _, code := range res.inlineCode() {
+		expr := code.attribute(attribute)
+		if !isNone(res.module.value(expr, code.in)) {
+			continue
+		}
 		e := Effect{
-			Verb: MayLose, What: what, By: res.place, Property: other(p),
+			Verb: MayLose, What: res.place, By: res.place, Property: other(p),
 			How: "its inline subnet block names no " + p.Name() + ", so any change of the " +
 				"network's blocks removes the one it has",
 			Fix: fmt.Sprintf("in %s, the subnet block: %s = <the %s's id>; or "+
 				"lifecycle { ignore_changes = [subnet] }", res.place.Address, attribute, p.Noun()),
 		}
+		if !empty(expr) { // a variable may be given another value
+			e.Doubt = true
+			e.How = "its inline subnet block names no " + p.Name() + " by the values of " +
+				"variables here, so that any change of the network's blocks removes the one it has"
+		}
+		e.What.Name, e.What.VNet, e.By.Line = code.name, res.literal("name"), code.line
 		if e.Property == "" {
 			e.Repair = &Repair{Address: res.place.Address, Ignore: "subnet"}
 		}
 		out = append(out, e)
-	}
-	for _, b := range blocks(res.Body, "subnet") {
-		if a := b.Body.Attributes[attribute]; a == nil || empty(a.Expr) {
-			add(literal(b.Body, "name"))
-		}
-	}
-	for _, d := range blocks(res.Body, "dynamic") {
-		if len(d.Labels) != 1 || d.Labels[0] != "subnet" {
-			continue
-		}
-		for _, content := range blocks(d.Body, "content") {
-			if a := content.Body.Attributes[attribute]; a == nil || empty(a.Expr) {
-				add(literal(content.Body, "name"))
-			}
-		}
-	}
-	if a := res.Body.Attributes["subnet"]; a != nil {
-		if list, diagnostics := hcl.ExprList(a.Expr); !diagnostics.HasErrors() {
-			for _, item := range list {
-				object, ok := item.(*hclsyntax.ObjectConsExpr)
-				if ok && empty(member(object, attribute)) {
-					name := ""
-					if n := member(object, "name"); n != nil {
-						name = text(n)
-					}
-					add(name)
-				}
-			}
-		}
 	}
 	return out
 }
 
 // inlineRoutes reports that a table with route blocks is replaced as a whole.
 func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
-	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil {
+	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil &&
+		len(res.dynamic("route")) == 0 {
 		return nil
 	}
+	return m.routesWritten(res, "its inline routes replace the whole table: the next apply "+
+		"removes pod routes that others wrote", fmt.Sprintf("in %s: lifecycle { ignore_changes = "+
+		"[route] }, or azurerm_route resources in place of the route blocks", res.place.Address),
+		&Repair{Address: res.place.Address, Ignore: "route"})
+}
+
+// routesWritten reports that all routes of a table are replaced, with the subnets that have it.
+func (m *sourceModule) routesWritten(res *sourceResource, how, fix string,
+	repair *Repair) []Effect {
 	what := res.place
-	what.Name = literal(res.Body, "name")
+	what.Name = res.literal("name")
 	var users []Place
 	for _, other := range m.whole.modules {
 		for _, link := range other.resources {
 			table, subnet := link.Body.Attributes["route_table_id"],
 				link.Body.Attributes["subnet_id"]
 			if link.kind != tfAssociation || table == nil || subnet == nil ||
-				other.refers(table.Expr, tfTable) != res {
+				other.refers(table.Expr, res.kind) != res {
 				continue
 			}
 			if user := other.refers(subnet.Expr, tfSubnet); user != nil {
@@ -276,12 +344,6 @@ func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 			}
 		}
 	}
-	return []Effect{{
-		Verb: MayLoseRoutes, What: what, By: res.place, Users: users,
-		How: "its inline routes replace the whole table: the next apply removes pod routes " +
-			"that others wrote",
-		Repair: &Repair{Address: res.place.Address, Ignore: "route"},
-		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route "+
-			"resources in place of the route blocks", res.place.Address),
-	}}
+	return []Effect{{Verb: MayLoseRoutes, What: what, By: res.place, Users: users, How: how,
+		Fix: fix, Repair: repair}}
 }

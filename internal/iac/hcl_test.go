@@ -157,7 +157,9 @@ func TestAzapiListsNone(t *testing.T) {
 		want             bool
 	}{
 		{"code, old", "main.tf", code("2022-01-01", "x = 1"), true},
-		{"code, old, with subnets", "main.tf", code("2022-01-01", "subnets = var.subnets"), false},
+		{"code, old, with subnets", "main.tf", code("2022-01-01", "subnets = []"), false},
+		{"code, with subnets that it does not show", "main.tf",
+			code("2024-01-01", "subnets = var.subnets"), true},
 		{"code, new", "main.tf", code("2023-09-01", "x = 1"), false},
 		{"plan, old", "plan", plan("2022-01-01"), true},
 		{"plan, new", "plan", plan("2023-09-01"), false},

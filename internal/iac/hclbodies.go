@@ -36,78 +36,110 @@ func empty(expr hclsyntax.Expression) bool {
 		v.AsString() == "")
 }
 
-// omitted returns what the properties of a subnet do not name.
-func omitted(properties *hclsyntax.ObjectConsExpr) (out []inventory.Property) {
-	for _, p := range inventory.Properties {
-		value := member(properties, string(p))
-		if object, written := value.(*hclsyntax.ObjectConsExpr); written {
-			value = member(object, "id")
-		}
-		if empty(value) {
-			out = append(out, p)
-		}
-	}
-	return out
+// item is an object in a list, with the names that hold in it.
+type item struct {
+	object *hclsyntax.ObjectConsExpr
+	in     bindings
 }
 
-// azapiBlock judges an azapi resource by its body: an object, or jsonencode of one. Other bodies
-// are unknown.
-func azapiBlock(res *sourceResource) []Effect {
-	kind, _, _ := strings.Cut(literal(res.Body, "type"), "@")
-	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet) &&
-		res.kind == tfAzapi, strings.EqualFold(kind, arm.TypeVNet)
-	a := res.Body.Attributes["body"]
-	if !subnet && !vnet || a == nil {
-		return nil
-	}
-	properties := propertiesOf(a.Expr)
-	if properties == nil {
-		return nil
-	}
-	var out []Effect
-	what := res.place
-	judge := func(properties *hclsyntax.ObjectConsExpr) {
-		for _, p := range omitted(properties) {
-			out = append(out, Effect{
-				Verb: MayLose, What: what, By: res.place, Property: other(p),
-				How: "the body names no " + string(p) + ", and Azure writes it as it is",
-				Fix: fmt.Sprintf("in the body of %s: properties = { %s = { id = <the %s's id> } }",
-					res.place.Address, p, p.Noun()),
-			})
+// items returns the objects that a list in the code has: one for each item of a literal list, and
+// for each repetition of a for expression.
+func (m *sourceModule) items(list hclsyntax.Expression) (out []item) {
+	if loop, is := list.(*hclsyntax.ForExpr); is {
+		object, is := loop.ValExpr.(*hclsyntax.ObjectConsExpr)
+		for _, turn := range rounds(m.value(loop.CollExpr, nil)) {
+			if is {
+				out = append(out, item{object, bindings{loop.KeyVar: turn.key,
+					loop.ValVar: turn.value}})
+			}
 		}
-	}
-	if subnet {
-		what.Name = literal(res.Body, "name")
-		judge(properties)
 		return out
 	}
-	for _, object := range listedSubnets(properties) {
-		inner, ok := member(object, "properties").(*hclsyntax.ObjectConsExpr)
-		if ok {
-			what.VNet, what.Name = literal(res.Body, "name"), ""
-			if n := member(object, "name"); n != nil {
-				what.Name = text(n)
-			}
-			judge(inner)
+	literal, _ := hcl.ExprList(list)
+	for _, one := range literal {
+		if object, is := one.(*hclsyntax.ObjectConsExpr); is {
+			out = append(out, item{object: object})
 		}
 	}
 	return out
 }
 
-// azapiListsNone notes a network whose body lists no subnets, at an api-version that deletes them
-// then.
-func azapiListsNone(res *sourceResource) []Note {
-	kind, version, _ := strings.Cut(literal(res.Body, "type"), "@")
-	a := res.Body.Attributes["body"]
-	if res.kind != tfAzapi || !strings.EqualFold(kind, arm.TypeVNet) || !plainVersion(version) ||
-		version >= subnetsKept || a == nil {
-		return nil
+// field returns a member of an object, null if it has none.
+func field(v cty.Value, name string) cty.Value {
+	switch of := v.Type(); {
+	case !v.IsKnown():
+		return cty.DynamicVal
+	case v.IsNull(), of.IsObjectType() && !of.HasAttribute(name):
+	case of.IsObjectType():
+		return v.GetAttr(name)
+	case of.IsMapType() && v.HasIndex(cty.StringVal(name)).True():
+		return v.Index(cty.StringVal(name))
 	}
-	if properties := propertiesOf(a.Expr); properties == nil ||
-		member(properties, "subnets") != nil {
-		return nil
+	return cty.NullVal(cty.DynamicPseudoType)
+}
+
+// azapi judges an azapi resource by its body: an object, or jsonencode of one.
+func (r *sourceResource) azapi(to *Reading) {
+	kind, version, _ := strings.Cut(r.literal("type"), "@")
+	subnet, vnet := strings.EqualFold(kind, arm.TypeSubnet), strings.EqualFold(kind, arm.TypeVNet)
+	table, whole := strings.EqualFold(kind, arm.TypeRouteTable), r.kind == tfAzapi
+	a := r.Body.Attributes["body"]
+	if !subnet && !vnet && !table || subnet && !whole || a == nil {
+		return
 	}
-	return []Note{listsNone(res.place, version)}
+	expr := a.Expr
+	if call, ok := expr.(*hclsyntax.FunctionCallExpr); ok && call.Name == "jsonencode" &&
+		len(call.Args) == 1 {
+		expr = call.Args[0]
+	}
+	properties := field(r.module.value(expr, nil), "properties")
+	if table {
+		if whole || !field(properties, "routes").IsNull() {
+			to.Effects = append(to.Effects, r.module.routesWritten(r, "the body replaces all "+
+				"routes of the table, also pod routes that others wrote", routesApart, nil)...)
+		}
+		return
+	}
+	what := r.place
+	judge := func(properties cty.Value) {
+		if !properties.IsKnown() {
+			to.Notes = append(to.Notes, Note{Place: r.place, Unknown: true, Text: "its body is " +
+				"an expression whose value the code does not show, so it is not known which " +
+				"subnets keep their route table: check a plan"})
+			return
+		}
+		for _, p := range inventory.Properties {
+			if isNone(field(properties, string(p))) {
+				to.put(Effect{
+					Verb: MayLose, What: what, By: r.place, Property: other(p), Doubt: rests(expr),
+					How: "the body names no " + string(p) + ", and Azure writes it as it is",
+					Fix: fmt.Sprintf("in the body of %s: properties = { %s = { id = <the %s's "+
+						"id> } }", r.place.Address, p, p.Noun()),
+				})
+			}
+		}
+	}
+	what.Name = r.literal("name")
+	if subnet {
+		judge(properties)
+		return
+	}
+	what.VNet = what.Name
+	subnets := field(properties, "subnets")
+	if subnets.IsNull() {
+		if whole && plainVersion(version) && version < subnetsKept {
+			to.Notes = append(to.Notes, listsNone(r.place, version))
+		}
+		return
+	}
+	for _, turn := range rounds(subnets) {
+		what.Name = ""
+		if name := field(turn.value, "name"); name.IsKnown() && !name.IsNull() &&
+			name.Type() == cty.String {
+			what.Name = name.AsString()
+		}
+		judge(field(turn.value, "properties"))
+	}
 }
 
 // listedSubnets returns the subnets that the properties of a network list as objects.

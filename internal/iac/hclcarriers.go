@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // poolSubnets returns the subnets of a kubenet cluster's pools that are resources of the same
@@ -27,8 +26,12 @@ func (m *sourceModule) poolSubnets(res *sourceResource) []Carrier {
 	}
 	why := ""
 	for _, profile := range blocks(cluster.Body, "network_profile") {
-		why = cmp.Or(nodesNeed(cluster.place.Address, literal(profile.Body, "network_plugin"),
-			literal(profile.Body, "outbound_type")), why)
+		plugin := cluster.module.literal(profile.Body, "network_plugin")
+		if plugin == "" && profile.Body.Attributes["network_plugin"] != nil {
+			plugin = "{}" // it is not known
+		}
+		why = cmp.Or(nodesNeed(cluster.place.Address, plugin,
+			cluster.module.literal(profile.Body, "outbound_type")), why)
 	}
 	if why == "" {
 		return nil
@@ -50,14 +53,16 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 	if a == nil {
 		return nil
 	}
-	if id := text(a.Expr); arm.ID(id).Is(arm.TypeSubnet) {
+	if id := m.text(a.Expr, nil); arm.ID(id).Is(arm.TypeSubnet) {
 		return []Carrier{{Place: Named(id, why).Place, Why: why}}
 	}
-	if subnet := m.refers(a.Expr, tfSubnet); subnet != nil {
-		return []Carrier{{Place: subnet.subnet(), Why: why}}
+	for _, kind := range []string{tfSubnet, "data." + tfSubnet} {
+		if subnet := m.refers(a.Expr, kind); subnet != nil {
+			return []Carrier{{Place: subnet.subnet(), Why: why}}
+		}
 	}
 	if subnet := m.refers(a.Expr, tfAzapi); subnet != nil {
-		if kind, _, _ := strings.Cut(literal(subnet.Body, "type"), "@"); strings.EqualFold(kind,
+		if kind, _, _ := strings.Cut(subnet.literal("type"), "@"); strings.EqualFold(kind,
 			arm.TypeSubnet) {
 			return []Carrier{{Place: subnet.subnet(), Why: why}}
 		}
@@ -68,9 +73,9 @@ func (m *sourceModule) carrier(b *hclsyntax.Block, attribute, why string) []Carr
 	}
 	place := vnet.place
 	said := a.Expr.Range().SliceBytes(m.files[a.Expr.Range().Filename])
-	for _, e := range inlineSubnets(vnet, inventory.PropertyTable) {
-		if e.What.Name != "" && bytes.Contains(said, []byte(strconv.Quote(e.What.Name))) {
-			place = e.What
+	for _, code := range vnet.inlineCode() {
+		if code.name != "" && bytes.Contains(said, []byte(strconv.Quote(code.name))) {
+			place.Name, place.VNet = code.name, vnet.literal("name")
 		}
 	}
 	return []Carrier{{Place: place, Why: why}}

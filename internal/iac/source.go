@@ -20,6 +20,9 @@ type Source struct {
 	modules []*sourceModule
 	files   int
 	bytes   int
+	// steps counts what was evaluated; chained are the locals and variables that are being
+	// evaluated.
+	steps, chained int
 }
 
 // sourceModule is one call of a module.
@@ -30,12 +33,16 @@ type sourceModule struct {
 	calls     []*hclsyntax.Block
 	unseen    []*hclsyntax.Block // calls of modules whose code is not here
 	files     map[string][]byte  // the content, by name
-	// versions are the constraints on the azurerm provider.
-	versions []string
+	// versions are the constraints on the azurerm provider, locked the version in the lock file.
+	versions, locked []string
 	// outputs and locals are expressions by name; whole is the configuration that contains the
 	// module.
 	outputs, locals map[string]hclsyntax.Expression
 	whole           *Source
+	// variables are its variables, given what terraform.tfvars and *.auto.tfvars say of them.
+	variables map[string]*hclsyntax.Body
+	given     map[string]hclsyntax.Expression
+	values    map[string]cty.Value // of variables and locals that were evaluated
 }
 
 // sourceResource is a resource block.
@@ -43,7 +50,11 @@ type sourceResource struct {
 	*hclsyntax.Block
 	kind, name string
 	place      Place
+	module     *sourceModule
 }
+
+// literal returns the text of an attribute, "" if the code does not show it.
+func (r *sourceResource) literal(name string) string { return r.module.literal(r.Body, name) }
 
 // maxModules limits the calls of modules that are followed: a module may call itself.
 const maxModules = 1000
@@ -83,6 +94,11 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		}
 		s.files++
 	}
+	if way == "" {
+		if err := m.settings(files); err != nil {
+			return err
+		}
+	}
 	for _, call := range m.calls {
 		source := literal(call.Body, "source")
 		local := strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
@@ -114,6 +130,42 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s: it is not valid HCL: %s", at, e.Summary)
 }
 
+// settings reads what a configuration is given besides its code: the values of variables in
+// terraform.tfvars and *.auto.tfvars, and the version of azurerm in the lock file.
+func (m *sourceModule) settings(files fs.FS) error {
+	names, err := fs.Glob(files, path.Join(m.dir, "*.auto.tfvars"))
+	if err != nil {
+		return err
+	}
+	m.given = map[string]hclsyntax.Expression{}
+	for _, name := range append([]string{path.Join(m.dir, "terraform.tfvars")}, names...) {
+		body, err := settingsIn(files, name)
+		if err != nil {
+			return err
+		}
+		for name, a := range body.Attributes {
+			m.given[name] = a.Expr
+		}
+	}
+	lock, err := settingsIn(files, path.Join(m.dir, ".terraform.lock.hcl"))
+	for _, b := range lock.Blocks {
+		if b.Type == "provider" && len(b.Labels) == 1 && path.Base(b.Labels[0]) == "azurerm" {
+			m.locked = []string{literal(b.Body, "version")}
+		}
+	}
+	m.versions = append(m.versions, m.locked...)
+	return err
+}
+
+// settingsIn reads a file of settings; it is empty if there is none.
+func settingsIn(files fs.FS, name string) (*hclsyntax.Body, error) {
+	raw, err := fs.ReadFile(files, name)
+	if err != nil {
+		return &hclsyntax.Body{}, nil
+	}
+	return parseHCL(name, raw)
+}
+
 // codeIn returns the files of a module: .tf files, and OpenTofu's .tofu files, which replace a .tf
 // file with the same name.
 func codeIn(files fs.FS, dir string) ([]string, error) {
@@ -133,10 +185,9 @@ func isCode(name string) bool {
 	return strings.HasSuffix(name, ".tf") || strings.HasSuffix(name, ".tofu")
 }
 
-// parse reads a file into the module.
-func (m *sourceModule) parse(name string, raw []byte) error {
+func parseHCL(name string, raw []byte) (*hclsyntax.Body, error) {
 	if err := checkHCL(name, raw); err != nil {
-		return err
+		return nil, err
 	}
 	file, diagnostics := hclsyntax.ParseConfig(raw, name, hcl.InitialPos)
 	if diagnostics.HasErrors() {
@@ -145,24 +196,39 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 		if d.Subject != nil {
 			bad.Line = d.Subject.Start.Line
 		}
-		return bad
+		return nil, bad
+	}
+	body, ok := file.Body.(*hclsyntax.Body)
+	if !ok {
+		return nil, &SyntaxError{File: name, Summary: "it has no body"}
+	}
+	return body, nil
+}
+
+// parse reads a file into the module.
+func (m *sourceModule) parse(name string, raw []byte) error {
+	body, err := parseHCL(name, raw)
+	if err != nil {
+		return err
 	}
 	if m.files == nil {
 		m.files, m.outputs, m.locals = map[string][]byte{}, map[string]hclsyntax.Expression{},
 			map[string]hclsyntax.Expression{}
+		m.variables = map[string]*hclsyntax.Body{}
 	}
 	m.files[name] = raw
-	body, ok := file.Body.(*hclsyntax.Body)
-	if !ok {
-		return &SyntaxError{File: name, Summary: "it has no body"}
-	}
 	for _, b := range body.Blocks {
 		switch {
-		case b.Type == "resource" && len(b.Labels) == 2:
-			r := &sourceResource{Block: b, kind: b.Labels[0], name: b.Labels[1]}
+		case (b.Type == "resource" || b.Type == "data") && len(b.Labels) == 2:
+			r := &sourceResource{Block: b, kind: b.Labels[0], name: b.Labels[1], module: m}
+			if b.Type == "data" {
+				r.kind = "data." + r.kind
+			}
 			r.place = Place{Address: strings.TrimPrefix(m.way+"."+r.kind+"."+r.name, "."),
 				File: name, Line: b.TypeRange.Start.Line}
 			m.resources = append(m.resources, r)
+		case b.Type == "variable" && len(b.Labels) == 1:
+			m.variables[b.Labels[0]] = b.Body
 		case b.Type == "module" && len(b.Labels) == 1:
 			m.calls = append(m.calls, b)
 		case b.Type == "output" && len(b.Labels) == 1 && b.Body.Attributes["value"] != nil:
@@ -217,26 +283,47 @@ func text(expr hclsyntax.Expression) string {
 	return v.AsString()
 }
 
-// find returns the place of the resource with an address, with or without instance keys.
-func (s *Source) find(address string) (Place, bool) {
+// resource returns the resource with an address, with or without instance keys; nil for none.
+func (s *Source) resource(address string) *sourceResource {
 	address = withoutKeys(address)
 	for _, m := range s.modules {
 		for _, r := range m.resources {
 			if r.place.Address == address {
-				return r.place, true
+				return r
 			}
 		}
+	}
+	return nil
+}
+
+// find returns the place of the resource with an address.
+func (s *Source) find(address string) (Place, bool) {
+	if r := s.resource(address); r != nil {
+		return r.place, true
 	}
 	return Place{}, false
 }
 
-// Locate adds file and line to every resource that the configuration has.
+// Locate adds file and line to every resource that the configuration has, and of a subnet in the
+// code of its network those of the subnet.
 func (r *Reading) Locate(s *Source) {
 	r.places(func(p *Place) {
-		if found, ok := s.find(p.Address); ok && p.File == "" {
-			p.File, p.Line = found.File, found.Line
+		if found := s.resource(p.Address); found != nil && p.File == "" {
+			p.File, p.Line = found.place.File, found.place.Line
 		}
 	})
+	for i := range r.Effects {
+		e := &r.Effects[i]
+		found := s.resource(e.By.Address)
+		if found == nil || found.kind != tfVNet || e.By.File != found.place.File {
+			continue
+		}
+		for _, code := range found.inlineCode() {
+			if code.name != "" && strings.EqualFold(code.name, e.What.Name) {
+				e.By.Line = code.line
+			}
+		}
+	}
 }
 
 // Rename changes the names of the files.
@@ -307,12 +394,16 @@ func (m *sourceModule) follow(expr hclsyntax.Expression, kind string,
 		if len(t) < 2 {
 			continue
 		}
+		root := t.RootName()
+		if step, is := t[1].(hcl.TraverseAttr); is && root == "data" && len(t) > 2 {
+			root, t = "data."+step.Name, t[1:]
+		}
 		name, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
 			continue
 		}
 		var found *sourceResource
-		switch t.RootName() {
+		switch root {
 		case kind:
 			i := slices.IndexFunc(m.resources, func(r *sourceResource) bool {
 				return r.kind == kind && r.name == name.Name

@@ -27,6 +27,9 @@ type judge struct {
 	notes   []Note
 }
 
+const notTheTemplate = "it deploys an ARM template, which is not checked here: check the " +
+	"template itself"
+
 // ranks order the effects on one subnet: the worst is reported.
 var ranks = map[Verb]int{MayLose: 1, Flaps: 2, Another: 3, Loses: 4, Recreated: 5}
 
@@ -67,8 +70,7 @@ func (p *tfPlan) judge() *Reading {
 			j.action(r)
 		case tfDeployment:
 			j.notes = append(j.notes,
-				Note{Place: r.place(), Text: "it deploys an ARM template, which is not checked " +
-					"here: check the template itself", Unknown: true})
+				Note{Place: r.place(), Text: notTheTemplate, Unknown: true})
 		}
 	}
 	if p.format == TerraformState {
