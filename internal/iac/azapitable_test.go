@@ -79,3 +79,26 @@ func TestBlocksBefore4(t *testing.T) {
 		}
 	}
 }
+
+// TestRoleOnTable: without its role, a cluster writes no routes of new nodes.
+func TestRoleOnTable(t *testing.T) {
+	role := func(action, scope string) string {
+		return changes(tfRole, "r", action, fmt.Sprintf(`{"scope":%q}`, scope), "null")
+	}
+	table := changes(tfTable, "rt", "delete", fmt.Sprintf(`{"id":%q}`, rtID), "null")
+	for name, c := range map[string]struct {
+		parts []string
+		notes int
+	}{
+		"destroyed":      {[]string{role("delete", rtID)}, 1},
+		"of a subnet":    {[]string{role("delete", nodesID)}, 0},
+		"kept":           {[]string{role("no-op", rtID)}, 0},
+		"with its table": {[]string{table, role("delete", rtID)}, 0},
+	} {
+		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+			strings.Join(c.parts, ",")+`]}`))
+		if err != nil || len(r.Notes) != c.notes || len(r.Effects) != 0 {
+			t.Errorf("%s: %v, %+v", name, err, r)
+		}
+	}
+}

@@ -36,6 +36,7 @@ func (s *Source) Reading() *Reading {
 	old := s.oldProvider()
 	for _, m := range s.modules {
 		r.Notes = append(r.Notes, m.notSeen()...)
+		r.Effects = append(r.Effects, m.removals()...)
 		for _, res := range m.resources {
 			ignored := ignoredChanges(res.Body)
 			switch res.kind {
@@ -82,6 +83,31 @@ func (s *Source) Reading() *Reading {
 		}
 	}
 	return r
+}
+
+// removals returns what removed blocks do: they destroy the association that the state still has.
+func (m *sourceModule) removals() (out []Effect) {
+	for _, b := range m.removed {
+		from := b.Body.Attributes["from"]
+		if from == nil {
+			continue
+		}
+		address := string(from.Expr.Range().SliceBytes(m.files[b.TypeRange.Filename]))
+		parts := strings.Split(address, ".")
+		p, of := associations[parts[max(0, len(parts)-2)]]
+		for _, lifecycle := range blocks(b.Body, "lifecycle") {
+			destroy := lifecycle.Body.Attributes["destroy"]
+			of = of && (destroy == nil || !m.value(destroy.Expr, nil).RawEquals(cty.False))
+		}
+		if of {
+			at := Place{Address: strings.TrimPrefix(m.way+"."+address, "."),
+				File: b.TypeRange.Filename, Line: b.TypeRange.Start.Line}
+			out = append(out, Effect{Verb: MayLose, What: at, By: at, Property: other(p),
+				Doubt: true, How: "the removed block destroys its association, if the state " +
+					"still has it", Fix: "lifecycle { destroy = false } in the removed block"})
+		}
+	}
+	return out
 }
 
 // networked finds calls of modules that may write subnets or route tables, or place clusters.
@@ -275,7 +301,7 @@ func (r *sourceResource) dynamic(kind string) (out []repeated) {
 		if a := d.Body.Attributes["iterator"]; a != nil {
 			iterator = hcl.ExprAsKeyword(a.Expr)
 		}
-		for _, turn := range rounds(r.module.value(each.Expr, nil)) {
+		for _, turn := range turns(r.module.value(each.Expr, nil)) {
 			out = append(out, repeated{d, bindings{iterator: cty.ObjectVal(map[string]cty.Value{
 				"key": turn.key, "value": turn.value})}})
 		}

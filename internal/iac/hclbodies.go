@@ -47,7 +47,7 @@ type item struct {
 func (m *sourceModule) items(list hclsyntax.Expression) (out []item) {
 	if loop, is := list.(*hclsyntax.ForExpr); is {
 		object, is := loop.ValExpr.(*hclsyntax.ObjectConsExpr)
-		for _, turn := range rounds(m.value(loop.CollExpr, nil)) {
+		for _, turn := range turns(m.value(loop.CollExpr, nil)) {
 			if is {
 				out = append(out, item{object, bindings{loop.KeyVar: turn.key,
 					loop.ValVar: turn.value}})
@@ -132,7 +132,7 @@ func (r *sourceResource) azapi(to *Reading) {
 		}
 		return
 	}
-	for _, turn := range rounds(subnets) {
+	for _, turn := range turns(subnets) {
 		what.Name = ""
 		if name := field(turn.value, "name"); name.IsKnown() && !name.IsNull() &&
 			name.Type() == cty.String {

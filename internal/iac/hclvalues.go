@@ -102,7 +102,7 @@ func (m *sourceModule) object(e *hclsyntax.ObjectConsExpr, in bindings) cty.Valu
 func (m *sourceModule) loop(e *hclsyntax.ForExpr, in bindings) cty.Value {
 	var list []cty.Value
 	object := map[string]cty.Value{}
-	for _, turn := range rounds(m.value(e.CollExpr, in)) {
+	for _, turn := range turns(m.value(e.CollExpr, in)) {
 		inner := bindings{}
 		maps.Copy(inner, in)
 		inner[e.ValVar] = turn.value
@@ -342,20 +342,20 @@ func isNone(v cty.Value) bool {
 	return v.Type() == cty.String && v.AsString() == ""
 }
 
-// round is one repetition of a part of code.
-type round struct{ key, value cty.Value }
+// turn is one repetition of a part of code.
+type turn struct{ key, value cty.Value }
 
-// rounds returns the repetitions over a collection; one that is unknown if the code does not show
+// turns returns the repetitions over a collection; one that is unknown if the code does not show
 // it.
-func rounds(collection cty.Value) (out []round) {
+func turns(collection cty.Value) (out []turn) {
 	switch {
 	case collection.IsNull():
 	case !collection.IsKnown() || !collection.CanIterateElements():
-		return []round{{cty.DynamicVal, cty.DynamicVal}}
+		return []turn{{cty.DynamicVal, cty.DynamicVal}}
 	default:
 		for i := collection.ElementIterator(); i.Next(); {
 			key, value := i.Element()
-			out = append(out, round{key, value})
+			out = append(out, turn{key, value})
 		}
 	}
 	return out

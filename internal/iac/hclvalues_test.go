@@ -226,6 +226,23 @@ resource "azurerm_subnet_route_table_association" "a" {
 			`{ properties = { subnets = [for n in ["aks"] : { name = n, properties = {} }] } }`),
 			"info iac-may-strip x/aks 1", nil},
 
+		{"an association that a removed block destroys", `
+removed {
+  from = module.x.azurerm_subnet_route_table_association.a
+}
+removed {
+  from = azurerm_subnet_route_table_association.a
+}
+`, "info iac-may-strip azurerm_subnet_route_table_association.a 5, " +
+			"info iac-may-strip module.x.azurerm_subnet_route_table_association.a 2", nil},
+		{"an association that it only forgets", `
+removed {
+  from = azurerm_subnet_route_table_association.a
+  lifecycle {
+    destroy = false
+  }
+}
+`, "", nil},
 		{"a template that mentions networks", `
 resource "azurerm_resource_group_template_deployment" "d" {
   template_content = file("vnet.json")

@@ -31,6 +31,7 @@ type sourceModule struct {
 	dir       string
 	resources []*sourceResource
 	calls     []*hclsyntax.Block
+	removed   []*hclsyntax.Block
 	unseen    []*hclsyntax.Block // calls of modules whose code is not here
 	files     map[string][]byte  // the content, by name
 	// versions are the constraints on the azurerm provider, locked the version in the lock file.
@@ -227,6 +228,8 @@ func (m *sourceModule) parse(name string, raw []byte) error {
 			r.place = Place{Address: strings.TrimPrefix(m.way+"."+r.kind+"."+r.name, "."),
 				File: name, Line: b.TypeRange.Start.Line}
 			m.resources = append(m.resources, r)
+		case b.Type == "removed":
+			m.removed = append(m.removed, b)
 		case b.Type == "variable" && len(b.Labels) == 1:
 			m.variables[b.Labels[0]] = b.Body
 		case b.Type == "module" && len(b.Labels) == 1:

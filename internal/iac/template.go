@@ -195,10 +195,16 @@ func (t *armReading) notes() {
 		}
 		t.note(Place{Address: n.Address, File: n.File, Line: n.Line}, unknown, n.Text)
 	}
+	const complete = "in complete mode, Azure deletes everything in the resource group that the " +
+		"template does not name, route tables included unless a subnet uses them"
 	if t.options.Complete {
-		t.note(Place{}, false, "in complete mode, Azure deletes everything in the resource group "+
-			"that the template does not name, route tables included unless a subnet uses them")
+		t.note(Place{}, false, complete)
 	}
+	t.each("Microsoft.Resources/deployments", func(r *armtemplate.Resource) {
+		if strings.EqualFold(r.Body.Object("properties").Text("mode"), "Complete") {
+			t.note(t.place(r), false, complete)
+		}
+	})
 }
 
 func (t *armReading) note(at Place, unknown bool, text string) {

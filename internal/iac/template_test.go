@@ -110,6 +110,17 @@ func TestCompiledModule(t *testing.T) {
 			"name its parameter file",
 		"? the parameter subnets (array) has no value, so what depends on it is unknown: "+
 			"name its parameter file")
+	// A nested deployment has a mode of its own.
+	nested := readTemplate(t, File{"main.json", []byte(`{"$schema": "https://schema.management.` +
+		`azure.com/schemas/2019-04-01/deploymentTemplate.json#", "resources": [{"type": ` +
+		`"Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "n", ` +
+		`"resourceGroup": "g", "properties": {"mode": "complete", "template": {"$schema": ` +
+		`"https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#", ` +
+		`"resources": []}}}]}`)}, TemplateOptions{})
+	if n := nested.Notes; len(n) != 1 || !strings.HasPrefix(n[0].Text, "in complete mode") ||
+		n[0].Line != 1 {
+		t.Errorf("a nested deployment in complete mode: %+v", n)
+	}
 	// Comments may stand before all.
 	if r, err := Read("main.json", strings.NewReader("// the network\n/* of the shop */\n"+
 		string(bicep(t, "plain.json").Data))); err != nil || r.Format != ARMTemplate {

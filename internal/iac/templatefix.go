@@ -3,6 +3,7 @@ package iac
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -88,7 +89,7 @@ func (t *armReading) repair(s *templateSubnet) (after []byte, done string, err e
 	value := w.subnet.Object("properties")
 	properties := t.written(value)
 	if properties == nil {
-		return nil, "", fmt.Errorf("its properties are not written in %s", t.file.Name)
+		return nil, "", errors.New("its properties are made by an expression")
 	}
 	for _, other := range t.subnets {
 		for _, x := range other.writes {

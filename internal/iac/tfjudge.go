@@ -68,6 +68,14 @@ func (p *tfPlan) judge() *Reading {
 			j.azapi(r)
 		case tfAzapiAction:
 			j.action(r)
+		case tfRole:
+			scope := r.before().Scope
+			table := j.byID[scope.Key()]
+			if (r.deletes() || r.replaces()) && scope.Is(arm.TypeRouteTable) &&
+				(table == nil || !table.goes) {
+				j.note(r, "the role on table %s is taken away: if a cluster has it, AKS can no "+
+					"longer write the routes of new nodes", scope.Short())
+			}
 		case tfDeployment:
 			j.notes = append(j.notes,
 				Note{Place: r.place(), Text: notTheTemplate, Unknown: true})

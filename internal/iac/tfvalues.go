@@ -24,6 +24,7 @@ const (
 	tfAzapiUpdate = "azapi_update_resource"
 	tfAzapiAction = "azapi_resource_action"
 	tfDeployment  = "azurerm_resource_group_template_deployment"
+	tfRole        = "azurerm_role_assignment"
 
 	tfNAT              = "azurerm_nat_gateway"
 	tfGroup            = "azurerm_network_security_group"
@@ -35,7 +36,7 @@ var kinds = map[string]bool{
 	tfVNet: true, tfSubnet: true, tfAssociation: true, tfTable: true, tfRoute: true,
 	tfCluster: true, tfPool: true, tfGateway: true,
 	tfAzapi: true, tfAzapiUpdate: true, tfAzapiAction: true, tfDeployment: true,
-	tfNAT: true, tfGroup: true, tfNATAssociation: true, tfGroupAssociation: true,
+	tfRole: true, tfNAT: true, tfGroup: true, tfNATAssociation: true, tfGroupAssociation: true,
 }
 
 // tfValues are the attributes that matter, of all these kinds. Sources: the schemas of the azurerm
@@ -57,6 +58,8 @@ type tfValues struct {
 	NATGateway    arm.ID `json:"nat_gateway_id"`
 	SecurityGroup arm.ID `json:"network_security_group_id"`
 
+	// Of a role assignment.
+	Scope arm.ID `json:"scope"`
 	// Of a route table: the routes, and the subnets that have it.
 	Route   []tfRouteValues `json:"route"`
 	Subnets []arm.ID        `json:"subnets"`
