@@ -82,6 +82,10 @@ func (s *Source) Reading() *Reading {
 			}
 		}
 	}
+	if s.steps > mostEvaluated {
+		r.Notes = append(r.Notes, Note{Unknown: true, Text: "the code is too large to evaluate " +
+			"all of it: what is left is taken for given, so check a plan"})
+	}
 	return r
 }
 
@@ -262,7 +266,7 @@ func (r *sourceResource) inlineCode() (out []inlineCode) {
 	for _, b := range blocks(r.Body, "subnet") {
 		add(b, nil)
 	}
-	for _, d := range r.dynamic("subnet") {
+	for _, d := range r.dynamic("subnet", true) {
 		for _, content := range blocks(d.block.Body, "content") {
 			content.TypeRange = d.block.TypeRange
 			add(content, d.in)
@@ -290,8 +294,9 @@ type repeated struct {
 	in    bindings
 }
 
-// dynamic returns the repetitions of the dynamic blocks of a kind.
-func (r *sourceResource) dynamic(kind string) (out []repeated) {
+// dynamic returns the repetitions of the dynamic blocks of a kind. What a variable leaves empty in
+// the root module may be filled when it is applied: then one is unknown, if that counts (filled).
+func (r *sourceResource) dynamic(kind string, filled bool) (out []repeated) {
 	for _, d := range blocks(r.Body, "dynamic") {
 		each := d.Body.Attributes["for_each"]
 		if len(d.Labels) != 1 || d.Labels[0] != kind || each == nil {
@@ -301,7 +306,11 @@ func (r *sourceResource) dynamic(kind string) (out []repeated) {
 		if a := d.Body.Attributes["iterator"]; a != nil {
 			iterator = hcl.ExprAsKeyword(a.Expr)
 		}
-		for _, turn := range turns(r.module.value(each.Expr, nil)) {
+		all := turns(r.module.value(each.Expr, nil))
+		if len(all) == 0 && filled && r.module.way == "" && rests(each.Expr) {
+			all = turns(cty.DynamicVal)
+		}
+		for _, turn := range all {
 			out = append(out, repeated{d, bindings{iterator: cty.ObjectVal(map[string]cty.Value{
 				"key": turn.key, "value": turn.value})}})
 		}
@@ -342,7 +351,7 @@ func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 // inlineRoutes reports that a table with route blocks is replaced as a whole.
 func (m *sourceModule) inlineRoutes(res *sourceResource) []Effect {
 	if len(blocks(res.Body, "route")) == 0 && res.Body.Attributes["route"] == nil &&
-		len(res.dynamic("route")) == 0 {
+		len(res.dynamic("route", false)) == 0 {
 		return nil
 	}
 	return m.routesWritten(res, "its inline routes replace the whole table: the next apply "+

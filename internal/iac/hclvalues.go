@@ -21,8 +21,8 @@ type bindings map[string]cty.Value
 // functions are those of Terraform that people choose subnets and tables with. None of them makes
 // more text than its arguments have, so that no code grows without end.
 var functions = map[string]function.Function{
-	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc, "lookup": stdlib.LookupFunc,
-	"merge": stdlib.MergeFunc, "concat": stdlib.ConcatFunc, "coalesce": stdlib.CoalesceFunc,
+	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
+	"merge": stdlib.MergeFunc, "concat": stdlib.ConcatFunc,
 	"lower": stdlib.LowerFunc, "upper": stdlib.UpperFunc, "keys": stdlib.KeysFunc,
 	"values": stdlib.ValuesFunc, "length": stdlib.LengthFunc,
 	"toset":  stdlib.MakeToFunc(cty.Set(cty.DynamicPseudoType)),
@@ -35,7 +35,7 @@ const (
 	longestText   = 1 << 10
 	mostParts     = 2000
 	mostChained   = 100     // locals and variables that lead to one another
-	mostEvaluated = 200_000 // expressions of a whole configuration
+	mostEvaluated = 500_000 // expressions of a whole configuration
 )
 
 // value returns what an expression is by the code alone, without the resources that it refers to:
@@ -44,6 +44,14 @@ const (
 func (m *sourceModule) value(expr hclsyntax.Expression, in bindings) (v cty.Value) {
 	if expr == nil {
 		return cty.NullVal(cty.DynamicPseudoType)
+	}
+	switch e := expr.(type) { // what is written out is known in code of any size
+	case *hclsyntax.LiteralValueExpr:
+		return e.Val
+	case *hclsyntax.TemplateExpr:
+		if e.IsStringLiteral() {
+			return cty.StringVal(text(e))
+		}
 	}
 	at := expr.Range()
 	if m.whole.steps += 1 + (at.End.Byte-at.Start.Byte)>>6; m.whole.steps > mostEvaluated {
@@ -137,8 +145,19 @@ func (m *sourceModule) loop(e *hclsyntax.ForExpr, in bindings) cty.Value {
 }
 
 func (m *sourceModule) call(e *hclsyntax.FunctionCallExpr, in bindings) cty.Value {
-	if e.Name == "try" || e.Name == "can" {
+	switch {
+	case e.Name == "try" || e.Name == "can":
 		return m.evaluate(e, in)
+	case e.Name == "lookup" && len(e.Args) == 3: // the library does not look for null
+		key := m.text(e.Args[1], in)
+		found := field(m.value(e.Args[0], in), key)
+		switch {
+		case key == "":
+			return cty.DynamicVal
+		case found.IsNull():
+			return m.value(e.Args[2], in)
+		}
+		return found
 	}
 	f, known := functions[e.Name]
 	if !known || e.ExpandFinal {
