@@ -9,9 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // TestClusterPaused: a pause of one cluster stops its writes, also those of Check now, and says
@@ -134,6 +136,64 @@ func TestPauseWhileWaiting(t *testing.T) {
 				if w.tableOf(w.demo.GatewaySubnet) == "" ||
 					len(w.routes(w.demo.GatewayTable)) != 4 {
 					t.Error("not repaired after the pause")
+				}
+			})
+		})
+	}
+}
+
+// TestConfigWhileWaiting: a write waits for another operation in Azure, and the config is changed:
+// it does not want the change any more, or no longer has the cluster, or swaps two names. The write
+// makes nothing of it, and no state is another cluster's.
+func TestConfigWhileWaiting(t *testing.T) {
+	observe := func(shop, play *v1alpha1.ClusterRoutes) {
+		shop.Spec.Guard.Mode = v1alpha1.GuardObserve
+		shop.Spec.Targets = slices.Clone(shop.Spec.Targets)
+		shop.Spec.Targets[0].Policy = v1alpha1.PolicyObserve
+	}
+	for name, change := range map[string]func(shop, play *v1alpha1.ClusterRoutes){
+		"observed": observe,
+		"gone":     func(shop, play *v1alpha1.ClusterRoutes) { *shop = *play },
+		"swapped, and observed": func(shop, play *v1alpha1.ClusterRoutes) {
+			observe(shop, play)
+			shop.Metadata.Name, play.Metadata.Name = play.Metadata.Name, shop.Metadata.Name
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, slow)
+				other := w.addCluster("play", "50")
+				shop, play := w.demoConfig(), configure("play", other.cluster, other.target)
+				k := w.runWith(Options{}, 10*time.Second, shop, play)
+				k.since(time.Minute)
+				end := w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
+					Code: "AnotherOperationInProgress"})
+				w.strip(w.demo.GatewaySubnet)
+				w.drop(w.demo.GatewayTable, "10.244.1.0/24")
+				k.since(20 * time.Second)
+				now := []v1alpha1.ClusterRoutes{shop, play}
+				if change(&now[0], &now[1]); now[0].Spec.ClusterID == now[1].Spec.ClusterID {
+					now = now[1:]
+				}
+				k.Reload(now)
+				end()
+				for _, r := range k.parts(3 * time.Minute) {
+					for _, v := range r.Verdicts {
+						if of := keyNamed(now, v.Cluster); (v.State == verdict.Broken) !=
+							(of == w.demo.Cluster.Key()) {
+							t.Errorf("%s is %s: %s", v.Cluster, v.State, v.Sentence)
+						}
+					}
+				}
+				if w.tableOf(w.demo.GatewaySubnet) != "" ||
+					len(w.routes(w.demo.GatewayTable)) != 3 {
+					t.Error("written by the former config")
+				}
+				k.Reload([]v1alpha1.ClusterRoutes{shop, play})
+				k.since(time.Minute)
+				if w.tableOf(w.demo.GatewaySubnet) == "" ||
+					len(w.routes(w.demo.GatewayTable)) != 4 {
+					t.Error("not repaired by the next config")
 				}
 			})
 		})

@@ -2,8 +2,10 @@ package keeper
 
 import (
 	"context"
+	"reflect"
 	"slices"
 
+	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -24,6 +26,8 @@ import (
 //	only            what the keeper's caller did not choose      a person's request
 //	conflict        what another writer undoes, for a while      a request, a caller's choice
 //	cluster pause   the changes of a paused cluster              what a person confirmed
+//	config          changes for a cluster whose config has      deletes for one that left the config
+//	                changed since the check began
 //	scope           what the keeper's caller withholds
 //
 //	of the check, for each resource (start)
@@ -38,8 +42,8 @@ import (
 //	alive           a subnet whose cluster or table is gone, or whose network got the tag that pauses
 //	                its guard
 //	gone            of tables: deletes for a cluster that Azure does not confirm as missing
-//	configured      of tables: routes of a cluster that left the config
-//	permission      what a pause stops, and of tables what is withheld: again at each GET
+//	permission      what a pause or another config stops, and of tables what is withheld: again at
+//	                each GET
 //	If-Match        a document that changed since the GET: it is read and planned again
 //
 // Which resources may be written at all, such as no target with policy Observe, is the plan's
@@ -87,8 +91,8 @@ var choice = []gate{
 // pauses are asked again by each write, permission by the write of a table: scope needs what the
 // check has read, and a check goes on reading while it writes subnets.
 var (
-	pauses     = []gate{pause, clusterPause}
-	permission = []gate{pause, clusterPause, {"scope",
+	pauses     = []gate{pause, clusterPause, otherConfig}
+	permission = []gate{pause, clusterPause, otherConfig, {"scope",
 		func(c *check, _ []plan.Change) func(plan.Change) string { return forbidding(c) }}}
 	pause = gate{"pause", func(c *check, _ []plan.Change) func(plan.Change) string {
 		pause := c.k.opts.pause()
@@ -109,7 +113,47 @@ var (
 			return change.Cluster + " is paused " + pause
 		}
 	}}
+	otherConfig = gate{"config", func(c *check, _ []plan.Change) func(plan.Change) string {
+		changed := map[string]string{}
+		return func(change plan.Change) string {
+			why, known := changed[change.Cluster]
+			if !known {
+				why = c.configChanged(change.Cluster)
+				changed[change.Cluster] = why
+			}
+			if why == hasLeftConfig && change.Verb == plan.Delete { // see removal.go
+				return ""
+			}
+			return why
+		}
+	}}
 )
+
+const hasLeftConfig = "its cluster has left the config"
+
+// configChanged says how the config of a cluster, by its name in this check, has changed since the
+// check began, or returns "".
+func (c *check) configChanged(name string) string {
+	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
+		return config.Metadata.Name == name
+	})
+	if i < 0 {
+		return ""
+	}
+	c.k.mu.Lock()
+	all := c.k.configs
+	c.k.mu.Unlock()
+	for _, now := range all {
+		if keyOf(now) != keyOf(c.configs[i]) {
+			continue
+		}
+		if now.Metadata.Name != name || !reflect.DeepEqual(now.Spec, c.configs[i].Spec) {
+			return "its config has changed"
+		}
+		return ""
+	}
+	return hasLeftConfig
+}
 
 func whenever(closed bool, why string) func(plan.Change) string {
 	if !closed {
@@ -148,7 +192,6 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 				return c.permitted(pauses, p, nil)
 			}
 			p = c.provenGone(ctx, seen, p, table)
-			p = c.stillMeant(p, table)
 			return c.permitted(permission, p, table)
 		},
 	}

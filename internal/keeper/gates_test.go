@@ -56,6 +56,7 @@ func TestGates(t *testing.T) {
 		"cluster pause": func(k *Keeper, _ *check) {
 			k.opts.ClusterPaused = func(string) string { return "a day" }
 		},
+		"config": func(k *Keeper, _ *check) { k.configs = nil },
 		"scope": func(k *Keeper, _ *check) {
 			k.opts.Withhold = func(Intent) string { return "it may not" }
 		},

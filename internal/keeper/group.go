@@ -45,7 +45,7 @@ func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 
 // configureLocked sets the configs.
 func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
-	k.configs, k.names, k.named = configs, names(configs), nameSet(configs)
+	k.configs, k.names = configs, names(configs)
 	k.pausing, k.outages.networks = map[string]v1alpha1.Pause{}, map[string]bool{}
 	for _, c := range configs {
 		k.outages.networks[c.Metadata.Name] = c.Clusterless()
@@ -53,7 +53,7 @@ func (k *Keeper) configureLocked(configs []v1alpha1.ClusterRoutes) {
 			k.pausing[c.Metadata.Name] = *c.Spec.Pause
 		}
 	}
-	k.outages.keep(k.named)
+	k.outages.keep(nameSet(configs))
 	kept := keySet(configs)
 	owners := maps.Clone(k.owners)
 	gone := func(key string) bool { return !kept[key] }

@@ -96,7 +96,6 @@ type Keeper struct {
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes  // replaced, not changed
 	names    []string                  // of the configs
-	named    map[string]bool           // the same
 	pausing  map[string]v1alpha1.Pause // spec.pause, by name; replaced, not changed
 	taken    plan.Taken
 	owners   map[string]arm.ID // tables that clusters were last seen with; replaced, not changed

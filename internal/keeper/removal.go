@@ -262,19 +262,3 @@ func (w *worker) removing(planner *plan.Planner) apply.Replan {
 	again.Late = func(context.Context, arm.ID) (apply.Replan, error) { return again, nil }
 	return again
 }
-
-// stillMeant removes from a plan the additions and updates for clusters that a person has removed
-// from the config since. A write can wait long for the one before it.
-func (c *check) stillMeant(p plan.Plan, table *inventory.RouteTable) plan.Plan {
-	c.k.mu.Lock()
-	kept := keySet(c.k.configs)
-	c.k.mu.Unlock()
-	meant := func(change plan.Change) bool {
-		key := keyNamed(c.configs, change.Cluster)
-		return change.Verb == plan.Delete || key == "" || kept[key]
-	}
-	if !slices.ContainsFunc(p.Changes, func(change plan.Change) bool { return !meant(change) }) {
-		return p
-	}
-	return p.Only(meant, func(arm.ID) *inventory.RouteTable { return table })
-}

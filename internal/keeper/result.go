@@ -94,13 +94,18 @@ func (c *check) result() Result {
 }
 
 // name fills in which of the managed clusters were checked. The configs can be newer than the
-// check's.
+// check's: what has another name now, which may be another cluster's, is left out.
 func (c *check) name(result *Result) {
 	c.k.mu.Lock()
-	kept := c.k.named
 	result.Configs, result.Managed = c.k.configs, c.k.names
 	c.k.mu.Unlock()
-	result.Of = slices.DeleteFunc(names(c.configs), func(name string) bool { return !kept[name] })
+	other := func(name string) bool {
+		return keyNamed(c.configs, name) != keyNamed(result.Configs, name)
+	}
+	result.Of = slices.DeleteFunc(names(c.configs), other)
+	result.Verdicts = slices.DeleteFunc(result.Verdicts, func(v verdict.Verdict) bool {
+		return other(v.Cluster)
+	})
 	if len(result.Of) == len(result.Managed) && len(c.configs) > 0 {
 		result.Of = nil
 	}
