@@ -262,6 +262,15 @@ func TestFixKeepsBytes(t *testing.T) {
 		code[at:]; after != want {
 		t.Errorf("%q, expected %q", after, want)
 	}
+	// What is between two changes stays, too.
+	const table = "resource \"azurerm_route_table\" \"rt\" {\n\troute {\n\t}\n}\n"
+	s = sourceOf(t, strings.ReplaceAll(code+table, "\r\n", "\n"))
+	after, _ = fixed(t, s, []*Repair{{Address: "azurerm_virtual_network.v", Ignore: "subnet"},
+		{Address: "azurerm_route_table.rt", Ignore: "route"}})
+	if between := "\nlocals {\n\tx\t=   1\n}\n\n" + strings.TrimSuffix(table,
+		"}\n"); !strings.Contains(after, between) || strings.Count(after, "ignore_changes") != 2 {
+		t.Errorf("%q does not have %q", after, between)
+	}
 }
 
 // TestFixModule: the ID of a table is not written into a module, which can be called from anywhere.
