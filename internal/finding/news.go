@@ -54,13 +54,16 @@ func (c Changed) None() bool {
 
 // News compares findings with the previous ones.
 func News(known map[string]Finding, now []Finding) (c Changed) {
-	still, unseen := ByKey(now), map[string]bool{}
-	failed := map[string]bool{}                // resources
-	outage, silent := false, map[string]bool{} // any cluster may be unchecked, or these
+	still := ByKey(now)
+	unseen, unread := map[string]bool{}, map[string]bool{} // clusters
+	failed := map[string]bool{}                            // resources
+	// any cluster may be unchecked, or these
+	outage, silent := false, map[string]bool{}
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true
 		}
+		unread[f.Cluster] = unread[f.Cluster] || f.Code == ReadFailed
 		silent[f.Cluster] = silent[f.Cluster] || f.Code == AzureUnreachable
 		if slices.Contains(unrepaired, f.Code) && f.Resource != "" {
 			failed[strings.ToLower(f.Resource)] = true
@@ -85,7 +88,8 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 		switch _, there := still[key]; {
 		case there:
 		case (outage || silent[f.Cluster]) && f.Code != AzureUnreachable,
-			unseen[f.Cluster] && !slices.Contains(blind, f.Code):
+			unseen[f.Cluster] && !slices.Contains(blind, f.Code),
+			unread[f.Cluster] && f.Code != ReadFailed && f.Code != AzureUnreachable:
 			c.Hidden = append(c.Hidden, f)
 		case failed[strings.ToLower(f.Resource)] && slices.Contains(repairable, f.Code):
 			c.Unrepaired = append(c.Unrepaired, f)

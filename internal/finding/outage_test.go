@@ -118,3 +118,18 @@ func TestFailedRepair(t *testing.T) {
 		t.Errorf("repaired: %+v", c)
 	}
 }
+
+// TestUnreadNews: a table that is not read may still be missing.
+func TestUnreadNews(t *testing.T) {
+	gone := New(TableMissing, "shop", "/t", "it does not exist")
+	unread, other := New(ReadFailed, "shop", "/t", "no answer"), New(ReadFailed, "b", "/t", "no")
+	if c := News(ByKey([]Finding{gone}), []Finding{unread}); len(c.Hidden) != 1 || len(c.Gone) > 0 {
+		t.Errorf("%+v", c)
+	}
+	if c := News(ByKey([]Finding{gone}), []Finding{other}); len(c.Gone) != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c := News(ByKey([]Finding{unread}), []Finding{gone}); len(c.Gone) != 1 {
+		t.Errorf("%+v", c)
+	}
+}

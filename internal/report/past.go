@@ -76,7 +76,7 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	table := Table{Header: []string{"id", "when", "started by", "names", "what"}, Value: h.Value}
 	for _, p := range h.Checks {
 		table.Rows = append(table.Rows, []string{strconv.FormatInt(p.ID, 10), when(p.Started),
-			p.wokenBy(), strings.Join(p.clusters(), ", "), p.Summary()})
+			p.wokenBy(), shortList(p.clusters()), p.Summary()})
 	}
 	if len(h.Checks) == 0 {
 		table.Lines = []string{"No such check is recorded."}
@@ -88,6 +88,15 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 		table.Lines = append(table.Lines, h.Repairs)
 	}
 	return table.Write(w, format, style)
+}
+
+// shortList names the first of many clusters: a check that reads all of a fleet concerns them all.
+func shortList(names []string) string {
+	const most = 4
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
+	}
+	return strings.Join(names, ", ")
 }
 
 // when writes a time in the local time zone.

@@ -108,4 +108,14 @@ These are the newest 2: --limit 0 shows all.
 	if text != want {
 		t.Errorf("got\n%s\nwant\n%s", text, want)
 	}
+	fleet := past()
+	for _, name := range []string{"a", "b", "c", "d"} {
+		fleet.Findings = append(fleet.Findings, PastFinding{"new", true,
+			finding.New(finding.ReadFailed, name, pastTable, "no answer")})
+	}
+	if text := written(t, func(b *bytes.Buffer) error {
+		return History{Checks: []Past{fleet}}.Write(b, Text, Style{})
+	}); !strings.Contains(text, "  a, b, c, d and 2 more  ") {
+		t.Error(text)
+	}
 }

@@ -343,6 +343,8 @@ func (j *judgement) state() (State, *finding.Finding) {
 		}
 		return Broken, cause
 	}
+	// What was not read may be what drops packets, unless they are shown to arrive.
+	blind := !Complete(c) && (j.packets.Delivered == 0 || j.packets.Unknown > 0)
 	switch {
 	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
 		return Bypassed, cause
@@ -350,9 +352,9 @@ func (j *judgement) state() (State, *finding.Finding) {
 		return Bypassed, past
 	case past != nil && worst == nil:
 		return AtRisk, past
-	case worst != nil:
+	case worst != nil && !blind:
 		return AtRisk, worst
-	case j.pending():
+	case j.pending() && !blind:
 		return AtRisk, nil
 	case !Complete(c) || c.Unsourced != "" || j.packets.Unknown > 0 || c.Routes().Unknown > 0:
 		return Unknown, j.worst(j.loud, anyFinding)

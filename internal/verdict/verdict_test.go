@@ -355,6 +355,13 @@ func TestLadder(t *testing.T) {
 			finding.MigrationTable, "shop", string(cluster), "kubenet ends")}, state: InSync},
 		"a table is not read": {change: func(w *world) { w.unread(target) }, state: Unknown,
 			sentence: "route table hub-rt could not be read"},
+		"the nodes lost their table, and it is not read": {change: func(w *world) {
+			w.subnet(nodes, "10.1.0.0/24", "")
+			w.unread(own)
+			w.unread(target)
+		}, findings: []finding.Finding{finding.New(finding.AssociationLost, "shop", "", "lost")},
+			state: Unknown, sentence: "subnet nodes has lost its route table; route table " +
+				"shop-rt and 1 more could not be read"},
 		"a table is gone, and another is not read": {change: func(w *world) {
 			w.unread(own)
 			w.unread(target)
