@@ -54,16 +54,15 @@ func (c Changed) None() bool {
 
 // News compares findings with the previous ones.
 func News(known map[string]Finding, now []Finding) (c Changed) {
-	still := ByKey(now)
-	unseen, unread := map[string]bool{}, map[string]bool{} // clusters
-	failed := map[string]bool{}                            // resources
-	// any cluster may be unchecked, or these
-	outage, silent := false, map[string]bool{}
+	still, unseen := ByKey(now), map[string]bool{}
+	failed, unread := map[string]bool{}, map[string]bool{} // resources; those of a cluster
+	outage, silent := false, map[string]bool{}             // any cluster may be unchecked, or these
+	readOf := func(f Finding) string { return f.Cluster + " " + strings.ToLower(f.Resource) }
 	for _, f := range now {
 		if slices.Contains(blind, f.Code) {
 			unseen[f.Cluster] = true
 		}
-		unread[f.Cluster] = unread[f.Cluster] || f.Code == ReadFailed
+		unread[readOf(f)] = unread[readOf(f)] || f.Code == ReadFailed
 		silent[f.Cluster] = silent[f.Cluster] || f.Code == AzureUnreachable
 		if slices.Contains(unrepaired, f.Code) && f.Resource != "" {
 			failed[strings.ToLower(f.Resource)] = true
@@ -89,7 +88,7 @@ func News(known map[string]Finding, now []Finding) (c Changed) {
 		case there:
 		case (outage || silent[f.Cluster]) && f.Code != AzureUnreachable,
 			unseen[f.Cluster] && !slices.Contains(blind, f.Code),
-			unread[f.Cluster] && f.Code != ReadFailed && f.Code != AzureUnreachable:
+			unread[readOf(f)] && f.Code != ReadFailed && f.Code != AzureUnreachable:
 			c.Hidden = append(c.Hidden, f)
 		case failed[strings.ToLower(f.Resource)] && slices.Contains(repairable, f.Code):
 			c.Unrepaired = append(c.Unrepaired, f)

@@ -129,6 +129,10 @@ func TestUnreadNews(t *testing.T) {
 	if c := News(ByKey([]Finding{gone}), []Finding{other}); len(c.Gone) != 1 {
 		t.Errorf("%+v", c)
 	}
+	elsewhere := New(TableMissing, "shop", "/other", "it does not exist")
+	if c := News(ByKey([]Finding{elsewhere}), []Finding{unread}); len(c.Gone) != 1 {
+		t.Errorf("%+v", c)
+	}
 	if c := News(ByKey([]Finding{unread}), []Finding{gone}); len(c.Gone) != 1 {
 		t.Errorf("%+v", c)
 	}
