@@ -25,17 +25,21 @@ func TestCommandsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	run := func(args ...string) string {
+	run := func(want int, args ...string) string {
 		var out bytes.Buffer
-		Run(t.Context(), &out, append(args, "--emulator", az)...)
+		program := &app{in: strings.NewReader(""), out: &out, err: &out}
+		if code := program.run(t.Context(), append([]string{"--emulator", az},
+			args...)); code != want {
+			t.Errorf("%v: exit code %d: %s", args, code, out.String())
+		}
 		return out.String()
 	}
-	run("init", "--cluster", "shop", "--out", config)
+	run(0, "init", "--cluster", "shop", "--out", config)
 	written, err := os.ReadFile(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	promoted := run("promote", "shop", "-f", config, "--dry-run")
+	promoted := run(2, "promote", "shop", "-f", config, "--dry-run")
 	_, section, _ := strings.Cut(string(page), "```yaml\nspec:\n")
 	yaml, _, _ := strings.Cut(section, "```")
 	lines := strings.Split(string(written), "\n")

@@ -45,11 +45,10 @@ var inside = []struct{ key, first string }{{"pre_tasks", ""}, {"tasks", ""}, {"p
 const notified = "a task notifies the handler"
 
 // structure are keys by which a list of maps is recognised as plays or tasks, without the name of a
-// collection.
+// collection. So are the modules.
 var structure = []string{"hosts", "import_playbook", "block", "include_tasks", "import_tasks",
-	"include_role", "import_role", "set_fact", "azure_rm_subnet", "azure_rm_aks",
-	"azure_rm_routetable", "azure_rm_virtualnetwork", "azure_rm_appgateway", "debug", "command",
-	"shell", "include_vars", "assert", "action", "local_action"}
+	"include_role", "import_role", "set_fact", "debug", "command", "shell", "include_vars",
+	"assert", "action", "local_action"}
 
 // isAnsible reports whether a document is a list of plays or tasks.
 func isAnsible(doc *yamltree.Value) bool {
@@ -62,7 +61,8 @@ func isAnsible(doc *yamltree.Value) bool {
 			return false
 		}
 		for _, m := range item.Members {
-			known = known || slices.Contains(structure, shortModule(m.Key)) ||
+			name := shortModule(m.Key)
+			known = known || slices.Contains(structure, name) || modules[name] != nil ||
 				strings.Count(m.Key, ".") == 2 && m.Value.Is(yamltree.Map)
 		}
 	}

@@ -139,8 +139,8 @@ func (t *ansibleTask) route() {
 	hop, _ := netip.ParseAddr(t.text("next_hop_ip_address"))
 	t.removes(Effect{Verb: RoutesGone, By: t.by, What: subnetPlace(string(id)),
 		How:    "the task deletes the route " + name + " (state: absent)" + t.provided(),
-		Routes: []Route{{Name: name, Prefix: prefix, Hop: hop}},
-		Fix:    "remove the task: the cluster writes its routes itself"})
+		Routes: []Route{{Name: name, Prefix: prefix, Hop: hop}}, Doubt: len(t.maybe) > 0,
+		Fix: "remove the task: the cluster writes its routes itself"})
 }
 
 // aksNetwork is what a cluster's task says about its network.
@@ -151,7 +151,7 @@ func (t *ansibleTask) cluster() {
 	name := t.text("name")
 	if t.absent() {
 		t.removes(Effect{Verb: Destroyed, By: t.by, What: t.place(),
-			How: "is destroyed (state: absent)" + t.provided(),
+			How: "is destroyed (state: absent)" + t.provided(), Doubt: len(t.maybe) > 0,
 			Fix: "remove the task if the cluster has to stay"})
 		return
 	}
