@@ -375,3 +375,14 @@ func TestHostileValues(t *testing.T) {
 		t.Errorf("it took %s", took)
 	}
 }
+
+// TestSettingsDamaged: values or versions that cannot be read are an error, with file and line.
+func TestSettingsDamaged(t *testing.T) {
+	for _, name := range []string{"terraform.tfvars", "a.auto.tfvars", ".terraform.lock.hcl"} {
+		_, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte("locals {}\n")},
+			name: {Data: []byte("provider \"x\" {\n")}}, ".")
+		if err == nil || !strings.HasPrefix(err.Error(), name+":1: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

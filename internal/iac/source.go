@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -149,20 +150,26 @@ func (m *sourceModule) settings(files fs.FS) error {
 		}
 	}
 	lock, err := settingsIn(files, path.Join(m.dir, ".terraform.lock.hcl"))
+	if err != nil {
+		return err
+	}
 	for _, b := range lock.Blocks {
 		if b.Type == "provider" && len(b.Labels) == 1 && path.Base(b.Labels[0]) == "azurerm" {
 			m.locked = []string{literal(b.Body, "version")}
 		}
 	}
 	m.versions = append(m.versions, m.locked...)
-	return err
+	return nil
 }
 
 // settingsIn reads a file of settings; it is empty if there is none.
 func settingsIn(files fs.FS, name string) (*hclsyntax.Body, error) {
 	raw, err := fs.ReadFile(files, name)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return &hclsyntax.Body{}, nil
+	case err != nil:
+		return nil, err
 	}
 	return parseHCL(name, raw)
 }
