@@ -42,7 +42,8 @@ func whatIfChanges(v any) ([]any, bool) {
 	return list, is
 }
 
-// changeType returns what happens to a resource. PowerShell writes its number.
+// changeType returns what happens to a resource. PowerShell writes its number in the enumeration
+// (Generated/Models/ChangeType.cs in Azure/azure-powershell).
 func changeType(change *armtemplate.Object) string {
 	types := []string{"Create", "Delete", "Ignore", "Deploy", "NoChange", "Modify", "Unsupported"}
 	if n, err := strconv.Atoi(fmt.Sprint(change.Get("changeType"))); err == nil && n >= 0 &&
