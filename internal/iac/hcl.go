@@ -47,6 +47,7 @@ func (s *Source) Reading() *Reading {
 				}
 				if !ignored.whole("subnet") {
 					r.put(inlineSubnets(res, inventory.PropertyGroup)...)
+					r.Notes = append(r.Notes, res.unseenSubnets()...)
 				}
 			case tfSubnet:
 				if ignored.whole("route_table_id") && !ignored.all {
@@ -273,7 +274,14 @@ func (r *sourceResource) inlineCode() (out []inlineCode) {
 		}
 	}
 	if a := r.Body.Attributes["subnet"]; a != nil {
-		for _, item := range r.module.items(a.Expr) {
+		items := r.module.items(a.Expr)
+		for _, turn := range r.written(a, items) {
+			out = append(out, inlineCode{line: a.SrcRange.Start.Line,
+				attribute: func(name string) hclsyntax.Expression {
+					return &hclsyntax.LiteralValueExpr{Val: field(turn.value, name)}
+				}})
+		}
+		for _, item := range items {
 			out = append(out, inlineCode{line: item.object.SrcRange.Start.Line, in: item.in,
 				attribute: func(name string) hclsyntax.Expression {
 					return member(item.object, name)
@@ -286,6 +294,25 @@ func (r *sourceResource) inlineCode() (out []inlineCode) {
 		}
 	}
 	return out
+}
+
+// written returns the items of a list that is an expression, such as a local, by its value.
+func (r *sourceResource) written(a *hclsyntax.Attribute, items []item) []turn {
+	if _, diagnostics := hcl.ExprList(a.Expr); len(items) > 0 || !diagnostics.HasErrors() {
+		return nil
+	}
+	return turns(r.module.value(a.Expr, nil))
+}
+
+// unseenSubnets notes that the subnets in a network's code are an expression without a known value.
+func (r *sourceResource) unseenSubnets() []Note {
+	a := r.Body.Attributes["subnet"]
+	if a == nil || !opaque(r.module.value(a.Expr, nil)) || len(r.module.items(a.Expr)) > 0 {
+		return nil
+	}
+	return []Note{{Place: r.place, Unknown: true, Text: "its subnets are an expression whose " +
+		"value the code does not show, so it is not known which of them keep their route table: " +
+		"check a plan"}}
 }
 
 // repeated is a dynamic block in one of its repetitions.

@@ -252,6 +252,14 @@ resource "azurerm_subnet_route_table_association" "a" {
 		{"properties that the code does not show", azapi("virtualNetworks/subnets",
 			"{ properties = merge(var.p, { addressPrefix = \"x\" }) }"),
 			"warning iac-not-understood azapi_resource.x: 1", nil},
+		{"subnets by a local", head + "  subnet = local.all\n}\n" + stage + kubenet + `
+locals {
+  all = [{ name = "aks" }, { name = "edge", route_table_id = "/x" }]
+}
+`, "warning iac-may-strip hub-prod/aks 3", nil},
+		{"subnets by a variable without a value", head + "  subnet = var.all\n}\n" + stage +
+			"variable \"all\" {}\n", "warning iac-not-understood azurerm_virtual_network.v: 1", nil},
+		{"no subnets", head + "  subnet = []\n}\n" + stage, "", nil},
 		{"a list of subnets that is a loop", azapi("virtualNetworks",
 			`{ properties = { subnets = [for n in ["aks"] : { name = n, properties = {} }] } }`),
 			"info iac-may-strip x/aks 1", nil},
