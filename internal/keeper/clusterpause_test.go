@@ -90,6 +90,16 @@ func TestClusterPaused(t *testing.T) {
 	})
 }
 
+// writesWait makes a subnet and a table need a write, and all writes wait for another operation
+// until end is called.
+func (w *world) writesWait() (end func()) {
+	end = w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
+		Code: "AnotherOperationInProgress"})
+	w.strip(w.demo.GatewaySubnet)
+	w.drop(w.demo.GatewayTable, "10.244.1.0/24")
+	return end
+}
+
 // TestPauseWhileWaiting: a pause that begins while a write waits for another operation in Azure
 // stops it. It ends as planned, and is made once the pause has ended.
 func TestPauseWhileWaiting(t *testing.T) {
@@ -113,10 +123,7 @@ func TestPauseWhileWaiting(t *testing.T) {
 				var paused atomic.Bool
 				k := w.runWith(opts(&paused), 10*time.Second, w.demoConfig())
 				k.since(time.Minute)
-				end := w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
-					Code: "AnotherOperationInProgress"})
-				w.strip(w.demo.GatewaySubnet)
-				w.drop(w.demo.GatewayTable, "10.244.1.0/24")
+				end := w.writesWait()
 				k.since(20 * time.Second)
 				paused.Store(true)
 				end()
@@ -166,10 +173,7 @@ func TestConfigWhileWaiting(t *testing.T) {
 				shop, play := w.demoConfig(), configure("play", other.cluster, other.target)
 				k := w.runWith(Options{}, 10*time.Second, shop, play)
 				k.since(time.Minute)
-				end := w.inject(emulator.Fault{Method: "PUT", Status: 409, Count: -1,
-					Code: "AnotherOperationInProgress"})
-				w.strip(w.demo.GatewaySubnet)
-				w.drop(w.demo.GatewayTable, "10.244.1.0/24")
+				end := w.writesWait()
 				k.since(20 * time.Second)
 				now := []v1alpha1.ClusterRoutes{shop, play}
 				if change(&now[0], &now[1]); now[0].Spec.ClusterID == now[1].Spec.ClusterID {
