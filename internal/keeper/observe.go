@@ -271,8 +271,8 @@ func (o *observation) observeTables(ctx context.Context) error {
 // and lists have shown.
 //
 // A log that shows no write of a cluster's is forgotten once an association has identified the
-// table: it is minutes late, and is asked again if the association is lost or replaced. While a
-// node stays without a route, it is asked at every check, and so not forgotten.
+// table: it is minutes late, and is asked again if the association is lost or replaced. It is kept
+// for askAgain while a node stays without a route: otherwise every check would ask.
 func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 	defer func() {
 		for i := range o.configs {
