@@ -250,17 +250,21 @@ func (t *traffic) referee(all []sent, count map[string]int) (differ []string) {
 	return differ
 }
 
-// sendAll sends packets, and once more any that Linux lost without saying where: its queues are
-// short.
+// sendAll sends packets, and sends lost ones again. Linux has short queues. And a node's NAT gives
+// packets that loop random ports: if one of them is the port of another packet, that packet gets a
+// new port, and find does not know it. Sent again, each has another port.
 func (t *traffic) sendAll(packets []packet) []sent {
 	results := t.send(packets)
-	var again []packet
-	for _, r := range results {
-		if r.lost {
-			again = append(again, r.packet)
+	for range 3 {
+		var again []packet
+		for _, r := range results {
+			if r.lost {
+				again = append(again, r.packet)
+			}
 		}
-	}
-	if len(again) > 0 {
+		if len(again) == 0 {
+			break
+		}
 		results = slices.DeleteFunc(results, func(r sent) bool { return r.lost })
 		results = append(results, t.send(again)...)
 	}
