@@ -253,8 +253,10 @@ func (j judged) wrongTarget(k int) (rules []string) {
 	unknown := slices.ContainsFunc(j.p.Findings, func(f finding.Finding) bool {
 		return f.Code == finding.TableUnknown
 	})
+	// Interfaces that an earlier check read withhold for a minute (keeper's evidenceBelieved).
+	recalled := j.f.Known(clusterA).NICs == nil && known.NICs != nil
 	for c, r := range s.target[k] {
-		if mistaken || unknown || s.reads != readWhole || s.deleted != 0 ||
+		if mistaken || unknown || recalled || s.reads != readWhole || s.deleted != 0 ||
 			s.off != (smallState{}).off || !r.node() ||
 			s.own != s.provided(j.w) || !s.own[c].exists() || s.delivers(c, r.hop(c)) ||
 			after[smallCIDR[c]].Hop != r.hop(c) {

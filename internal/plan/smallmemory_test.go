@@ -44,12 +44,22 @@ func (q smallQuestion) history(s smallStory) smallMemory {
 // mistaken reports whether a keeper takes the copy for the cluster's table.
 func (m smallMemory) mistaken() bool { return m.table == copyLikely || m.table == copyRecalled }
 
-// restarts forgets what no history has.
-func (m *smallMemory) restarts(history bool) {
+// What a keeper that starts again has: an older history does not say that a table is proven.
+const (
+	withoutHistory = iota
+	olderHistory
+	withHistory
+)
+
+// restarts forgets what the history does not have.
+func (m *smallMemory) restarts(history int) {
 	was := *m
 	*m = smallMemory{started: true, machines: was.machines, offs: was.offs, rows: was.rows}
-	if history {
+	if history != withoutHistory {
 		m.table = was.table
+	}
+	if history == olderHistory && m.table == tableProven {
+		m.table = tableLikely
 	}
 }
 

@@ -61,12 +61,12 @@ func (w *smallWorld) allSteps() (steps []smallStep) {
 			}
 		}
 	}
-	for _, history := range []bool{true, false} {
+	for history, name := range []string{", without its history", ", with an older history", ""} {
 		add(func(s *smallStory) bool {
 			s.keeper[0].restarts(history)
 			s.adopted = [smallTargets]smallTable{}
 			return true
-		}, "the keeper starts again%s", map[bool]string{false: ", without its history"}[history])
+		}, "the keeper starts again%s", name)
 	}
 	late := func(name string, machines bool) {
 		steps = append(steps, smallStep{name, func(s smallStory) (smallStory, []string) {
