@@ -4,11 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // TestHad: a history knows what a subnet had from the associations that were made, and better from
@@ -53,5 +55,20 @@ func TestHad(t *testing.T) {
 		if all, err := Had(path, []arm.ID{nodes}); err == nil {
 			t.Errorf("%s: %v", path, all)
 		}
+	}
+}
+
+// TestClockGoesBack: nothing that a keeper recalls began later than now.
+func TestClockGoesBack(t *testing.T) {
+	p := newPast(t)
+	past, future := time.Now().Add(-time.Hour).UTC(), time.Now().Add(time.Hour)
+	p.Keep(map[string]keeper.Lasting{"shop": {
+		Lacks:   map[string]plan.Lack{"a": {Since: future, Lost: true}, "b": {Since: past}},
+		Verdict: &verdict.Verdict{State: verdict.Broken, Since: future}}})
+	known := p.Recall()["shop"]
+	if a := known.Lacks["a"]; a.Since.After(time.Now()) || !a.Lost ||
+		!known.Lacks["b"].Since.Equal(past) || known.Verdict.Since.After(time.Now()) ||
+		known.Verdict.State != verdict.Broken {
+		t.Errorf("%+v %+v", known.Lacks, known.Verdict)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -82,8 +83,23 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	return all
 }
 
+// readLasting reads what keepers must not forget. If a clock has gone back since, what began in the
+// future begins now: otherwise a node without a route would stay a warning until then.
 func readLasting(q querier) (map[string]keeper.Lasting, error) {
-	return readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
+	all, err := readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
+	now := time.Now()
+	for _, known := range all {
+		for node, lack := range known.Lacks {
+			if lack.Since.After(now) {
+				lack.Since = now
+				known.Lacks[node] = lack
+			}
+		}
+		if v := known.Verdict; v != nil && v.Since.After(now) {
+			v.Since = now
+		}
+	}
+	return all, err
 }
 
 // Had returns what subnets had last, by ID.Key(), as a history knows it: from the keeper's memory,
