@@ -345,6 +345,8 @@ var smallReasons = []struct {
 		return last.Line == "earlier" ||
 			!slices.Equal(last.Names, c.f.Cluster(clusterA).Principals)
 	}},
+	{regexp.MustCompile(`^what was read of the route table of cluster \S+ is older than its last ` +
+		`write: .*$`), func(c smallClaim, _ []string) bool { return c.s.behind }},
 }
 
 // wrongReason returns a reason for which no proof was found, if it is not so.

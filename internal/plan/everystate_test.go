@@ -168,6 +168,12 @@ type judged struct {
 	p Plan
 }
 
+// recalled reports whether a plan was made by interfaces that an earlier check read. They can
+// withhold a change for a minute (keeper's evidenceBelieved).
+func recalled(f Facts) bool {
+	return f.Known(clusterA).NICs == nil && f.Memory.Of(clusterA).NICs != nil
+}
+
 // wrong returns the rules that a plan breaks.
 func (j judged) wrong() (rules []string) {
 	for k := range j.w.targets {
@@ -253,10 +259,8 @@ func (j judged) wrongTarget(k int) (rules []string) {
 	unknown := slices.ContainsFunc(j.p.Findings, func(f finding.Finding) bool {
 		return f.Code == finding.TableUnknown
 	})
-	// Interfaces that an earlier check read withhold for a minute (keeper's evidenceBelieved).
-	recalled := j.f.Known(clusterA).NICs == nil && known.NICs != nil
 	for c, r := range s.target[k] {
-		if mistaken || unknown || recalled || s.reads != readWhole || s.deleted != 0 ||
+		if mistaken || unknown || recalled(j.f) || s.reads != readWhole || s.deleted != 0 ||
 			s.off != (smallState{}).off || !r.node() ||
 			s.own != s.provided(j.w) || !s.own[c].exists() || s.delivers(c, r.hop(c)) ||
 			after[smallCIDR[c]].Hop != r.hop(c) {

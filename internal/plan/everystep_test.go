@@ -30,8 +30,9 @@ import (
 //	stale     a copy that does not deliver, and is not in the cluster's table, is gone or said
 //	rest      the next check changes nothing
 //
-// ROUTEKEEPER_STATES is the number of states. With ROUTEKEEPER_FIRST the test ends at the first
-// rule that is broken.
+// ROUTEKEEPER_STATES is the number of states, ROUTEKEEPER_WALKS the number of walks through each
+// world: another number takes other ways. With ROUTEKEEPER_FIRST the test ends at the first rule
+// that is broken.
 
 // smallVariants are the worlds that are explored, with their shares of the states.
 func smallVariants() map[string]*smallWorld {
@@ -213,7 +214,11 @@ func TestEveryStep(t *testing.T) {
 			}
 			e := &explorer{t: t, w: w, name: name, steps: w.allSteps(), broken: map[string]int{}}
 			deep := e.explore(most)
-			e.walk(most / 20)
+			walks := most / 20
+			if n, err := strconv.Atoi(os.Getenv("ROUTEKEEPER_WALKS")); err == nil {
+				walks = n
+			}
+			e.walk(walks)
 			t.Logf("%d states, %d steps deep, %d steps, %d plans; broken: %v", len(e.states), deep,
 				len(e.steps), len(w.answers), e.broken)
 		})

@@ -141,7 +141,8 @@ const logLate = 20 * time.Minute
 
 // lastWritten proves that the cluster itself gave a node the pod CIDR of a settled row: its
 // identity was the last to write its table, since the row appeared or, once the log shows all
-// writes until then, before. Later writes by others may have changed any row.
+// writes until then, before. Later writes by others may have changed any row. An old answer of
+// Azure can lack the write that the log shows: then the table has the ETag of an earlier check.
 func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	row := s.memory.Settled[prefix]
 	last, read := w.s.Writers[s.source.Key()]
@@ -159,6 +160,9 @@ func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	}), last.At.Before(row.After) && last.Asked.Before(row.After.Add(logLate)):
 		p.lacks = fmt.Sprintf("the activity log does not show that the cluster was the last to "+
 			"write %s in %s: %s", prefix, s.whence(), last.Line)
+	case !s.memory.unchanged.IsZero() && last.At.After(s.memory.unchanged):
+		p.lacks = fmt.Sprintf("what was read of %s is older than its last write: %s", s.whence(),
+			last.Line)
 	default:
 		return proven("%s", last.Line)
 	}

@@ -29,7 +29,10 @@ const steadyAfter = 5 * time.Minute
 // note returns what is remembered of a cluster once its route table was read.
 func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
-	if _, routes := p.Source(cluster); routes != nil {
+	if table, routes := p.Source(cluster); routes != nil {
+		if r.unchanged = r.noted; table == nil || table.ETag == "" || table.ETag != r.Nodes.ETag {
+			r.unchanged = time.Time{}
+		}
 		r.noteRows(routes, now)
 	}
 	r.Settled = r.settled(now)

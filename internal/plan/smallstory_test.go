@@ -190,6 +190,12 @@ func (q smallQuestion) facts(w *smallWorld) Facts {
 		f.Writers[tableA.Key()] = inventory.Writer{Line: "last written",
 			Names: w.counts[0].Principals}
 	}
+	if q.behind {
+		table, log := *f.Tables[tableA.Key()], f.Writers[tableA.Key()]
+		table.ETag, m.Nodes.ETag, m.noted = "old", "old", smallNow.Add(-apart)
+		log.At = smallNow
+		f.Tables[tableA.Key()], f.Writers[tableA.Key()] = &table, log
+	}
 	if known := f.Learn(clusterA); q.forgot {
 		known.Written = nil
 	}
@@ -286,7 +292,7 @@ func (w *smallWorld) ask(q smallQuestion, onlyPlan bool) *smallAnswer {
 	}
 	if !onlyPlan {
 		a.rules = append(judged{w, q.smallState, d.Facts, d.Plan}.wrong(), q.remembers(a)...)
-		if a.planned != "" {
+		if a.planned != "" && !recalled(d.Facts) {
 			again := q
 			again.smallState, again.smallMemory, again.reads = a.after, a.memory, q.reads
 			if then := w.ask(again, true); then.planned != "" {
@@ -307,7 +313,8 @@ func (s smallStory) check(w *smallWorld, by int, reads int8, writes bool) (after
 	a = w.ask(q, false)
 	rules = s.excused(a.rules)
 	if by == 0 && reads != readNoTarget {
-		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0 && !a.memory.mistaken())
+		s.adopt(reads <= readRefused && s.on == hasOwn && s.deleted == 0 &&
+			!a.memory.mistaken() && a.lost != finding.TableUnknown)
 	}
 	if s.keeper[by] = a.memory; writes {
 		s.smallState = a.after
@@ -366,8 +373,9 @@ func (s smallStory) late(w *smallWorld, machines bool) (after smallStory, rules 
 	if old.own = s.keeper[0].rows; machines {
 		old.machine, old.off = s.keeper[0].machines, s.keeper[0].offs
 	}
+	old.behind = old.own != s.own && !s.byOther && s.deleted == 0
 	after, _, rules = old.check(w, 0, readWhole, true)
-	after.machine, after.off, after.own = s.machine, s.off, s.own
+	after.machine, after.off, after.own, after.behind = s.machine, s.off, s.own, false
 	return after, rules
 }
 
@@ -394,7 +402,8 @@ func (s smallStory) again(w *smallWorld) (after smallStory, rules []string) {
 			j := judged{w, s.smallState, f, planner.Again(w.table(id, s.target[k]))}
 			a.after.target[k] = s.leadsTo(w, j.p).target[k]
 			for _, rule := range j.wrongTarget(k) {
-				if !strings.HasPrefix(rule, "said") { // findings were made before
+				// Findings were made before, and what has to be read first is not read.
+				if !strings.HasPrefix(rule, "said") && !strings.HasPrefix(rule, "soon") {
 					a.rules = append(a.rules, rule)
 				}
 			}

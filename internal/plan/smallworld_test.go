@@ -36,6 +36,7 @@ type smallState struct {
 	deleted int8
 	reads   int8
 	memory  int8 // in TestEveryState
+	behind  bool // the cluster's table is an old answer, and the log shows a later write
 }
 
 type smallTable [smallPrefixes]smallRow

@@ -36,6 +36,10 @@ func TestStories(t *testing.T) {
 		{own(0, 1, 0), own(1, 0, 1), check, older, check, passes, check},
 		{own(0, 1, 0), own(1, 0, 1), older, check, again, check, passes, check},
 		{own(0, 1, 0), older, check},
+		// The log shows a write of the cloud provider's that the table as read does not have yet.
+		{"a person gives the row of 10.244.0.0/24 the prefix 10.244.1.0/24",
+			"a check reads no interface; its writes succeed: true", own(1, 1, 0), passes,
+			"a check with an old read of the cluster's table"},
 		// An address goes to the next machine, and an older table comes back.
 		{"machine 0 leaves", passes, check, "machine 1 has 10.240.0.4 and 10.244.1.0/24", check,
 			own(0, 0, 0), check, again, check, passes, check},
