@@ -1,6 +1,6 @@
 // Routekeeper-controller keeps AKS pod routes correct for ClusterRoutes objects of a Kubernetes API
-// server. It is a program of its own, because it links Kubernetes' typed client. It must only join
-// the command line and the controller.
+// server. It is a program of its own, so that its image has no commands that a pod does not need.
+// It must only join the command line and the controller.
 package main
 
 import (
@@ -36,8 +36,7 @@ func run(ctx context.Context, o cli.ControllerOptions) error {
 			return fmt.Errorf("--scopes: %w", err)
 		}
 	}
-	selector, err := labels.Parse(o.Selector)
-	if err != nil {
+	if _, err := labels.Parse(o.Selector); err != nil {
 		return fmt.Errorf("--selector: %w", err)
 	}
 	host, err := os.Hostname()
@@ -46,7 +45,7 @@ func run(ctx context.Context, o cli.ControllerOptions) error {
 	}
 	return controller.Run(ctx, controller.Options{
 		API: api.Config, Inside: inside, Namespace: namespace, Namespaces: o.Namespaces,
-		Selector: selector,
+		Selector: o.Selector,
 		Identity: host + "_" + uuid.NewString(), Lease: o.Lease, Health: o.Health, Scopes: scopes,
 		Daemon: o.Daemon,
 	})

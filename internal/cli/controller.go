@@ -13,7 +13,7 @@ import (
 )
 
 // controllerProgram is the name of the program that manages ClusterRoutes objects. It is a program
-// of its own, because it links Kubernetes' typed client, which would double this one.
+// of its own, so that its image has no commands that a pod does not need.
 const controllerProgram = "routekeeper-controller"
 
 // ControllerOptions are what the command line of routekeeper-controller says.
@@ -41,7 +41,7 @@ type ControllerOptions struct {
 }
 
 // ControllerMain runs the command line of routekeeper-controller and returns its exit code. The
-// work is in run, because this package links no Kubernetes client.
+// work is in run, because this package does not link the controller.
 func ControllerMain(run func(context.Context, ControllerOptions) error) int {
 	return mainOf("routekeeper", func(a *app) *cobra.Command { return newController(a, run) })
 }

@@ -1,11 +1,11 @@
 // Package controller is what routekeeper-controller runs: it manages the clusters of ClusterRoutes
 // objects, and writes into the objects what it sees.
 //
-// How it works. A controller-runtime manager watches the objects. The replica that holds the lease
-// runs the daemon of `routekeeper run`, whose config is the set of objects instead of files
-// (set.go). So the keeper is the same, with its history, listener and log. What a check shows
-// becomes the status and Events of the objects (status.go, reconcile.go). The lease says which
-// replica may write (lease.go), the scopes what an object may name (scope.go).
+// How it works. Each replica watches the objects (objects.go). The one that holds the lease runs
+// the daemon of `routekeeper run`, whose config is the set of objects instead of files (set.go). So
+// the keeper is the same, with its history, listener and log. What a check shows becomes the status
+// and Events of the objects (status.go, reconcile.go, events.go). The lease says which replica may
+// write (lease.go), the scopes what an object may name (scope.go).
 //
 // The keeper has two hooks that `run` does not use. Withhold says why a change must not be made:
 // the lease is not valid, or it is outside the scopes of the object's namespace. Replace gives it
@@ -17,7 +17,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -27,28 +26,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-logr/logr"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	coordination "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/klog/v2"
-	"sigs.k8s.io/controller-runtime/pkg/builder"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
-	"sigs.k8s.io/controller-runtime/pkg/healthz"
-	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	"sigs.k8s.io/controller-runtime/pkg/source"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -71,7 +56,7 @@ type Options struct {
 	Lease time.Duration
 	// Namespaces and Selector limit which objects the controller sees; none: all.
 	Namespaces []string
-	Selector   labels.Selector
+	Selector   string
 	// Health is the address of /healthz and /readyz, which every replica serves; "" for none.
 	Health string
 	Scopes Scopes
@@ -82,18 +67,6 @@ type Options struct {
 // name returns the controller's name in the status of objects.
 func (o Options) name() string { return o.Namespace + "/" + leaseName }
 
-// cache returns the cache of the objects that the controller sees; it has no others.
-func (o Options) cache() cache.Options {
-	c := cache.Options{DefaultLabelSelector: o.Selector}
-	for _, namespace := range o.Namespaces {
-		if c.DefaultNamespaces == nil {
-			c.DefaultNamespaces = map[string]cache.Config{}
-		}
-		c.DefaultNamespaces[namespace] = cache.Config{}
-	}
-	return c
-}
-
 // leaseName is the name of the Lease, and of the controller in Events.
 const leaseName = v1alpha1.LeaseName
 
@@ -102,115 +75,117 @@ func validOf(lease time.Duration) time.Duration { return lease * 2 / 3 }
 
 // controller is one replica.
 type controller struct {
-	o      Options
-	log    *slog.Logger
-	client client.Client
-	reader client.Reader // without a cache
-	events events.EventRecorder
-	lease  *lease
-	set    *set
-	board  board
-	news   chan event.GenericEvent      // objects whose status may have changed
-	dirty  chan struct{}                // has an element while an object has changed
-	led    atomic.Bool                  // the keeper runs
-	live   atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
-	known  map[string]finding.Finding
+	o       Options
+	log     *slog.Logger
+	api     dynamic.Interface
+	objects *objects
+	queue   workqueue.TypedRateLimitingInterface[string] // keys of objects to reconcile
+	metrics *metrics
+	events  *events
+	lease   *lease
+	set     *set
+	board   board
+	dirty   chan struct{}                // has an element while an object has changed
+	led     atomic.Bool                  // the keeper runs, or its last check is written
+	live    atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
+	known   map[string]finding.Finding
 	// refused are the refusals that the log has said, by config name.
 	refused map[string]refusal
 
-	mu      sync.Mutex
-	objects map[string]*ClusterRoutes // with the specs that the keeper has, by config name
+	mu    sync.Mutex
+	specs map[string]*ClusterRoutes // objects with the specs that the keeper has, by config name
 }
 
 // Run takes part in the election and, as the leader, manages the clusters of the objects until the
 // context ends, which is not an error. It ends the lease once the last write has ended.
 func Run(ctx context.Context, o Options) error {
-	log := o.Daemon.Log
-	o.Daemon.Metrics = runtimeMetrics
-	ctrllog.SetLogger(logr.FromSlogHandler(demoted{log.Handler()}))
-	klog.SetSlogLogger(slog.New(demoted{log.Handler()}))
-	scheme := runtime.NewScheme()
-	addTo(scheme)
-	m, err := manager.New(o.API, manager.Options{
-		Scheme: scheme, HealthProbeBindAddress: o.Health, Cache: o.cache(),
-		Metrics: server.Options{BindAddress: "0"}, // the daemon has its own
-	})
-	if err != nil {
-		return fmt.Errorf("the Kubernetes API server: %w", err)
+	queue := workqueue.NewTypedRateLimitingQueue(
+		workqueue.DefaultTypedControllerRateLimiter[string]())
+	defer queue.ShutDown()
+	metrics := newMetrics(queue.Len)
+	o.Daemon.Metrics, o.API = metrics, rest.CopyConfig(o.API)
+	o.API.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counted{rt, metrics.calls} })
+	// Each has a limit of calls of its own, so that neither Events nor status delay the lease.
+	var apis [3]dynamic.Interface
+	for i := range apis {
+		var err error
+		if apis[i], err = dynamic.NewForConfig(o.API); err != nil {
+			return fmt.Errorf("the Kubernetes API server: %w", err)
+		}
 	}
-	c := &controller{o: o, log: log, client: m.GetClient(), reader: m.GetAPIReader(),
-		events: m.GetEventRecorder(leaseName), news: make(chan event.GenericEvent, 1000),
+	c := &controller{o: o, log: o.Daemon.Log, api: apis[0], objects: newObjects(apis[0], o),
+		events: newEvents(apis[1], o), lease: newLease(apis[2], o), queue: queue, metrics: metrics,
 		dirty: make(chan struct{}, 1)}
 	c.board.clear()
 	c.set = newSet(o, c.changed)
-	coordinating, err := coordination.NewForConfig(o.API)
+	health, err := c.serveHealth()
 	if err != nil {
-		return err
+		return fmt.Errorf("--health: %w", err)
 	}
-	c.lease = newLease(&resourcelock.LeaseLock{
-		LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: leaseName}, Client: coordinating,
-		LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
-	}, validOf(o.Lease))
-	if err := c.watch(ctx, m); err != nil {
-		return err
-	}
-	// The manager outlives the keeper, whose last check still writes what it did into the objects.
-	managed, stop := context.WithCancel(context.WithoutCancel(ctx))
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- m.Start(managed) }()
-	led := make(chan error, 1)
-	go func() { led <- c.lead(ctx, m) }()
-	select {
-	case err = <-ended: // it could not start
-		return errors.Join(err, fmt.Errorf("the Kubernetes API server at %s cannot be used",
-			o.API.Host))
-	case err = <-led:
-		stop()
-		return errors.Join(err, <-ended)
-	}
+	defer health.Close()
+	// These outlive the keeper, whose last check still writes what it did into the objects.
+	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	all.Go(func() { c.work(serving) })
+	all.Go(func() { c.events.run(serving) })
+	err = c.lead(ctx, serving)
+	queue.ShutDown()
+	stop()
+	all.Wait()
+	return err
 }
 
-// watch queues objects for reconciliation: when they change, and when a check has news about them.
-func (c *controller) watch(ctx context.Context, m manager.Manager) error {
-	err := errors.Join(m.AddHealthzCheck("keeper", c.healthy),
-		m.AddReadyzCheck("ping", healthz.Ping))
-	if err != nil {
+// watch follows the objects until serving ends, and queues what changes for reconciliation. It
+// returns once all were read.
+func (c *controller) watch(ctx, serving context.Context) error {
+	if err := c.served(ctx); err != nil {
 		return err
 	}
-	informer, err := m.GetCache().GetInformer(ctx, &ClusterRoutes{})
-	if err != nil {
-		return fmt.Errorf("the API server does not serve ClusterRoutes: %w; "+
-			"routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f - "+
-			"adds them",
-			err)
+	queue := func(o any) {
+		if key, err := cache.MetaNamespaceKeyFunc(o); err == nil {
+			c.queue.Add(key)
+		}
 	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.changed() }, DeleteFunc: func(any) { c.changed() },
+	c.objects.follow(ctx, serving, cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { c.changed(); queue(o) },
+		DeleteFunc: func(any) { c.changed() },
 		UpdateFunc: func(before, after any) {
-			was, is := before.(*ClusterRoutes), after.(*ClusterRoutes)
-			if was.Generation != is.Generation ||
+			was, err := decode(before)
+			is, err2 := decode(after)
+			if err != nil || err2 != nil || was.Generation != is.Generation ||
 				was.Status.Controller != is.Status.Controller ||
 				len(was.Finalizers) != len(is.Finalizers) ||
 				was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
 				c.changed()
 			}
+			queue(after)
 		},
+	}, func(err error) { // another watch follows
+		c.log.Warn("the ClusterRoutes objects cannot be watched", "error", err.Error())
 	})
-	if err != nil {
-		return err
-	}
-	return builder.ControllerManagedBy(m).Named("clusterroutes").For(&ClusterRoutes{}).
-		WatchesRawSource(source.Channel(c.news, &handler.EnqueueRequestForObject{})).Complete(c)
+	return ctx.Err()
 }
 
-// healthy says why this replica must be replaced: its keeper is stuck. The lease does not show
-// that: another goroutine renews it.
-func (c *controller) healthy(*http.Request) error {
-	if live := c.live.Load(); live != nil {
-		return (*live)()
+// served waits until the API server answers. If it does not serve the objects, that is an error.
+func (c *controller) served(ctx context.Context) error {
+	for {
+		err := c.objects.probe(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return ctx.Err()
+		case apierrors.IsNotFound(err):
+			return fmt.Errorf("the API server does not serve ClusterRoutes: %w; "+
+				"routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f - "+
+				"adds them",
+				err)
+		}
+		c.log.Error("the ClusterRoutes objects cannot be read", "server", c.o.API.Host, "error",
+			err.Error())
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
 	}
-	return nil
 }
 
 // changed causes the set to be built again.
@@ -227,44 +202,60 @@ func (c *controller) leads() bool {
 	return c.led.Load() && valid
 }
 
-// lead runs the keeper while this replica has the lease, until the context ends.
-func (c *controller) lead(ctx context.Context, m manager.Manager) error {
-	if !m.GetCache().WaitForCacheSync(ctx) {
-		return nil
-	}
-	electing, release := context.WithCancel(context.WithoutCancel(ctx))
-	elected := make(chan error, 1)
-	go func() { elected <- c.lease.elect(electing, c.o.Lease) }()
-	defer func() { // after the last write
-		release()
-		<-elected
-	}()
+// lead runs the keeper while this replica has the lease, until the context ends. serving ends
+// later.
+func (c *controller) lead(ctx, serving context.Context) error {
 	waited := daemon.Wait(c.o.Daemon)
 	defer func() { waited() }()
+	if err := c.watch(ctx, serving); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	electing, release := context.WithCancel(serving)
+	var elected sync.WaitGroup
+	elected.Go(func() { c.lease.elect(electing) })
+	defer func() { // after the last write
+		release()
+		elected.Wait()
+	}()
 	c.log.Info("waiting for the lease", "namespace", c.o.Namespace, "lease", leaseName, "identity",
 		c.o.Identity)
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-elected:
-			elected <- err
-			return err
 		case <-c.lease.news:
 		case <-c.dirty:
-			if all, err := c.list(ctx); err == nil {
+			if all, err := c.list(); err == nil {
 				c.set.observe(all)
 			}
 		}
 		if valid, _ := c.lease.holds(); valid {
 			waited()
-			err := c.keep(ctx)
 			waited = func() {}
+			err := c.keep(ctx)
 			if err != nil || ctx.Err() != nil {
+				c.drain()
 				return err
 			}
+			c.led.Store(false)
 			waited = daemon.Wait(c.o.Daemon)
 		}
+	}
+}
+
+// drain writes what the last check showed into the objects, unless the API server is away.
+func (c *controller) drain() {
+	drained := make(chan struct{})
+	go func() {
+		c.queue.ShutDownWithDrain()
+		close(drained)
+	}()
+	select {
+	case <-drained:
+	case <-time.After(5 * time.Second):
 	}
 }
 
@@ -290,15 +281,13 @@ func (c *controller) keep(ctx context.Context) error {
 		return err
 	}
 	c.set.reset(own)
-	c.refused = nil
-	configs, _, err := c.configs(ctx) // nothing is removed before a check
+	c.board.clear()
+	c.refused, c.known = nil, nil
+	c.led.Store(true)              // before objects are queued: no check wakes a refused one
+	configs, _, err := c.configs() // nothing is removed before a check
 	if err != nil {
 		return err
 	}
-	c.board.clear()
-	c.known = nil
-	c.led.Store(true)
-	defer c.led.Store(false)
 	o := c.o.Daemon
 	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
 	o.Planned, o.Checked = c.planned, c.checked
@@ -310,9 +299,9 @@ func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
 	if !c.o.Inside {
 		return "", nil
 	}
-	nodes := &unstructured.UnstructuredList{}
-	nodes.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "NodeList"})
-	if err := c.reader.List(ctx, nodes, client.Limit(20)); err != nil {
+	nodes, err := c.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).
+		List(ctx, metav1.ListOptions{Limit: 20})
+	if err != nil {
 		return "", fmt.Errorf("the nodes of the cluster that the controller runs in: %w", err)
 	}
 	for _, n := range nodes.Items {
@@ -326,38 +315,36 @@ func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
 	return "", nil
 }
 
-// list returns the objects that are not another controller's, from the cache.
-func (c *controller) list(ctx context.Context) ([]ClusterRoutes, error) {
-	var all ClusterRoutesList
-	err := c.client.List(ctx, &all)
-	return slices.DeleteFunc(all.Items, func(o ClusterRoutes) bool { return c.o.foreign(&o) }), err
+// list returns the objects that are not another controller's.
+func (c *controller) list() ([]ClusterRoutes, error) {
+	all, err := c.objects.list()
+	return slices.DeleteFunc(all, func(o ClusterRoutes) bool { return c.o.foreign(&o) }), err
 }
 
 // configs makes the set from all objects.
-func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []keeper.Removal,
-	error) {
-	all, err := c.list(ctx)
+func (c *controller) configs() ([]v1alpha1.ClusterRoutes, []keeper.Removal, error) {
+	all, err := c.list()
 	if err != nil {
 		return nil, nil, err
 	}
 	configs, removals := c.set.make(all)
-	objects := map[string]*ClusterRoutes{}
+	specs := map[string]*ClusterRoutes{}
 	for _, config := range configs {
-		objects[config.Metadata.Name] = nil
+		specs[config.Metadata.Name] = nil
 	}
 	for i := range all {
-		if _, has := objects[all[i].name()]; has {
-			objects[all[i].name()] = c.set.current(&all[i])
+		if _, has := specs[all[i].name()]; has {
+			specs[all[i].name()] = c.set.current(&all[i])
 		}
 	}
 	refused := c.set.refusals()
 	logRefusals(c.log, c.refused, refused)
 	c.refused = refused
 	c.mu.Lock()
-	c.objects = objects
+	c.specs = specs
 	c.mu.Unlock()
 	for i := range all {
-		c.wake(&all[i])
+		c.queue.Add(all[i].key())
 	}
 	return configs, removals, nil
 }
@@ -366,7 +353,7 @@ func (c *controller) configs(ctx context.Context) ([]v1alpha1.ClusterRoutes, []k
 func (c *controller) object(name string) *ClusterRoutes {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.objects[name]
+	return c.specs[name]
 }
 
 func (c *controller) has(name string) bool { return c.object(name) != nil }
@@ -380,7 +367,7 @@ func (c *controller) follow(ctx context.Context, r daemon.Running) {
 	defer c.live.Store(nil)
 	for {
 		c.mu.Lock()
-		none := len(c.objects) == 0
+		none := len(c.specs) == 0
 		c.mu.Unlock()
 		if none {
 			r.Idle()
@@ -394,7 +381,7 @@ func (c *controller) follow(ctx context.Context, r daemon.Running) {
 		case <-c.dirty:
 		}
 		time.Sleep(settle)
-		configs, removals, err := c.configs(ctx)
+		configs, removals, err := c.configs()
 		if err != nil {
 			c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
 			continue
@@ -446,15 +433,7 @@ func (c *controller) generation(name string) int64 {
 func (c *controller) wakeAll(r keeper.Result) {
 	for _, config := range r.Checked() {
 		if o := c.object(config.Metadata.Name); o != nil {
-			c.wake(o)
+			c.queue.Add(o.key())
 		}
-	}
-}
-
-// wake queues an object for reconciliation. If too many are waiting, the next check queues it.
-func (c *controller) wake(o *ClusterRoutes) {
-	select {
-	case c.news <- event.GenericEvent{Object: o}:
-	default:
 	}
 }

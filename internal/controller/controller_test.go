@@ -11,7 +11,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -102,80 +101,11 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// lock is a Lease in memory.
-type lock struct {
-	resourcelock.Interface // what is not used
-	me                     string
-	record                 resourcelock.LeaderElectionRecord
-	lost                   bool
-}
-
-func (l *lock) Identity() string { return l.me }
-
-func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	if l.lost {
-		return nil, nil, errors.New("no connection")
-	}
-	r := l.record
-	return &r, nil, nil
-}
-
-func (l *lock) Update(_ context.Context, r resourcelock.LeaderElectionRecord) error {
-	if l.lost {
-		return errors.New("no connection")
-	}
-	l.record = r
-	return nil
-}
-
-// TestLease: a replica may write while its own last renewal is recent, and not a moment longer.
-func TestLease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		raw := &lock{me: "me"}
-		l := newLease(raw, 10*time.Second)
-		expect := func(holds, elsewhere bool) {
-			t.Helper()
-			if got, _ := l.holds(); got != holds || l.elsewhere() != elsewhere {
-				t.Errorf("holds %v, elsewhere %v, want %v, %v", got, l.elsewhere(), holds,
-					elsewhere)
-			}
-		}
-		mine := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}
-		expect(false, false)
-		if err := l.Update(t.Context(), mine); err != nil {
-			t.Fatal(err)
-		}
-		expect(true, false)
-		time.Sleep(9 * time.Second)
-		expect(true, false)
-		raw.lost = true
-		if l.Update(t.Context(), mine) == nil {
-			t.Error("no error")
-		}
-		time.Sleep(time.Second)
-		expect(false, false)
-		raw.lost = false
-		if err := l.Update(t.Context(), mine); err != nil {
-			t.Fatal(err)
-		}
-		expect(true, false)
-		raw.record.HolderIdentity = "other"
-		if _, _, err := l.Get(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		expect(false, true)
-		raw.lost = true // a release counts although it does not arrive
-		l.renewed = time.Now()
-		_ = l.Update(t.Context(), resourcelock.LeaderElectionRecord{}) // it fails
-		expect(false, true)
-	})
-}
-
 // TestWithhold: without a valid lease associations are repaired and nothing else is written, and
 // with one only what the scopes allow.
 func TestWithhold(t *testing.T) {
 	scopes := Scopes{"team": {groupA}}
-	c := &controller{o: Options{Scopes: scopes}, lease: newLease(&lock{me: "me"}, time.Hour)}
+	c := &controller{o: Options{Scopes: scopes}, lease: &lease{valid: time.Hour}}
 	route := keeper.Intent{Change: plan.Change{Cluster: "team.shop", Verb: plan.Create,
 		Resource: tableA}, Source: tableA}
 	table := keeper.Intent{Change: plan.Change{Cluster: "team.shop", Verb: plan.Associate,
@@ -202,7 +132,7 @@ func TestHealthy(t *testing.T) {
 		c := &controller{dirty: make(chan struct{}, 1)}
 		expect := func(want error) {
 			t.Helper()
-			if err := c.healthy(nil); !errors.Is(err, want) {
+			if err := c.healthy(); !errors.Is(err, want) {
 				t.Errorf("%v, want %v", err, want)
 			}
 		}

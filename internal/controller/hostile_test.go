@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/dynamic"
 	"pgregory.net/rapid"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -69,28 +69,21 @@ func TestStatusOfHostileNames(t *testing.T) {
 	})
 }
 
-// recorder records Events.
-type recorder struct{ texts []string }
-
-func (r *recorder) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
-	r.texts = append(r.texts, kind, reason, action, fmt.Sprintf(note, args...))
-}
-
 // TestEventsOfHostileNames: whatever changed or was found, Events have no hidden characters,
 // and fit the API server's limits.
 func TestEventsOfHostileNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := &recorder{}
-		c := &controller{events: r}
+		c := &controller{events: newEvents(new(dynamic.DynamicClient), testOptions())}
 		action, note := hostileText.Draw(t, "action"), hostileText.Draw(t, "note")
 		c.say(&ClusterRoutes{}, "Warning", "Changed", action, note)
-		for i, limit := range []int{128, 128, 128, 1024} {
-			if text := r.texts[i]; finding.Show(text) != text || len(text) > limit || text == "" {
+		h := <-c.events.queue
+		for text, limit := range map[string]int{h.action: 128, h.note: 1024} {
+			if finding.Show(text) != text || len(text) > limit || text == "" {
 				t.Errorf("%d bytes: %q", len(text), text)
 			}
 		}
-		if shown := finding.Show(note); len(shown) <= 1024 && r.texts[3] != shown {
-			t.Errorf("%q, want %q", r.texts[3], shown)
+		if shown := finding.Show(note); len(shown) <= 1024 && h.note != shown {
+			t.Errorf("%q, want %q", h.note, shown)
 		}
 	})
 }

@@ -2,15 +2,26 @@ package controller
 
 import (
 	"context"
+	"log/slog"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"reflect"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/tools/leaderelection"
-	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 )
 
-// lease is the lock of the leader election. It notes when this replica last renewed it, and which
-// other replica holds it. How it works: client-go's elector reads and writes the Lease through it.
+// lease is this replica's part in the leader election. How it works: it is the protocol of
+// client-go's leaderelection, so replicas of any version understand each other. The leader writes
+// the Lease every eighth of its duration. Another replica takes it once it is released, or has not
+// changed for its duration. It measures that with its own clock, because others' may be wrong. Of
+// two that write at once, the API server refuses the second: the resourceVersion is old.
 //
 // A replica that loses the API server cannot renew the lease. It continues without a valid lease:
 // it repairs associations, which two replicas may do at once, but writes no routes. It stops when
@@ -22,8 +33,15 @@ import (
 // already there is not a change, and a replica that reaches Azure but not the API server may be the
 // only one.
 type lease struct {
-	resourcelock.Interface
-	valid time.Duration // how long a renewal is good for: shorter than others wait
+	api      dynamic.ResourceInterface // the Leases of the controller's namespace
+	log      *slog.Logger
+	identity string
+	duration time.Duration
+	valid    time.Duration // how long a renewal is good for: shorter than others wait
+
+	// seen is the spec that was last read, and since when it is the same. Only elect uses it.
+	seen  map[string]any
+	since time.Time
 
 	mu      sync.Mutex
 	renewed time.Time // when the last successful renewal began; zero: not the leader
@@ -31,51 +49,133 @@ type lease struct {
 	other   bool // another replica has it
 }
 
-func newLease(lock resourcelock.Interface, valid time.Duration) *lease {
-	return &lease{Interface: lock, valid: valid, news: make(chan struct{}, 1)}
+var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1",
+	Resource: "leases"}
+
+func newLease(api dynamic.Interface, o Options) *lease {
+	return &lease{api: api.Resource(leases).Namespace(o.Namespace), log: o.Daemon.Log,
+		identity: o.Identity, duration: o.Lease, valid: validOf(o.Lease),
+		news: make(chan struct{}, 1)}
 }
 
-// Get reads the lease.
-func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.Interface.Get(ctx)
-	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
-		l.mu.Lock()
-		l.other, l.renewed = true, time.Time{}
-		l.mu.Unlock()
-		l.tell()
+// elect takes part in the election until the context ends, and then releases the lease.
+func (l *lease) elect(ctx context.Context) {
+	failing := false
+	for ctx.Err() == nil {
+		err := l.try(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil && !failing:
+			l.log.Warn("the lease can be neither taken nor renewed", "error", err.Error())
+		case err == nil && failing:
+			l.log.Info("the API server answers for the lease again")
+		}
+		failing = err != nil
+		wait := l.duration / 8
+		if valid, _ := l.holds(); !valid { // so that not all who wait write at once
+			wait += rand.N(wait)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
 	}
-	return record, raw, err
+	l.release(context.WithoutCancel(ctx))
 }
 
-// Create makes the lease.
-func (l *lease) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(r, func() error { return l.Interface.Create(ctx, r) })
-}
-
-// Update renews, takes or releases the lease.
-func (l *lease) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return l.write(r, func() error { return l.Interface.Update(ctx, r) })
-}
-
-func (l *lease) write(r resourcelock.LeaderElectionRecord, write func() error) error {
+// try takes or renews the lease, unless another replica has it.
+func (l *lease) try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, l.valid)
+	defer cancel()
+	is, spec, err := l.get(ctx)
+	if err != nil {
+		return err
+	}
+	if !reflect.DeepEqual(spec, l.seen) {
+		l.seen, l.since = maps.Clone(spec), time.Now()
+	}
+	holder, _ := spec["holderIdentity"].(string)
+	if holder != "" && holder != l.identity {
+		l.set(time.Time{}, true)
+		seconds, _ := spec["leaseDurationSeconds"].(int64)
+		if time.Since(l.since) < time.Duration(seconds)*time.Second {
+			return nil
+		}
+	}
 	began := time.Now()
-	mine := r.HolderIdentity == l.Identity()
-	if !mine { // from here on no route is written
-		l.mu.Lock()
-		l.renewed = time.Time{}
-		l.mu.Unlock()
+	spec["renewTime"] = began.UTC().Format(metav1.RFC3339Micro)
+	// The API server has whole seconds. More is safe: others wait longer.
+	spec["leaseDurationSeconds"] = int64(math.Ceil(l.duration.Seconds()))
+	if holder != l.identity {
+		spec["holderIdentity"], spec["acquireTime"] = l.identity, spec["renewTime"]
+		transitions, before := spec["leaseTransitions"].(int64)
+		if before {
+			transitions++
+		}
+		spec["leaseTransitions"] = transitions
 	}
-	err := write()
-	if err == nil && mine {
-		l.mu.Lock()
-		l.renewed, l.other = began, false
-		l.mu.Unlock()
-		l.tell()
+	err = l.put(ctx, is, spec)
+	switch {
+	case err == nil:
+		l.set(began, false)
+	case errors.IsConflict(err), errors.IsAlreadyExists(err): // another replica was faster
+		return nil
 	}
 	return err
 }
 
-func (l *lease) tell() {
+// release ends the lease, so that another replica takes it at once.
+func (l *lease) release(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, l.valid)
+	defer cancel()
+	l.set(time.Time{}, l.elsewhere()) // from here on no route is written
+	is, spec, err := l.get(ctx)
+	if err == nil && spec["holderIdentity"] == l.identity {
+		spec["holderIdentity"], spec["leaseDurationSeconds"] = "", int64(1)
+		spec["renewTime"] = time.Now().UTC().Format(metav1.RFC3339Micro)
+		spec["acquireTime"] = spec["renewTime"]
+		err = l.put(ctx, is, spec)
+	}
+	if err != nil {
+		l.log.Warn("the lease is not released: others wait until it ends", "error", err.Error())
+	}
+}
+
+// get reads the Lease and its spec. It returns an empty one if there is none.
+func (l *lease) get(ctx context.Context) (*unstructured.Unstructured, map[string]any, error) {
+	is, err := l.api.Get(ctx, leaseName, metav1.GetOptions{})
+	if errors.IsNotFound(err) {
+		is, err = new(unstructured.Unstructured), nil
+		is.SetGroupVersionKind(leases.GroupVersion().WithKind("Lease"))
+		is.SetName(leaseName)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	spec, has, err := unstructured.NestedMap(is.Object, "spec")
+	if !has {
+		spec = map[string]any{}
+	}
+	return is, spec, err
+}
+
+// put writes the Lease if it is still as it was read.
+func (l *lease) put(ctx context.Context, is *unstructured.Unstructured,
+	spec map[string]any) (err error) {
+	is.Object["spec"] = spec
+	if is.GetResourceVersion() == "" {
+		_, err = l.api.Create(ctx, is, metav1.CreateOptions{})
+	} else {
+		_, err = l.api.Update(ctx, is, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// set notes when this replica last renewed the lease, and whether another one has it.
+func (l *lease) set(renewed time.Time, other bool) {
+	l.mu.Lock()
+	l.renewed, l.other = renewed, other
+	l.mu.Unlock()
 	select {
 	case l.news <- struct{}{}:
 	default:
@@ -94,21 +194,4 @@ func (l *lease) elsewhere() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.other
-}
-
-// elect takes part in the election until the context ends, and then releases the lease.
-func (l *lease) elect(ctx context.Context, duration time.Duration) error {
-	for ctx.Err() == nil {
-		elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-			Lock: l, LeaseDuration: duration, RenewDeadline: l.valid, RetryPeriod: duration / 8,
-			ReleaseOnCancel: true, Name: "routekeeper",
-			Callbacks: leaderelection.LeaderCallbacks{
-				OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-		})
-		if err != nil {
-			return err
-		}
-		elector.Run(ctx)
-	}
-	return nil
 }

@@ -1,25 +1,60 @@
 package controller
 
 import (
-	"slices"
-	"strings"
+	"net/http"
+	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// prefixes begin the names of controller-runtime's own metrics. Its registry also has those of Go
-// and of the process, which the keeper serves.
-var prefixes = []string{"controller_runtime_", "workqueue_", "rest_client_"}
+// metrics are the controller's own, which the keeper serves with its own.
+type metrics struct {
+	*prometheus.Registry
+	calls      *prometheus.CounterVec // method, status
+	reconciled *prometheus.CounterVec // result
+}
 
-// runtimeMetrics gathers controller-runtime's own metrics: of queues, reconciliations and calls of
-// the API server.
-var runtimeMetrics = prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
-	all, err := metrics.Registry.Gather()
-	return slices.DeleteFunc(all, func(f *dto.MetricFamily) bool {
-		return !slices.ContainsFunc(prefixes, func(prefix string) bool {
-			return strings.HasPrefix(f.GetName(), prefix)
-		})
-	}), err
-})
+// newMetrics returns the metrics of a controller; waiting counts what is in its queue.
+func newMetrics(waiting func() int) *metrics {
+	m := &metrics{prometheus.NewRegistry(),
+		prometheus.NewCounterVec(prometheus.CounterOpts{Name: "routekeeper_kube_calls_total",
+			Help: "Calls of the Kubernetes API server, by method and status; 0: no answer."},
+			[]string{"method", "status"}),
+		prometheus.NewCounterVec(prometheus.CounterOpts{Name: "routekeeper_reconciliations_total",
+			Help: "Reconciliations of ClusterRoutes objects, by result: success or error."},
+			[]string{"result"})}
+	m.MustRegister(m.calls, m.reconciled, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "routekeeper_reconciliations_waiting",
+		Help: "ClusterRoutes objects that wait for their reconciliation.",
+	}, func() float64 { return float64(waiting()) }))
+	for _, result := range []string{"success", "error"} { // or their first increase would be missed
+		m.reconciled.WithLabelValues(result)
+	}
+	return m
+}
+
+// count counts a reconciliation.
+func (m *metrics) count(err error) {
+	result := "success"
+	if err != nil {
+		result = "error"
+	}
+	m.reconciled.WithLabelValues(result).Inc()
+}
+
+// counted counts the calls of a transport.
+type counted struct {
+	http.RoundTripper
+	calls *prometheus.CounterVec
+}
+
+// RoundTrip makes a call.
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := c.RoundTripper.RoundTrip(r)
+	status := 0
+	if err == nil {
+		status = answer.StatusCode
+	}
+	c.calls.WithLabelValues(r.Method, strconv.Itoa(status)).Inc()
+	return answer, err
+}

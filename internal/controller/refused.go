@@ -121,9 +121,9 @@ func (s *set) inForce(o *ClusterRoutes) *ClusterRoutes {
 	if why.inForce == 0 {
 		return nil
 	}
-	in := o.DeepCopyObject().(*ClusterRoutes)
+	in := *o
 	in.Spec, in.Generation = s.accepted[o.UID].spec, why.inForce
-	return in
+	return &in
 }
 
 // tenancy says why an object's namespace may not have it.

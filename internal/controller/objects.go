@@ -1,0 +1,164 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+
+	"routekeeper.dev/routekeeper/api/v1alpha1"
+)
+
+// ClusterRoutes is a ClusterRoutes object of the Kubernetes API.
+type ClusterRoutes struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              v1alpha1.Spec   `json:"spec"`
+	Status            v1alpha1.Status `json:"status,omitzero"`
+}
+
+// name returns the object's name as a config: namespaces and names have no dots.
+func (o *ClusterRoutes) name() string { return o.Namespace + "." + o.Name }
+
+// key returns the object's name in the cache and in the queue.
+func (o *ClusterRoutes) key() string { return o.Namespace + "/" + o.Name }
+
+// decode returns an object that nothing else has.
+func decode(from any) (*ClusterRoutes, error) {
+	o := new(ClusterRoutes)
+	err := runtime.DefaultUnstructuredConverter.FromUnstructured(
+		from.(*unstructured.Unstructured).Object, o)
+	return o, err
+}
+
+var clusterRoutes = schema.GroupVersionResource{Group: "routekeeper.dev", Version: "v1alpha1",
+	Resource: "clusterroutes"}
+
+// objects are the ClusterRoutes objects that the controller sees. How it works: informers of
+// client-go list and watch them, in all namespaces or one for each, and keep copies. All reads are
+// from the copies, except of fresh.
+type objects struct {
+	api        dynamic.NamespaceableResourceInterface
+	namespaces []string
+	informers  []cache.SharedIndexInformer // one for each namespace
+}
+
+func newObjects(api dynamic.Interface, o Options) *objects {
+	all := &objects{api: api.Resource(clusterRoutes),
+		namespaces: slices.Compact(slices.Sorted(slices.Values(o.Namespaces)))}
+	if len(all.namespaces) == 0 {
+		all.namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range all.namespaces {
+		in := all.api.Namespace(namespace)
+		all.informers = append(all.informers, cache.NewSharedIndexInformer(&cache.ListWatch{
+			ListWithContextFunc: func(ctx context.Context,
+				list metav1.ListOptions) (runtime.Object, error) {
+				list.LabelSelector = o.Selector
+				return in.List(ctx, list)
+			},
+			WatchFuncWithContext: func(ctx context.Context,
+				list metav1.ListOptions) (watch.Interface, error) {
+				list.LabelSelector = o.Selector
+				return in.Watch(ctx, list)
+			},
+		}, &unstructured.Unstructured{}, 0, nil))
+	}
+	return all
+}
+
+// probe reads one object, to see whether the API server serves them.
+func (all *objects) probe(ctx context.Context) error {
+	_, err := all.api.Namespace(all.namespaces[0]).List(ctx, metav1.ListOptions{Limit: 1})
+	return err
+}
+
+// follow keeps the copies current until serving ends. It returns once all objects were read, or ctx
+// ends. failed receives the errors.
+func (all *objects) follow(ctx, serving context.Context, handler cache.ResourceEventHandler,
+	failed func(error)) {
+	var read []cache.InformerSynced
+	for _, informer := range all.informers {
+		// Both fail only if the informer runs already, or has ended.
+		_, _ = informer.AddEventHandler(handler)
+		_ = informer.SetWatchErrorHandlerWithContext(
+			func(_ context.Context, _ *cache.Reflector, err error) { failed(err) })
+		go informer.RunWithContext(serving)
+		read = append(read, informer.HasSynced)
+	}
+	cache.WaitForCacheSync(ctx.Done(), read...)
+}
+
+// list returns all objects.
+func (all *objects) list() ([]ClusterRoutes, error) {
+	var found []ClusterRoutes
+	for _, informer := range all.informers {
+		for _, is := range informer.GetStore().List() {
+			o, err := decode(is)
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, *o)
+		}
+	}
+	return found, nil
+}
+
+// get returns an object, or nil if there is none.
+func (all *objects) get(key string) (*ClusterRoutes, error) {
+	for _, informer := range all.informers {
+		if is, has, _ := informer.GetStore().GetByKey(key); has { // a store in memory has no errors
+			return decode(is)
+		}
+	}
+	return nil, nil
+}
+
+// fresh reads an object from the API server, or returns nil if it is gone. It lists, because the
+// controller has no other right to read.
+func (all *objects) fresh(ctx context.Context, o *ClusterRoutes) (*ClusterRoutes, error) {
+	now, err := all.api.Namespace(o.Namespace).List(ctx, metav1.ListOptions{
+		FieldSelector: "metadata.name=" + o.Name})
+	if err != nil || len(now.Items) != 1 {
+		return nil, err
+	}
+	return decode(&now.Items[0])
+}
+
+// putStatus writes the status of an object if it has not changed.
+func (all *objects) putStatus(ctx context.Context, o *ClusterRoutes) error {
+	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err == nil {
+		_, err = all.api.Namespace(o.Namespace).UpdateStatus(ctx,
+			&unstructured.Unstructured{Object: raw}, metav1.UpdateOptions{})
+	}
+	return err
+}
+
+// putFinalizers writes the finalizers of an object if it has not changed. o becomes what the object
+// is then.
+func (all *objects) putFinalizers(ctx context.Context, o *ClusterRoutes) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"resourceVersion": o.ResourceVersion, "finalizers": o.Finalizers}})
+	if err != nil {
+		return err
+	}
+	is, err := all.api.Namespace(o.Namespace).Patch(ctx, o.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{})
+	if err != nil {
+		return err
+	}
+	now, err := decode(is)
+	if err == nil {
+		*o = *now
+	}
+	return err
+}
