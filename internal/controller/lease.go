@@ -97,8 +97,11 @@ func (l *lease) try(ctx context.Context) error {
 	holder, _ := spec["holderIdentity"].(string)
 	if holder != "" && holder != l.identity {
 		l.set(time.Time{}, true)
-		seconds, _ := spec["leaseDurationSeconds"].(int64)
-		if time.Since(l.since) < time.Duration(seconds)*time.Second {
+		wait := l.duration
+		if seconds, has := spec["leaseDurationSeconds"].(int64); has {
+			wait = time.Duration(seconds) * time.Second
+		}
+		if time.Since(l.since) < wait {
 			return nil
 		}
 	}
