@@ -1,6 +1,7 @@
 package arm
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"unicode"
@@ -128,13 +129,25 @@ func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
 	return found, there
 }
 
-// appendKey appends the ID's Key. It does for ASCII in one pass what strings.ToLower does in two.
+// appendKey appends the ID's Key. It lowers ASCII eight bytes at a time: a check computes thousands
+// of keys.
 func (id ID) appendKey(to []byte) []byte {
+	const each = 0x0101010101010101 // in each byte
 	to = append(to, id...)
-	for i, c := range to {
+	rest := to
+	for ; len(rest) >= 8; rest = rest[8:] {
+		w := binary.LittleEndian.Uint64(rest)
+		if w&(0x80*each) != 0 {
+			return append(to[:0], strings.ToLower(string(id))...)
+		}
+		// The highest bit of each byte: it is at least A, and it is more than Z.
+		capital := (w + (0x80-'A')*each) &^ (w + (0x80-'Z'-1)*each) & (0x80 * each)
+		binary.LittleEndian.PutUint64(rest, w|capital>>2) // 'a' - 'A' is a quarter of this bit
+	}
+	for i, c := range rest {
 		switch {
 		case 'A' <= c && c <= 'Z':
-			to[i] = c + 'a' - 'A'
+			rest[i] = c + 'a' - 'A'
 		case c >= utf8.RuneSelf:
 			return append(to[:0], strings.ToLower(string(id))...)
 		}
@@ -198,28 +211,49 @@ func (id ID) Name() string {
 // Microsoft.Network/virtualNetworks/subnets. For an extension resource (a lock on a table) it is
 // the type of the extension.
 func (id ID) Type() string {
-	segments := id.Segments()
+	var place [16]string
+	return strings.Join(id.typeParts(place[:0]), "/")
+}
+
+// Is reports whether the ID names a resource of the given type.
+func (id ID) Is(resourceType string) bool {
+	var place [16]string
+	for _, part := range id.typeParts(place[:0]) {
+		var wanted string
+		if wanted, resourceType, _ = strings.Cut(resourceType, "/"); !strings.EqualFold(part,
+			wanted) {
+			return false
+		}
+	}
+	return resourceType == ""
+}
+
+// typeParts appends the namespace and the types within it.
+func (id ID) typeParts(to []string) []string {
+	segments := to
+	for rest := strings.TrimPrefix(string(id), "/"); rest != ""; {
+		var segment string
+		segment, rest, _ = strings.Cut(rest, "/")
+		segments = append(segments, segment)
+	}
 	last := -1
 	for i := 0; i+1 < len(segments); i += 2 {
 		if strings.EqualFold(segments[i], "providers") {
 			last = i
 		}
 	}
-	if last < 0 {
-		if id.ResourceGroup() != "" {
-			return TypeResourceGroup
-		}
-		return TypeSubscription
+	switch {
+	case last < 0 && id.ResourceGroup() != "":
+		return append(to, "Microsoft.Resources", "resourceGroups")
+	case last < 0:
+		return append(to, "Microsoft.Resources", "subscriptions")
 	}
-	parts := []string{segments[last+1]}
+	parts := append(to, segments[last+1]) // what it overwrites was read
 	for i := last + 2; i < len(segments); i += 2 {
 		parts = append(parts, segments[i])
 	}
-	return strings.Join(parts, "/")
+	return parts
 }
-
-// Is reports whether the ID names a resource of the given type.
-func (id ID) Is(resourceType string) bool { return strings.EqualFold(id.Type(), resourceType) }
 
 // Parent returns the ID of the resource that contains a child (a subnet's VNet), the resource group
 // of a top-level resource, the subscription of a resource group, or "".

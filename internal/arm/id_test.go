@@ -37,6 +37,16 @@ func TestParseID(t *testing.T) {
 			t.Errorf("ParseID(%q) = sub %q, group %q, type %q, name %q, short %q", tt.in,
 				id.Subscription(), id.ResourceGroup(), id.Type(), id.Name(), id.Short())
 		}
+		for _, other := range tests {
+			if is := id.Is(other.resourceType); is != strings.EqualFold(tt.resourceType,
+				other.resourceType) {
+				t.Errorf("%q is a %s: %t", tt.in, other.resourceType, is)
+			}
+		}
+		if id.Is(tt.resourceType+"/more") ||
+			id.Is(tt.resourceType[:len(tt.resourceType)-1]) {
+			t.Errorf("%q is of another type, too", tt.in)
+		}
 	}
 	for _, bad := range []string{
 		"", "/", "rt", " /subscriptions/s", "/subscriptions/", "/subscriptions/s/resourceGroups",
@@ -119,6 +129,18 @@ func TestLookup(t *testing.T) {
 		}
 		if _, there := Lookup(in, id+"x"); there {
 			t.Errorf("Lookup finds %s by another ID", id)
+		}
+	}
+}
+
+// TestKey: a key is the ID in lower case, wherever in it a character is.
+func TestKey(t *testing.T) {
+	for c := range rune(0x180) {
+		for n := range 20 {
+			id := ID("/" + strings.Repeat("Ab", n/2) + string(c) + strings.Repeat("z", n%10))
+			if want := strings.ToLower(string(id)); id.Key() != want {
+				t.Fatalf("the key of %q is %q, want %q", id, id.Key(), want)
+			}
 		}
 	}
 }

@@ -26,6 +26,8 @@ type collector struct {
 	harmless map[string]finding.CommandLine
 	examples int
 	faults   map[string]bool
+
+	templates sync.Map // whether words come before a command in them
 }
 
 // pasted is a command with hostile names, and the same with harmless ones.
@@ -87,17 +89,6 @@ var chained = regexp.MustCompile(`(&& |\$\()(az|kubectl|terraform|routekeeper|sq
 
 // made takes a command that was made.
 func (c *collector) made(template string, values []any, line finding.CommandLine) {
-	dir, place := site()
-	if filepath.Base(dir) == "pastetest" {
-		return
-	}
-	if place != "" {
-		place = filepath.Base(dir) + "/" + place
-	}
-	text := line.String()
-	if place != "" && inWords.MatchString(chained.ReplaceAllString(template, "")) {
-		c.fault("%s: words come before a command in %q: put them into the advice", place, template)
-	}
 	plain, hostile, hidden := make([]any, len(values)), false, false
 	for i, value := range values {
 		plain[i] = c.plain(value, func(s string) {
@@ -107,6 +98,21 @@ func (c *collector) made(template string, values []any, line finding.CommandLine
 		if line, is := value.(finding.CommandLine); is && plain[i] != value {
 			hostile, hidden = true, hidden || strings.HasPrefix(line.String(), withheldCommand)
 		}
+	}
+	worded := c.inWords(template)
+	if !hostile && !worded {
+		return // as nearly always: where it was made does not matter
+	}
+	dir, place := site()
+	if filepath.Base(dir) == "pastetest" {
+		return
+	}
+	if place != "" {
+		place = filepath.Base(dir) + "/" + place
+	}
+	text := line.String()
+	if place != "" && worded {
+		c.fault("%s: words come before a command in %q: put them into the advice", place, template)
 	}
 	if !hostile {
 		return
@@ -170,6 +176,16 @@ func (c *collector) plain(value any, see func(string)) any {
 		return words
 	}
 	return value
+}
+
+// inWords reports whether words come before a command in a template.
+func (c *collector) inWords(template string) bool {
+	if known, there := c.templates.Load(template); there {
+		return known.(bool)
+	}
+	worded := inWords.MatchString(chained.ReplaceAllString(template, ""))
+	c.templates.Store(template, worded)
+	return worded
 }
 
 func (c *collector) fault(format string, args ...any) {
