@@ -104,7 +104,8 @@ func (m mutant) found(t *testing.T, source []byte, usual string) bool {
 	}
 	tests := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-vet=off",
 		"-ldflags=-s -w", "-overlay", filepath.Join(dir, "overlay.json"), "-run", run, "./"+m.pkg)
-	tests.Env = append(os.Environ(), "ROUTEKEEPER_FIRST=1", "ROUTEKEEPER_MUTANTS=")
+	tests.Env = append(os.Environ(), "ROUTEKEEPER_FIRST=1", "ROUTEKEEPER_FULL=1",
+		"ROUTEKEEPER_MUTANTS=")
 	out, err := tests.CombinedOutput()
 	rule, in := brokenRule.FindSubmatch(out), brokenIn.FindSubmatch(out)
 	switch {

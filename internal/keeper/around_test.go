@@ -246,7 +246,7 @@ func aroundBudget(t *testing.T, hop string, balanced bool) {
 		if balanced {
 			w.balancer(hop, nva)
 		}
-		k := w.run(10*time.Second, configs...)
+		k := w.run(20*time.Second, configs...)
 		k.since(6 * time.Minute)
 		reads := func() (all []string) {
 			since := w.mark()

@@ -18,9 +18,12 @@ import (
 // clusters are there, which also need more than there is.
 func TestRepairsBeforePolls(t *testing.T) {
 	t.Parallel()
-	sizes, clusters := []float64{100, 250}, 60
-	if testing.Short() {
-		sizes, clusters = sizes[:1], 20
+	sizes, clusters := []float64{100}, 60
+	switch {
+	case testing.Short():
+		clusters = 20
+	case full():
+		sizes = append(sizes, 250)
 	}
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {

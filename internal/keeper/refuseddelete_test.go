@@ -22,7 +22,7 @@ func TestRefusedDelete(t *testing.T) {
 		w := emptyWorld(t, slow)
 		g := w.addGuarded("overlay", "")
 		g.config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
-		k := w.run(30*time.Second, g.config)
+		k := w.run(time.Minute, g.config)
 		k.since(time.Minute)
 		refused := func(results []Result) (all []finding.Finding) {
 			for _, f := range results[len(results)-1].Findings {

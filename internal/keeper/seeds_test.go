@@ -31,10 +31,17 @@ func whole() bool {
 	return os.Getenv("ROUTEKEEPER_DAYS") != "" || os.Getenv("ROUTEKEEPER_SEED") != ""
 }
 
-// long is how long an hour is: a sixth with -short, which is enough for the race detector.
+// full reports whether .ci/run runs the tests, which has time for every case.
+func full() bool { return os.Getenv("ROUTEKEEPER_FULL") != "" && !testing.Short() }
+
+// long is how long an hour or a third of a day is: half of it in a plain go test, and a sixth with
+// -short, which is enough for the race detector.
 func long(usual time.Duration) time.Duration {
-	if testing.Short() {
+	switch {
+	case testing.Short():
 		return usual / 6
+	case full() || whole():
+		return usual
 	}
-	return usual
+	return usual / 2
 }

@@ -22,8 +22,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// TestStorm: clusters of several subscriptions that share targets in chains and pairs go through an
-// hour of hangs, faults, strips, scale-outs, events, requests, pauses and reloads, and of a hostile
+// TestStorm: clusters of several subscriptions that share targets in chains and pairs go through
+// half an hour, or a whole one, of hangs, faults, strips, scale-outs, events, requests, pauses and reloads, and of a hostile
 // caller who floods the keeper with events and requests (hostilecaller_test.go). Clusters that do
 // not depend on broken ones are checked and repaired as usual, no resource has two writers, no
 // cluster is in two checks, and everything is in sync at the end. The variables: seeds.

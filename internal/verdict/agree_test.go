@@ -366,12 +366,20 @@ func (f *fleet) status(flags ...string) (s report.Status) {
 	return s
 }
 
+// TestAgreeLarge: all agree about the whole fleet, as it was built. No damage is done to the large
+// clusters, so the other tests do without them.
+func TestAgreeLarge(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, slices.Concat(large, shops)...)
+	f.agree("as it was built")
+	f.agreeAll("as it was built")
+}
+
 // TestAgree breaks clusters of the fleet in every known way. A cluster is
 // broken if and only if a trace of all its pairs drops packets, and every surface says the same.
 func TestAgree(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, slices.Concat(large, shops)...)
-	f.agree("as it was built")
+	f := newFleet(t, shops...)
 	clusters := f.harmable()
 	for i, d := range slices.Concat(damages, departures) {
 		d.do(f, clusters[(i*5+1)%len(clusters)], i)
@@ -380,15 +388,19 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestAgreeAtRandom does the same with damages at random, each on top of the others.
+// TestAgreeAtRandom does the same with damages at random, each on top of the others: 20 of them, or
+// 50 with ROUTEKEEPER_FULL.
 func TestAgreeAtRandom(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shops...)
 	clusters := f.harmable()
 	rnd := rand.New(rand.NewPCG(26, 1))
-	random := 50
-	if testing.Short() {
+	random := 20
+	switch {
+	case testing.Short():
 		random = 10
+	case os.Getenv("ROUTEKEEPER_FULL") != "":
+		random = 50
 	}
 	for range random {
 		d, on := damages[rnd.IntN(len(damages))], clusters[rnd.IntN(len(clusters))]
