@@ -23,10 +23,11 @@ import (
 )
 
 // TestStorm: clusters of several subscriptions that share targets in chains and pairs go through
-// half an hour, or a whole one, of hangs, faults, strips, scale-outs, events, requests, pauses and reloads, and of a hostile
-// caller who floods the keeper with events and requests (hostilecaller_test.go). Clusters that do
-// not depend on broken ones are checked and repaired as usual, no resource has two writers, no
-// cluster is in two checks, and everything is in sync at the end. The variables: seeds.
+// half an hour, or a whole one, of hangs, faults, strips, scale-outs, events, requests, pauses and
+// reloads, and of a hostile caller who floods the keeper with events and requests
+// (hostilecaller_test.go). Clusters that do not depend on broken ones are checked and repaired as
+// usual, no resource has two writers, no cluster is in two checks, and everything is in sync at the
+// end. The variables: seeds.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	hours(t, func(t *testing.T, seed uint64) { newStorm(t, seed).play(long(time.Hour)) })
