@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -203,6 +204,10 @@ func TestDrawings(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	t.Cleanup(server.CloseClientConnections) // before Close, which waits for open pages
+	widths := []int64{1280, 390}
+	if os.Getenv("ROUTEKEEPER_FULL") != "" {
+		widths = append(widths, 1440) // a page is 80 pixels wider than at 1280
+	}
 	for name, change := range shownStates {
 		w := newSeen(t)
 		change(w)
@@ -210,7 +215,7 @@ func TestDrawings(t *testing.T) {
 		board.Record(w.result(time.Now()))
 		h := pages(board)
 		current.Store(&h)
-		for _, width := range []int64{1440, 1280, 390} {
+		for _, width := range widths {
 			b.do(chromedp.EmulateViewport(width, 900), chromedp.Navigate(server.URL))
 			b.until(`document.querySelector(".hero") !== null`)
 			if cut := eval[int](b, `(s => s ? s.scrollWidth - s.clientWidth : 0)(
