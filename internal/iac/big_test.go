@@ -22,20 +22,23 @@ func bigPlan(w io.Writer, n, every int) error {
 	filler := `"location":"westeurope","tags":{"team":"shop","cost":"1234"},"admin_username":"azureuser","size":"Standard_D4s_v5","os_disk":[{"caching":"ReadWrite","disk_size_gb":128,"name":"disk","storage_account_type":"Premium_LRS","diff_disk_settings":[],"security_encryption_type":""}],"identity":[{"type":"SystemAssigned","identity_ids":[],"principal_id":"00000000-0000-0000-0000-000000000000","tenant_id":"00000000-0000-0000-0000-0000000000aa"}],"source_image_reference":[{"offer":"0001-com-ubuntu-server-jammy","publisher":"Canonical","sku":"22_04-lts-gen2","version":"latest"}],"custom_data":"with \"quotes\" and { brackets ] in it","timeouts":null`
 	const group = "/subscriptions/00000000-0000-0000-0000-000000000001/resourceGroups/rg/providers/"
 	one := func(i int) (kind, address, values string) {
-		subnet := fmt.Sprintf("%sMicrosoft.Network/virtualNetworks/vnet-%d/subnets/nodes-%d", group,
-			i/200, i/2)
-		table := group + "Microsoft.Network/routeTables/nodes-rt"
+		subnet := group + "Microsoft.Network/virtualNetworks/vnet-" + strconv.Itoa(i/200) +
+			"/subnets/nodes-" + strconv.Itoa(i/2)
+		const table = group + "Microsoft.Network/routeTables/nodes-rt"
 		switch {
 		case every > 1 && i%every > 1:
-			return "azurerm_linux_virtual_machine", "vm", fmt.Sprintf(
-				`{"id":"%sMicrosoft.Compute/virtualMachines/vm-%d","name":"vm-%d",%s}`, group, i, i,
-				filler)
+			vm := "vm-" + strconv.Itoa(i)
+			return "azurerm_linux_virtual_machine", "vm", `{"id":"` + group +
+				"Microsoft.Compute/virtualMachines/" + vm + `","name":"` + vm + `",` + filler + "}"
 		case i%2 == 0:
-			return "azurerm_subnet", "nodes", fmt.Sprintf(
-				`{"address_prefixes":["10.0.0.0/24"],"delegation":[],"id":%q,"name":"nodes-%d","route_table_id":%q,"service_endpoint":[],"timeouts":null,"virtual_network_name":"vnet-%d"}`, subnet, i/2, table, i/200)
+			return "azurerm_subnet", "nodes",
+				`{"address_prefixes":["10.0.0.0/24"],"delegation":[],"id":"` + subnet +
+					`","name":"nodes-` + strconv.Itoa(i/2) + `","route_table_id":"` + table +
+					`","service_endpoint":[],"timeouts":null,"virtual_network_name":"vnet-` +
+					strconv.Itoa(i/200) + `"}`
 		}
-		return "azurerm_subnet_route_table_association", "nodes", fmt.Sprintf(
-			`{"id":%q,"route_table_id":%q,"subnet_id":%q,"timeouts":null}`, subnet, table, subnet)
+		return "azurerm_subnet_route_table_association", "nodes", `{"id":"` + subnet +
+			`","route_table_id":"` + table + `","subnet_id":"` + subnet + `","timeouts":null}`
 	}
 	list := func(open, end string, each func(i int)) {
 		b.WriteString(open)
@@ -47,25 +50,29 @@ func bigPlan(w io.Writer, n, every int) error {
 		}
 		b.WriteString(end)
 	}
-	head := func(i int) string {
-		kind, name, _ := one(i)
-		return fmt.Sprintf(
-			`{"address":"module.m[\"%d\"].%s.%s","module_address":"module.m[\"%d\"]","mode":"managed","type":%q,"name":%q,"provider_name":"registry.terraform.io/hashicorp/azurerm"`, i/2, kind, name, i/2, kind, name)
+	head := func(i int, kind, name string) {
+		module := `module.m[\"` + strconv.Itoa(i/2) + `\"]`
+		b.WriteString(`{"address":"` + module + "." + kind + "." + name + `","module_address":"` +
+			module + `","mode":"managed","type":"` + kind + `","name":"` + name +
+			`","provider_name":"registry.terraform.io/hashicorp/azurerm"`)
 	}
 	state := func(i int) {
-		_, _, values := one(i)
-		fmt.Fprintf(b, `%s,"schema_version":0,"values":%s,"sensitive_values":{"tags":{}}}`, head(i),
-			values)
+		kind, name, values := one(i)
+		head(i, kind, name)
+		b.WriteString(`,"schema_version":0,"values":` + values +
+			`,"sensitive_values":{"tags":{}}}`)
 	}
 	b.WriteString(`{"format_version":"1.2","terraform_version":"1.11.4",`)
 	list(`"planned_values":{"root_module":{"child_modules":[{"resources":[`, `]}]}},`, state)
 	list(`"resource_changes":[`, `],`, func(i int) {
-		_, _, values := one(i)
+		kind, name, values := one(i)
 		action, after := "no-op", values
 		if i == 1 {
 			action, after = "delete", "null"
 		}
-		fmt.Fprintf(b, `%s,"change":{"actions":[%q],"before":%s,"after":%s,"after_unknown":{},"before_sensitive":{"tags":{}},"after_sensitive":{"tags":{}}}}`, head(i), action, values, after)
+		head(i, kind, name)
+		b.WriteString(`,"change":{"actions":["` + action + `"],"before":` + values + `,"after":` +
+			after + `,"after_unknown":{},"before_sensitive":{"tags":{}},"after_sensitive":{"tags":{}}}}`)
 	})
 	list(`"prior_state":{"format_version":"1.0","terraform_version":"1.11.4","values":{"root_module":{"child_modules":[{"resources":[`, `]}]}}},`, state)
 	b.WriteString(`"configuration":{"root_module":{}},"timestamp":"2026-11-21T00:06:09Z","applyable":true,"complete":true,"errored":false}`)

@@ -97,17 +97,23 @@ func each(text string) string {
 }
 
 // TestTerraformPlans plans the configuration with terraform, if it is installed: expressions,
-// types, for_each, cycles. The provider is not available, so TestSchema checks its arguments.
+// types, for_each, cycles. The provider is not available, so TestSchema checks its arguments. It
+// plans one in three of them, as generated code has the same parts again and again, and all of them
+// with ROUTEKEEPER_FULL.
 func TestTerraformPlans(t *testing.T) {
 	t.Parallel()
 	terraform, err := exec.LookPath("terraform")
 	if err != nil {
 		t.Skipf("NOT RUN: terraform is not installed here (%v)", err)
 	}
+	told := 0
 	for _, c := range orders(t) {
 		if c.cluster != nil && (c.provider == 4 || strings.Contains(c.name, "-egress-") ||
 			strings.Contains(c.name, "-elsewhere-")) {
 			continue // Terraform cannot tell the others apart
+		}
+		if told++; told%3 != 0 && os.Getenv("ROUTEKEEPER_FULL") == "" {
+			continue
 		}
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
