@@ -88,6 +88,7 @@ func change(kind, object string) string {
 // concerns routes. It continues a watch that ends, lists again when the version has expired, and
 // says since when the API server is lost.
 func TestFollow(t *testing.T) {
+	t.Parallel()
 	p := &played{t: t, items: nodeAt("n1", 1, "True"), changes: make(chan string)}
 	server := serve(t, apiServer{nodes: p.nodes})
 	cluster := shop(t, "127.0.0.1")
@@ -184,6 +185,7 @@ func TestFollow(t *testing.T) {
 // TestFollowSilent: an API server that hangs, or whose watch is behind, is noticed although the
 // watch stays open. One that is too busy to answer is not lost.
 func TestFollowSilent(t *testing.T) {
+	t.Parallel()
 	p := &played{t: t, items: nodeAt("n1", 1, "True"), changes: make(chan string)}
 	busy := make(chan bool, 1)
 	busy <- false

@@ -146,6 +146,7 @@ func says(t *testing.T, err error, parts ...string) {
 
 // TestRefusals: the error and the next step for each answer of an API server that is not a list.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	forbidden := `nodes is forbidden: User "ann@shop.example" cannot list resource "nodes" in API group "" at the cluster scope`
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
@@ -283,6 +284,7 @@ func TestGoneWhilePaging(t *testing.T) {
 
 // TestBusy retries if the server is busy, and obeys Retry-After.
 func TestBusy(t *testing.T) {
+	t.Parallel()
 	var at []time.Time
 	_, err := load(t, Options{
 		Kubeconfig: kubeconfig(t,
@@ -328,6 +330,7 @@ func TestUntrusted(t *testing.T) {
 
 // TestPlugins logs in with exec plugins like kubelogin: working, failing, missing and hanging ones.
 func TestPlugins(t *testing.T) {
+	t.Parallel()
 	if runtime.GOOS == "windows" {
 		t.Skip("NOT RUN: the plugins are shell scripts, and Windows has no shell for them")
 	}

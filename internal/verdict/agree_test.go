@@ -366,8 +366,7 @@ func (f *fleet) status(flags ...string) (s report.Status) {
 	return s
 }
 
-// TestAgreeLarge: all agree about the whole fleet, as it was built. No damage is done to the large
-// clusters, so the other tests do without them.
+// TestAgreeLarge: all agree about the whole fleet. Damages are not done to its large clusters.
 func TestAgreeLarge(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, slices.Concat(large, shops)...)
@@ -375,8 +374,8 @@ func TestAgreeLarge(t *testing.T) {
 	f.agreeAll("as it was built")
 }
 
-// TestAgree breaks clusters of the fleet in every known way. A cluster is
-// broken if and only if a trace of all its pairs drops packets, and every surface says the same.
+// TestAgree breaks clusters of the fleet in every known way. A cluster is broken if and only if a
+// trace of all its pairs drops packets, and every surface says the same.
 func TestAgree(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, shops...)
