@@ -5,12 +5,17 @@ import (
 	"testing"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/finding/pastetest"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestMain runs the tests. Then it pastes the commands that they made with hostile names.
-func TestMain(m *testing.M) { os.Exit(pastetest.Main(m.Run)) }
+// TestMain runs the tests, those that wait side by side. Then it pastes the commands that they made
+// with hostile names.
+func TestMain(m *testing.M) {
+	emulatortest.Overlap(8)
+	os.Exit(pastetest.Main(m.Run))
+}
 
 // TestPastedLogins: what to run to log in, to start a cluster and to get rights, whatever the
 // cluster is called.
