@@ -1,7 +1,6 @@
 package arm
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"unicode"
@@ -129,25 +128,13 @@ func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
 	return found, there
 }
 
-// appendKey appends the ID's Key. It lowers ASCII eight bytes at a time: a check computes thousands
-// of keys.
+// appendKey appends the ID's Key. It does for ASCII in one pass what strings.ToLower does in two.
 func (id ID) appendKey(to []byte) []byte {
-	const each = 0x0101010101010101 // in each byte
 	to = append(to, id...)
-	rest := to
-	for ; len(rest) >= 8; rest = rest[8:] {
-		w := binary.LittleEndian.Uint64(rest)
-		if w&(0x80*each) != 0 {
-			return append(to[:0], strings.ToLower(string(id))...)
-		}
-		// The highest bit of each byte: it is at least A, and it is more than Z.
-		capital := (w + (0x80-'A')*each) &^ (w + (0x80-'Z'-1)*each) & (0x80 * each)
-		binary.LittleEndian.PutUint64(rest, w|capital>>2) // 'a' - 'A' is a quarter of this bit
-	}
-	for i, c := range rest {
+	for i, c := range to {
 		switch {
 		case 'A' <= c && c <= 'Z':
-			rest[i] = c + 'a' - 'A'
+			to[i] = c + 'a' - 'A'
 		case c >= utf8.RuneSelf:
 			return append(to[:0], strings.ToLower(string(id))...)
 		}
