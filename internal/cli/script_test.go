@@ -3,12 +3,11 @@ package cli
 import (
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"testing"
@@ -26,6 +25,11 @@ import (
 func TestMain(m *testing.M) {
 	if name := filepath.Base(os.Args[0]); strings.HasPrefix(name, "cli.test") {
 		emulatortest.Overlap(16)
+		// Memory is not short: tests and their programs collect garbage less often.
+		if os.Getenv("GOGC") == "" {
+			os.Setenv("GOGC", "400")
+			debug.SetGCPercent(400)
+		}
 	}
 	main := func() { os.Exit(Main()) }
 	testscript.Main(runner(func() int { return pastetest.Main(m.Run) }),
@@ -44,7 +48,9 @@ var operator = emulator.Principal{Name: "operator",
 
 // TestScripts drives the built binary. In addition to testscript's commands there are:
 //
-//	exits CODE command…     run a command that must exit with that code
+//	exits CODE [<FILE] [exec] command…
+//	                        run a command that must exit with that code. The commands of routekeeper
+//	                        that a script runs this way share a process, but those after exec
 //	azure demo|empty [kubernetes] [strict] [two]
 //	                        serve an emulator; $AZ is its folder, $CLUSTER, $NODES, $GWTABLE and so on
 //	                        are IDs in it; with kubernetes, its clusters have real API servers; with
@@ -75,10 +81,12 @@ func TestScripts(t *testing.T) {
 			testdata, err := filepath.Abs("../../testdata")
 			e.Setenv("REALTABLE",
 				filepath.Join(testdata, "arm", "routetable-byo-kubenet-with-egress.json"))
+			e.Setenv("GOGC", os.Getenv("GOGC"))
 			e.Setenv("TERRAFORM", filepath.Join(testdata, "terraform"))
 			e.Setenv("AZTABLES", filepath.Join(testdata, "az"))
 			// Do not use the machine's own Azure login.
 			e.Setenv("AZURE_CONFIG_DIR", filepath.Join(e.WorkDir, "no-azure"))
+			e.Values["batch"] = &scriptBatch{env: e}
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
@@ -116,24 +124,6 @@ func TestScripts(t *testing.T) {
 func scriptController(ts *testscript.TestScript, _ bool, _ []string) {
 	_, err := buildController()
 	ts.Check(err)
-}
-
-func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	if err != nil || neg || len(args) < 2 {
-		ts.Fatalf("usage: exits CODE command…")
-	}
-	err = ts.Exec(args[1], args[2:]...)
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else if err != nil {
-		ts.Fatalf("%v", err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 // azureOf is an emulator that a test serves, with the calls of an operator.
@@ -319,18 +309,6 @@ func scriptFault(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(json.Unmarshal([]byte(args[0]), &f))
 	_, err := running.get(ts.Getenv("WORK")).e.Inject(f)
 	ts.Check(err)
-}
-
-func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	for deadline := time.Now().Add(3 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		err := ts.Exec(args[0], args[1:]...)
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("still after three minutes: %v", err)
-		}
-	}
 }
 
 func scriptChecked(ts *testscript.TestScript, neg bool, args []string) {
