@@ -248,26 +248,34 @@ func (l *leastRights) disturb() {
 	l.must(l.a.op.Put(l.a.demo.GatewayTable, "2025-05-01", table))
 }
 
-// work makes the keeper do everything, and returns what Azure refused.
+// work makes the keeper do everything, and returns what Azure refused. Without check it ends after
+// the first command that was refused something.
 func (l *leastRights) work(check bool) (refused []string) {
 	l.t.Helper()
-	code := func(n int) int {
-		if check {
-			return n
-		}
-		return -1
-	}
 	since := l.a.e.LastRequest()
 	l.disturb()
-	l.run(code(0), "--emulator", l.login, "init", "--cluster", string(l.a.demo.Cluster), "--out",
-		filepath.Join(l.dir, "again.yaml"), "--force")
-	l.run(code(0), "--emulator", l.login, "init", "--subscription", l.a.demo.Cluster.Subscription(),
-		"--out", filepath.Join(l.dir, "all.yaml"), "--force")
-	l.run(code(2), "--emulator", l.login, "doctor", "-f", l.config)
-	l.run(code(0), "--emulator", l.login, "sync", "-f", l.config, "--yes")
-	l.run(code(0), "--emulator", l.login, "run", "-f", l.config, "--once")
-	l.run(code(0), "--emulator", l.login, "doctor", "-f", l.config)
-	return l.refused(since)
+	for _, c := range []struct {
+		code int
+		args []string
+	}{
+		{0, []string{"init", "--cluster", string(l.a.demo.Cluster), "--out",
+			filepath.Join(l.dir, "again.yaml"), "--force"}},
+		{0, []string{"init", "--subscription", l.a.demo.Cluster.Subscription(), "--out",
+			filepath.Join(l.dir, "all.yaml"), "--force"}},
+		{2, []string{"doctor", "-f", l.config}},
+		{0, []string{"sync", "-f", l.config, "--yes"}},
+		{0, []string{"run", "-f", l.config, "--once"}},
+		{0, []string{"doctor", "-f", l.config}},
+	} {
+		if !check {
+			c.code = -1
+		}
+		l.run(c.code, append([]string{"--emulator", l.login}, c.args...)...)
+		if refused = l.refused(since); !check && len(refused) > 0 {
+			break
+		}
+	}
+	return refused
 }
 
 // refused lists what the keeper was refused since a request.
