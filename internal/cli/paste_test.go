@@ -51,9 +51,10 @@ func TestPastedFixes(t *testing.T) {
 	}
 	shell := func(command string) string {
 		t.Helper()
-		cmd := exec.Command("sh", "-ec", command)
+		cmd := exec.Command("sh", "-ec", command, filepath.Join(testdata, "script.sh"))
 		cmd.Env = append(os.Environ(),
-			"HTTPS="+info.HTTPS, "NODES="+string(a.demo.NodeSubnet),
+			"HTTPS="+info.HTTPS, "NODES="+string(a.demo.NodeSubnet), "TENANT="+info.TenantID,
+			"CLIENT_ID="+info.ClientID, "CLIENT_SECRET="+info.ClientSecret, "OUT="+t.TempDir(),
 			"REQUESTS_CA_BUNDLE="+info.CAFile, "PYTHONPATH="+filepath.Join(testdata, "shim"),
 			"AZURE_CONFIG_DIR="+filepath.Join(dir, "config"), "AZURE_CORE_COLLECT_TELEMETRY=no",
 			"AZURE_CORE_NO_COLOR=yes", "AZURE_CORE_ONLY_SHOW_ERRORS=yes", "NO_PROXY=127.0.0.1",
@@ -64,12 +65,9 @@ func TestPastedFixes(t *testing.T) {
 		}
 		return string(said)
 	}
-	shell(`az cloud register --name local --endpoint-resource-manager "$HTTPS" --endpoint-management "$HTTPS" --endpoint-active-directory "$HTTPS/adfs" \
-  --endpoint-active-directory-resource-id https://management.core.windows.net/ --endpoint-active-directory-graph-resource-id https://graph.windows.net/
-az cloud set --name local
-az login --service-principal --username ` + info.ClientID + ` --password ` + info.ClientSecret +
-		` --tenant ` + info.TenantID + `
-az network vnet subnet update --ids "$NODES" --remove routeTable`)
+	// One process of the CLI's Python logs in and strips the subnet.
+	shell(`. "$(dirname "$0")/session.sh"
+call network vnet subnet update --ids "$NODES" --remove routeTable`)
 
 	d := doctorSays(t, local, config)
 	i := slices.IndexFunc(d.Findings, func(f finding.Finding) bool {
