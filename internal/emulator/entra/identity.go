@@ -43,8 +43,9 @@ type session struct {
 }
 
 func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) *Identity {
-	i := &Identity{tenants: tenants, Key: sync.OnceValue(newKey), KeyID: uuid.NewString(),
-		seen: map[string]session{}, Issuers: map[string][]JWK{}}
+	i := &Identity{tenants: tenants, KeyID: uuid.NewString(), seen: map[string]session{},
+		Key:     sync.OnceValue(func() *rsa.PrivateKey { return newKey(2048) }),
+		Issuers: map[string][]JWK{}}
 	if key != nil {
 		i.restoreKey(key, i.KeyID)
 	}
