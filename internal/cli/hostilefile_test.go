@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/kubernetes/kubernetestest"
 )
 
 // readers are the command lines that read files from elsewhere, with FILE in the place of one.
@@ -31,10 +32,6 @@ var readers = []string{
 	"doctor CLUSTER --from-nodes FILE", "doctor CLUSTER --from-pods FILE",
 	"doctor CLUSTER --kubeconfig FILE",
 	"cluster verify CLUSTER --kubeconfig FILE", "cluster hello CLUSTER --kubeconfig FILE --image x",
-	"routekeeper-controller --kubeconfig FILE",
-	"routekeeper-controller --nodes-kubeconfig FILE --kubeconfig KUBE",
-	"routekeeper-controller --scopes FILE --kubeconfig KUBE",
-	"routekeeper-controller --notify FILE --kubeconfig KUBE",
 	"notify test -f FILE",
 	"iac check FILE", "iac check FOLDER", "iac fix FILE", "iac fix FOLDER", "iac check YAMLFOLDER",
 	"iac check GOOD --prevent FILE", "emulator --faults FILE",
@@ -45,6 +42,10 @@ var readers = []string{
 	"history --history FILE", "history show 1 --history FILE",
 }
 
+// controllerReaders are those of routekeeper-controller.
+var controllerReaders = []string{"--kubeconfig FILE", "--nodes-kubeconfig FILE --kubeconfig KUBE",
+	"--scopes FILE --kubeconfig KUBE", "--notify FILE --kubeconfig KUBE"}
+
 // TestHostileFiles: every reader of files refuses, in one line and within seconds, what is no file,
 // too large, too deep, cut off, or a bomb. It never hangs, and a limit of the address space that
 // the program itself needs shows that it does not read without a limit.
@@ -54,17 +55,7 @@ func TestHostileFiles(t *testing.T) {
 	}
 	t.Parallel()
 	dir := t.TempDir()
-	az := filepath.Join(dir, "az")
-	a, server, err := startAzure(az, true, emulator.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		server.Close()
-		a.e.Close()
-	})
-	good := filepath.Join(dir, "good.yaml")
-	routekeeper(t, "--emulator", az, "init", "--cluster", string(a.demo.Cluster), "--out", good)
+	az, good, cluster := hostileWorld(t, dir)
 	files := hostileFiles(t, dir)
 	for _, reader := range readers {
 		t.Run(reader, func(t *testing.T) {
@@ -76,8 +67,7 @@ func TestHostileFiles(t *testing.T) {
 					strings.Contains(reader, "--kubeconfig FILE"); shared &&
 					strings.Contains(name, ".") && !slices.Contains([]string{
 					"sync --dry-run -f FILE", "cluster create -f FILE",
-					"doctor CLUSTER --kubeconfig FILE", "routekeeper-controller --kubeconfig FILE"},
-					reader) {
+					"doctor CLUSTER --kubeconfig FILE"}, reader) {
 					continue
 				}
 				folder, tasks := t.TempDir(), t.TempDir()
@@ -86,16 +76,51 @@ func TestHostileFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				args := strings.Fields(strings.NewReplacer("YAMLFOLDER", tasks, "FILE", file, "FOLDER",
-					folder, "GOOD", good, "CLUSTER", string(a.demo.Cluster), "KUBE", good).
-					Replace(reader))
-				if args[0] == controllerProgram {
-					refusesController(t, append([]string{"--emulator", az}, args[1:]...)...)
-					continue
-				}
+					folder, "GOOD", good, "CLUSTER", cluster).Replace(reader))
 				b.refuses(t, append([]string{"--emulator", az}, args...)...)
 			}
 		})
 	}
+}
+
+// TestHostileFilesOfController: so does every reader of routekeeper-controller, which only tests
+// with Kubernetes build.
+func TestHostileFilesOfController(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT RUN: it needs named pipes, /dev/zero and Linux's limit of the address space")
+	}
+	kubernetestest.Binaries(t)
+	t.Parallel()
+	dir := t.TempDir()
+	az, good, _ := hostileWorld(t, dir)
+	files := hostileFiles(t, dir)
+	for _, reader := range controllerReaders {
+		t.Run(reader, func(t *testing.T) {
+			t.Parallel()
+			for _, file := range files {
+				refusesController(t, append([]string{"--emulator", az}, strings.Fields(
+					strings.NewReplacer("FILE", file, "KUBE", good).Replace(reader))...)...)
+			}
+		})
+	}
+}
+
+// hostileWorld serves the demo's network in a folder, and returns the emulator's folder, a config
+// and the cluster.
+func hostileWorld(t *testing.T, dir string) (az, good, cluster string) {
+	t.Helper()
+	az, good = filepath.Join(dir, "az"), filepath.Join(dir, "good.yaml")
+	a, server, err := startAzure(az, true, emulator.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		server.Close()
+		a.e.Close()
+	})
+	cluster = string(a.demo.Cluster)
+	routekeeper(t, "--emulator", az, "init", "--cluster", cluster, "--out", good)
+	return az, good, cluster
 }
 
 // refuses runs a command that has to end with an error of one line.
@@ -184,7 +209,7 @@ func TestReadersAreListed(t *testing.T) {
 			if !strings.EqualFold(kind, "file") || fine[f.Name] != "" {
 				return
 			}
-			if !slices.ContainsFunc(readers, func(r string) bool {
+			if !slices.ContainsFunc(slices.Concat(readers, controllerReaders), func(r string) bool {
 				return strings.Contains(r, "--"+f.Name+" FILE") ||
 					f.Shorthand != "" && strings.Contains(r, "-"+f.Shorthand+" FILE")
 			}) {
