@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestMain runs the tests, those that wait side by side. Then it pastes the commands that they made
+// TestMain runs the tests, side by side if they wait. Then it pastes the commands that they made
 // with hostile names.
 func TestMain(m *testing.M) {
 	emulatortest.Overlap(8)
