@@ -100,6 +100,7 @@ func runDoctor(ctx context.Context, a *app, o doctorOptions) error {
 	if err != nil {
 		return err
 	}
+	w = folded(a, w, format)
 	if o.fix && !o.yes && format == report.JSON {
 		_, err := a.confirm("")
 		return fmt.Errorf("--fix: %w", err)

@@ -6,9 +6,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/mitchellh/go-wordwrap"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // helpWidth is the width of help texts in columns.
@@ -134,10 +135,4 @@ func available(c *cobra.Command) (subs []*cobra.Command) {
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // wrapped breaks a line that is too long between words. The lines that follow are indented.
-func wrapped(line string, indent int) string {
-	if len(line) <= helpWidth {
-		return line
-	}
-	rest := wordwrap.WrapString(line[indent:], uint(helpWidth-indent))
-	return line[:indent] + strings.ReplaceAll(rest, "\n", "\n"+strings.Repeat(" ", indent))
-}
+func wrapped(line string, indent int) string { return report.Wrap(line, helpWidth, indent) }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"routekeeper.dev/routekeeper/internal/input"
 )
 
 // TestEveryCommandHelps: every command says what it does, with examples.
@@ -83,3 +86,25 @@ func TestHelpOrder(t *testing.T) {
 		t.Error("some flags of run have no group")
 	}
 }
+
+// TestFullOutput: help that standard output does not take is an error, and one line says so.
+func TestFullOutput(t *testing.T) {
+	t.Parallel()
+	for _, c := range commands((&app{}).newRoot()) {
+		if c.DisableFlagParsing { // it has no help
+			continue
+		}
+		path := append(strings.Fields(c.CommandPath())[1:], "--help")
+		var said bytes.Buffer
+		a := &app{out: full{}, err: &said}
+		if code := a.run(t.Context(), path); code != 1 || said.String() != "routekeeper: "+
+			"standard output cannot be written: "+input.DiskFull+"\n" {
+			t.Errorf("%v exits with %d: %q", path, code, said.String())
+		}
+	}
+}
+
+// full is a full disk.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,6 +92,14 @@ func (a *app) safe(how opener) (io.Writer, report.Format, report.Style, error) {
 	}
 	format, style := report.Format(a.format), report.Style{Color: w == a.out && colour(w)}
 	return report.Safe(w, format, style), format, style, nil
+}
+
+// folded returns a writer that breaks long lines for a person at a terminal, and w elsewhere.
+func folded(a *app, w io.Writer, format report.Format) io.Writer {
+	if format != report.Text || a.outFile != nil || !terminal(a.out) {
+		return w
+	}
+	return report.Fold(w, func() int { return columns(a.out) })
 }
 
 // raw opens the destination of output that is not a report. Its bytes are written unchanged.
@@ -299,10 +308,61 @@ func (f *outFile) finish(failed bool) error {
 	return err
 }
 
+// standardOutput remembers why it could not be written: help, hints and progress do not check. What
+// follows a failed write is not written either.
+type standardOutput struct {
+	io.Writer
+	mu     sync.Mutex
+	failed error
+}
+
+func (o *standardOutput) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.failed != nil {
+		return 0, o.failed
+	}
+	n, err := o.Writer.Write(p)
+	if err != nil {
+		o.failed = input.Unwritten("standard output", err)
+	}
+	return n, o.failed
+}
+
+func (o *standardOutput) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.failed
+}
+
 // terminal reports whether a stream is a terminal.
 func terminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	fd, is := descriptor(stream)
+	return is && term.IsTerminal(fd)
+}
+
+// columns returns the width of a terminal, 0 of anything else.
+func columns(stream any) int {
+	fd, is := descriptor(stream)
+	if !is {
+		return 0
+	}
+	width, _, err := term.GetSize(fd)
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
+func descriptor(stream any) (fd int, is bool) {
+	if out, wraps := stream.(*standardOutput); wraps {
+		stream = out.Writer
+	}
+	f, is := stream.(*os.File)
+	if !is {
+		return 0, false
+	}
+	return int(f.Fd()), true
 }
 
 // colour reports whether to use colour on a stream: on a terminal, unless NO_COLOR is set

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/term"
 
 	"routekeeper.dev/routekeeper/internal/report"
 )
@@ -89,10 +86,8 @@ func (p *progress) draw() {
 	}
 	line := fmt.Sprintf("%s … %s", doing,
 		report.Duration(time.Since(p.start).Truncate(time.Second)))
-	if f, ok := p.w.(*os.File); ok {
-		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
-			line = report.Truncate(line, width-1) // a wrapped line cannot be cleared
-		}
+	if width := columns(p.w); width > 0 {
+		line = report.Truncate(line, width-1) // a wrapped line cannot be cleared
 	}
 	if line != p.shown {
 		p.shown = line

@@ -6,12 +6,14 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -41,7 +43,7 @@ func mainOf(program string, root func(*app) *cobra.Command) int {
 	app := &app{in: os.Stdin, out: os.Stdout, err: os.Stderr, repeat: finding.Repeat,
 		program: program}
 	finding.Program(app.program)
-	return execute(ctx, app, root(app), os.Args[1:])
+	return execute(ctx, app, root, os.Args[1:])
 }
 
 // interruptible ends the context at the first Ctrl-C or SIGTERM, so that the command can finish the
@@ -62,11 +64,15 @@ const attention = exitCode(2)
 
 // run executes one command line of routekeeper.
 func (a *app) run(ctx context.Context, args []string) int {
-	return execute(ctx, a, a.newRoot(), args)
+	return execute(ctx, a, (*app).newRoot, args)
 }
 
 // execute executes one command line. Exit code 1 for an error wins over 2 for changes and findings.
-func execute(ctx context.Context, a *app, root *cobra.Command, args []string) int {
+// An answer that standard output did not take is an error, whether or not the command noticed.
+func execute(ctx context.Context, a *app, program func(*app) *cobra.Command, args []string) int {
+	out := &standardOutput{Writer: a.out}
+	a.out = out
+	root := program(a)
 	defer func() {
 		if a.lines != nil {
 			a.lines.Flush(lastWords)
@@ -94,10 +100,13 @@ func execute(ctx context.Context, a *app, root *cobra.Command, args []string) in
 		}
 	}
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !started {
+	if err != nil && !started && out.failure() == nil {
 		err = fmt.Errorf("%w (see %s --help)", usageError(cmd, err), cmd.CommandPath())
 	}
-	if err = a.closeOutput(err); err == nil {
+	if err = a.closeOutput(err); err == nil || errors.Is(err, attention) {
+		err = cmp.Or(out.failure(), err)
+	}
+	if err == nil {
 		return 0
 	}
 	var code exitCode
@@ -111,7 +120,7 @@ func execute(ctx context.Context, a *app, root *cobra.Command, args []string) in
 		err = errors.New("interrupted")
 	}
 	fmt.Fprintln(a.err, root.DisplayName()+": "+
-		inProgram(root, strings.Join(problems(err), "\n  ")))
+		inProgram(root, strings.Join(slices.Compact(problems(err)), "\n  ")))
 	return 1
 }
 

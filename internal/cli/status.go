@@ -102,6 +102,7 @@ func runStatus(ctx context.Context, a *app, o statusOptions) error {
 	if err != nil {
 		return err
 	}
+	w = folded(a, w, format)
 	if o.watch {
 		return watchStatus(ctx, a, read, w, format, style)
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/creack/pty"
 
@@ -58,6 +59,45 @@ func TestTerminalLog(t *testing.T) {
 			if !regexp.MustCompile("(?m)^" + want + "$").MatchString(text) {
 				t.Errorf("NO_COLOR=%q: no line %s in\n%s", noColor, want, text)
 			}
+		}
+	}
+}
+
+// TestTerminalWidth: on a terminal, status and doctor break their lines at its width, but not the
+// commands to paste.
+func TestTerminalWidth(t *testing.T) {
+	t.Parallel()
+	a, _, az, config := promoted(t, emulator.Options{})
+	command := func(args ...string) *exec.Cmd {
+		return exec.Command("routekeeper", append([]string{"--emulator", az}, args...)...)
+	}
+	if out, err := command("run", "--once", "-f", config).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := a.strip(a.demo.NodeSubnet); err != nil {
+		t.Fatal(err)
+	}
+	for name, next := range map[string]bool{"status": false, "doctor": true} {
+		run := command(name, "-f", config)
+		terminal, err := pty.StartWithSize(run, &pty.Winsize{Cols: 60, Rows: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pasted := false
+		for lines := bufio.NewScanner(terminal); lines.Scan(); {
+			line := colours.ReplaceAllString(strings.TrimRight(lines.Text(), "\r"), "")
+			line = line[strings.LastIndexByte(line, '\r')+1:] // after the progress
+			is := strings.HasPrefix(line, "  next: ")
+			if pasted = pasted || is && len(line) > 100; utf8.RuneCountInString(line) > 60 &&
+				!is && strings.Contains(strings.TrimLeft(line, " "), " ") &&
+				!strings.HasPrefix(line, "  on: ") {
+				t.Errorf("%s: %q", name, line)
+			}
+		}
+		terminal.Close()
+		_ = run.Wait()
+		if pasted != next {
+			t.Errorf("%s: a command on one line: %t", name, pasted)
 		}
 	}
 }
