@@ -96,7 +96,10 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	if s.Lost = c.mem.lost; s.Lost == nil {
 		s.Lost = plan.Hops{} // none is known yet
 	}
-	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), s.Lost, &c.configs[0], nil}
+	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), nil, s.Lost, &c.configs[0], nil}
+	for i := range c.configs {
+		now.nics = append(now.nics, s.Doubted(arm.ID(c.configs[i].Spec.ClusterID)))
+	}
 	if len(all) > 0 {
 		now.all = &all[0]
 	}
@@ -123,7 +126,8 @@ type basis struct {
 	clusters map[string]*inventory.Cluster
 	subnets  map[string]*inventory.Subnet
 	tables   map[string]*inventory.RouteTable
-	last     []arm.ID // the clusters' tables, as remembered
+	last     []arm.ID          // the clusters' tables, as remembered
+	nics     []*inventory.NICs // of the clusters' nodes, if they contradict the tables
 	lost     plan.Hops
 	// the first config of the group, and of all clusters: a reload replaces them
 	configs, all *v1alpha1.ClusterRoutes
@@ -132,7 +136,7 @@ type basis struct {
 func (b basis) same(o basis) bool {
 	return b.configs == o.configs && b.all == o.all && maps.Equal(b.clusters, o.clusters) &&
 		maps.Equal(b.subnets, o.subnets) && maps.Equal(b.tables, o.tables) &&
-		slices.Equal(b.last, o.last) && maps.Equal(b.lost, o.lost)
+		slices.Equal(b.last, o.last) && slices.Equal(b.nics, o.nics) && maps.Equal(b.lost, o.lost)
 }
 
 // lastTables returns the route tables of the check's clusters, as remembered.

@@ -37,3 +37,25 @@ func TestBentRoute(t *testing.T) {
 		w.sees("")
 	}
 }
+
+// TestMisledRoute: a node's route is bent to what is no node's address. It is reported as a wrong
+// route, as doctor does.
+func TestMisledRoute(t *testing.T) {
+	const row = "aks-pool0-12345678-vmss000002____102442024"
+	for _, hop := range []string{"Internet", "None"} {
+		w := watched(t)
+		w.sees("")
+		w.table(tableA, nodeRoute(0), nodeRoute(1), row+" 10.244.2.0/24 "+hop)
+		w.s.Table(tableA).ETag = "bent"
+		w.sees("")
+		f := w.sees("wrong-next-hop")
+		if len(f.Evidence) != 1 || !strings.HasSuffix(f.Evidence[0], "its route "+row+
+			" leads to "+hop) || !strings.HasPrefix(f.Advice, "delete the route") {
+			t.Errorf("%s: %+v", hop, f)
+		}
+		homes := Homes(w.s, &w.configs[0], w.s.Table(tableA))
+		if len(homes) != 3 || homes[2].Node != "aks-pool0-12345678-vmss000002" {
+			t.Errorf("%s: the node has no home: %+v", hop, homes)
+		}
+	}
+}

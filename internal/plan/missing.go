@@ -24,6 +24,7 @@ import (
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
 //	its route leads to another address now    as a lost route, if its interface lacks the address
+//	its row leads to no node                  as a lost route, as wrong-next-hop
 //	another address, and its route stayed     after joining: the cloud provider repairs no next hop
 //
 // A machine exists before its node joins, and the cloud provider writes later still: so normal
@@ -102,6 +103,19 @@ type unrouted struct {
 	lacks   []string // families
 	half    bool
 	led     netip.Addr // the next hop of its route, if another
+	// row is the row that is named after its node and leads to no node, nil if there is none.
+	row *inventory.Route
+}
+
+// kind returns the code of the finding.
+func (l unrouted) kind() finding.Code {
+	switch {
+	case l.row != nil:
+		return finding.WrongHop
+	case l.half:
+		return finding.RouteHalf
+	}
+	return finding.NodeWithoutRoute
 }
 
 // nodes compares the nodes with the pod routes, and records what it saw for the next check.
@@ -140,6 +154,9 @@ func (w *planning) nodes(v *clusterState) {
 				}
 			}
 		}
+	}
+	for i, l := range reported {
+		reported[i].row = v.misled(table, l)
 	}
 	bent, known := w.crossed(v, routes)
 	now.Crossed = len(bent) > 0 || !known && before.Crossed
@@ -204,6 +221,21 @@ func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 		}
 	}
 	return led
+}
+
+// misled returns the row of a cluster's table that is named after the node of a machine and leads
+// to no node: to the internet, to nothing, or out of the node subnets.
+func (v *clusterState) misled(table *inventory.RouteTable, l unrouted) *inventory.Route {
+	rows := table.Routes()
+	i := slices.IndexFunc(rows, func(r inventory.Route) bool {
+		return v.isNodePrefix(r.Prefix) && !v.isNodeHop(r) && nodeNamed(r) &&
+			(!l.addr.IsValid() || r.Prefix.Addr().Is4() == l.addr.Is4()) &&
+			strings.EqualFold(inventory.RouteNode(r.Name), inventory.NodeName(l.machine))
+	})
+	if i < 0 {
+		return nil
+	}
+	return &rows[i]
 }
 
 // judge applies the rules above to a node without a route: it decides whether to report it, and
@@ -272,18 +304,17 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 	reported, lacking []unrouted, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
-		half      bool
 		has, have string
 	}{
-		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
-		{finding.RouteHalf, true,
-			"has a route for one address family only",
+		{finding.NodeWithoutRoute, "has no route", "have no route"},
+		{finding.RouteHalf, "has a route for one address family only",
 			"have routes for one address family only"},
+		{finding.WrongHop, "has a route that leads to no node", "have routes that lead to no node"},
 	} {
 		severity, young := finding.Warning, false
 		var of []unrouted
 		for _, l := range reported {
-			if l.half != kind.half {
+			if l.kind() != kind.code {
 				continue
 			}
 			of = append(of, l)
@@ -302,9 +333,8 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 			without, most, least = nodes-routed, routed, "at least "
 		}
 		for _, l := range lacking {
-			if (!l.half || kind.half) && !slices.ContainsFunc(of, func(r unrouted) bool {
-				return r.machine == l.machine
-			}) {
+			if (!l.half || kind.code == finding.RouteHalf) && !slices.ContainsFunc(of,
+				func(r unrouted) bool { return r.machine == l.machine }) {
 				most--
 			}
 		}
@@ -317,6 +347,10 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
 				"-o table",
 				table.ID)
+		if kind.code == finding.WrongHop {
+			f = f.WithAdvice("delete the route, and the cloud provider writes it again with the " +
+				"right address")
+		}
 		if of[0].machine == "" {
 			f = f.With("it is unknown which nodes, because the network interfaces could not be " +
 				"read: " +
@@ -391,7 +425,10 @@ func lines(all []unrouted) []string {
 			if !l.addr.IsValid() {
 				line = l.machine + ": its network interface could not be read again"
 			}
-			if l.led.IsValid() {
+			switch {
+			case l.row != nil:
+				line += fmt.Sprintf("; its route %s leads to %s", l.row.Name, l.row.NextHop())
+			case l.led.IsValid():
 				line += fmt.Sprintf("; its route leads to %s", l.led)
 			}
 			out = append(out, line)

@@ -30,8 +30,9 @@ func Wrap(line string, columns, indent int) string {
 	return b.String()
 }
 
-// Fold returns a writer that breaks the lines of a text for people, each below the start of its last
-// column or of its own words. What people paste stays on one line. Each write must be whole lines.
+// Fold returns a writer that breaks the lines of a text for people, each below the start of its
+// last column or of its own words. What people paste stays on one line. Each write must be whole
+// lines.
 func Fold(w io.Writer, columns func() int) io.Writer { return &folder{w, columns} }
 
 type folder struct {

@@ -5,11 +5,11 @@ import (
 	"testing"
 )
 
-// TestFold: long lines break at the terminal's width, below their last column, and what people paste
-// stays whole. Without a width, nothing changes.
+// TestFold: long lines break at the terminal's width, below their last column, and what people
+// paste stays whole. Without a width, nothing changes.
 func TestFold(t *testing.T) {
-	const long = "✗  shop  broken  \x1b[31msubnet nodes has lost its route table; packets are dropped" +
-		"\x1b[0m"
+	const long = "✗  shop  broken  \x1b[31msubnet nodes has lost its route table; packets are " +
+		"dropped\x1b[0m"
 	for name, test := range map[string]struct {
 		columns    int
 		text, want string
@@ -18,8 +18,8 @@ func TestFold(t *testing.T) {
 			strings.Repeat(" ", 17) + "route table; packets are\n" + strings.Repeat(" ", 17) +
 			"dropped\x1b[0m\n"},
 		"no terminal": {0, long, long},
-		"columns early": {30, "a-very-long-name  broken  its table is empty now", "a-very-long-name" +
-			"  broken  its\n  table is empty now"},
+		"columns early": {30, "a-very-long-name  broken  its table is empty now",
+			"a-very-long-name  broken  its\n  table is empty now"},
 		"a paragraph": {20, "  means: pods cannot reach others\n",
 			"  means: pods cannot\n    reach others\n"},
 		"a command": {20, "  next: az network vnet subnet update\n",

@@ -38,12 +38,7 @@ func TestAgreeFirewall(t *testing.T) {
 	}
 	f.steps([]egressStep{
 		{"the route leads to the firewall", func() { build(); f.lead(ledAt) }, verdict.Observed},
-		{"the firewall is deleted", func() {
-			if status, body := f.do.Do(http.MethodDelete, firewall, "2024-05-01",
-				nil); status >= 300 {
-				t.Fatalf("%d %s", status, body)
-			}
-		}, verdict.Broken},
+		{"the firewall is deleted", func() { f.delete(firewall) }, verdict.Broken},
 		{"the firewall is back", build, verdict.Observed},
 		{"the route leads to an address that the firewall does not have",
 			func() { f.lead("10.75.200.9") }, verdict.Broken},
@@ -51,6 +46,92 @@ func TestAgreeFirewall(t *testing.T) {
 		{"the route leads into no subnet", func() { f.lead("10.75.250.4") }, verdict.Broken},
 		{"the route is right at last", func() { f.lead(ledAt) }, verdict.Observed},
 	})
+}
+
+// TestAgreeHub removes the peerings to a hub with the firewall to which a default route leads: on
+// the cluster's side, on the hub's, and on both.
+func TestAgreeHub(t *testing.T) {
+	t.Parallel()
+	f := newLedFleet(t)
+	hub, spoke := f.id(led, arm.TypeVNet, "-hub"), f.id(led, arm.TypeVNet, "-vnet")
+	f.put(hub, map[string]any{"location": "westeurope", "properties": map[string]any{
+		"addressSpace": map[string]any{"addressPrefixes": []any{"10.201.0.0/16"}},
+		"subnets": []any{map[string]any{"name": "AzureFirewallSubnet",
+			"properties": map[string]any{"addressPrefix": "10.201.0.0/26"}}}}})
+	f.put(f.id(led, arm.TypeFirewall, "-fw"), map[string]any{"location": "westeurope",
+		"properties": map[string]any{"ipConfigurations": []any{map[string]any{"name": "ip",
+			"properties": map[string]any{"subnet": map[string]any{
+				"id": string(hub.Child("subnets", "AzureFirewallSubnet"))}}}}}})
+	peer := func() {
+		for from, to := range map[arm.ID]arm.ID{hub: spoke, spoke: hub} {
+			f.put(from.Child("virtualNetworkPeerings", "other"), map[string]any{
+				"properties": map[string]any{"allowVirtualNetworkAccess": true,
+					"allowForwardedTraffic": true,
+					"remoteVirtualNetwork":  map[string]any{"id": string(to)}}})
+		}
+	}
+	part := func(sides ...arm.ID) func() {
+		return func() {
+			for _, side := range sides {
+				f.delete(side.Child("virtualNetworkPeerings", "other"))
+			}
+		}
+	}
+	f.steps([]egressStep{
+		{"the route leads to the firewall", func() { peer(); f.lead("10.201.0.4") },
+			verdict.Observed},
+		{"the cluster's peering is deleted", part(spoke), verdict.Broken},
+		{"it is back", func() { part(hub)(); peer() }, verdict.Observed},
+		{"the hub's peering is deleted", part(hub), verdict.Broken},
+		{"both are deleted", part(spoke), verdict.Broken},
+		{"both are back", peer, verdict.Observed},
+	})
+}
+
+// TestAgreeGateway takes the NAT gateway from the node subnet, and then deletes it. The load
+// balancer's outbound rules give the nodes public addresses instead, but others than the declared.
+func TestAgreeGateway(t *testing.T) {
+	t.Parallel()
+	f := newLedFleet(t)
+	address, gateway := f.id(led, arm.TypePublicIP, "-nat"), f.id(led, arm.TypeNATGateway, "-nat")
+	build := func() {
+		f.put(address, map[string]any{"location": "westeurope", "sku": map[string]any{
+			"name": "Standard"}, "properties": map[string]any{
+			"publicIPAllocationMethod": "Static"}})
+		f.put(gateway, map[string]any{"location": "westeurope", "sku": map[string]any{
+			"name": "Standard"}, "properties": map[string]any{"publicIpAddresses": []any{
+			map[string]any{"id": string(address)}}}})
+		f.change(f.subnet(led, "nodes"), func(p map[string]any) {
+			p["natGateway"] = map[string]any{"id": string(gateway)}
+		})
+	}
+	build()
+	for i := range f.configs {
+		if c := &f.configs[i]; c.Metadata.Name == led {
+			c.Spec.Guard.Subnets = append(c.Spec.Guard.Subnets, v1alpha1.GuardedSubnet{
+				SubnetID: string(f.subnet(led, "nodes")), NATGatewayID: string(gateway)})
+		}
+	}
+	f.writeConfig()
+	f.keeps.Reload(f.configs)
+	lose := func() {
+		f.change(f.subnet(led, "nodes"), func(p map[string]any) { delete(p, "natGateway") })
+	}
+	f.steps([]egressStep{
+		{"the subnet has its NAT gateway", func() {}, verdict.Observed},
+		{"the subnet has lost it", lose, verdict.Bypassed},
+		{"it is deleted", func() { f.delete(gateway) }, verdict.Bypassed},
+		{"its address is deleted, too", func() { f.delete(address) }, verdict.Bypassed},
+		{"all is back", build, verdict.Observed},
+	})
+}
+
+// delete deletes a resource.
+func (f *fleet) delete(id arm.ID) {
+	f.Helper()
+	if status, body := f.do.Do(http.MethodDelete, id, "2024-05-01", nil); status >= 300 {
+		f.Fatalf("delete %s: %d %s", id, status, body)
+	}
 }
 
 // TestAgreeBalancer does the same with a load balancer that loses its appliance and then its
@@ -160,7 +241,7 @@ func (f *fleet) steps(all []egressStep) {
 	for _, step := range all {
 		step.do()
 		f.agree(step.what)
-		f.agreeAll(step.what)
+		f.agreeAll(step.what, true)
 		for _, v := range f.check().Verdicts {
 			if v.Cluster == led && v.State != step.want {
 				f.Errorf("%s: %s %s", step.what, v.State, v.Sentence)

@@ -2,7 +2,6 @@ package verdict_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,7 +32,9 @@ var damages = []damage{
 	{"the gateway's table leads a route to the internet", bend("-appgw-rt", "Internet")},
 	{"the cluster's table lacks a route", bend("-rt", "")},
 	{"the cluster's table has another node's hop", bend("-rt", "node")},
+	{"the cluster's table has an unused hop", bend("-rt", "unused")},
 	{"the cluster's table drops a route", bend("-rt", "None")},
+	{"the cluster's table leads a route to the internet", bend("-rt", "Internet")},
 	{"the gateway's table hides a half", shadow("-appgw-rt")},
 	{"the cluster's table hides a half", shadow("-rt")},
 	{"the gateway's table is empty", func(f *fleet, cluster string, _ int) {
@@ -48,10 +49,7 @@ var damages = []damage{
 var departures = []damage{
 	{"the gateway's table is deleted", func(f *fleet, cluster string, _ int) {
 		f.setTable(f.subnet(cluster, "appgw"), "")
-		table := f.id(cluster, arm.TypeRouteTable, "-appgw-rt")
-		if status, body := f.do.Do(http.MethodDelete, table, "2024-05-01", nil); status >= 300 {
-			f.Fatalf("delete %s: %d %s", table, status, body)
-		}
+		f.delete(f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
 	}},
 	{"a node is gone, and its routes are still there", leave},
 	{"a node is gone, and the node subnet has the gateway's table", func(f *fleet, cluster string,
@@ -114,7 +112,11 @@ func shadow(table string) func(*fleet, string, int) {
 				return routes
 			}
 			p := routes[at%len(routes)].(map[string]any)["properties"].(map[string]any)
-			half := strings.TrimSuffix(fmt.Sprint(p["addressPrefix"]), ".0/24") + ".128/25"
+			first, whole := strings.CutSuffix(fmt.Sprint(p["addressPrefix"]), ".0/24")
+			if !whole { // a half already
+				return routes
+			}
+			half := first + ".128/25"
 			return append(routes, map[string]any{"name": "half", "properties": map[string]any{
 				"addressPrefix": half, "nextHopType": "None"}})
 		})

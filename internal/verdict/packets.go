@@ -144,7 +144,8 @@ func assumeSubnets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
 }
 
 // placeNodes says where the nodes of a cluster are, unless Kubernetes does: where the cluster's
-// route table leads, whichever table its subnets have.
+// route table leads, whichever table its subnets have. A node whose row leads to no node is where a
+// copy of the row leads, or anywhere in the node subnets: what its row does decides.
 func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.ClusterRoutes,
 	own plan.Discovery) {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
@@ -155,20 +156,47 @@ func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.Cluster
 	}
 	var nodes []inventory.Node
 	at := map[string]int{} // by name
-	routes := plan.PodRoutes(read, config, table)
-	for _, prefix := range slices.SortedFunc(maps.Keys(routes), netip.Prefix.Compare) {
-		name := inventory.RouteNode(routes[prefix].Name)
-		i, known := at[name]
+	homes := plan.Homes(read, config, table)
+	for _, h := range homes {
+		i, known := at[h.Node]
 		if !known {
 			i = len(nodes)
-			at[name], nodes = i, append(nodes, inventory.Node{Name: name})
+			at[h.Node], nodes = i, append(nodes, inventory.Node{Name: h.Node})
 		}
-		nodes[i].Addresses = append(nodes[i].Addresses, routes[prefix].Hop)
-		nodes[i].PodCIDRs = append(nodes[i].PodCIDRs, prefix)
+		if !h.At.IsValid() {
+			h.At = homeless(s, cluster, homes, h)
+		}
+		nodes[i].Addresses = append(nodes[i].Addresses, h.At)
+		nodes[i].PodCIDRs = append(nodes[i].PodCIDRs, h.Pods)
 	}
 	if len(nodes) > 0 {
 		s.Kubernetes[cluster.ID.Key()] = &inventory.Kubernetes{Nodes: nodes}
 	}
+}
+
+// homeless returns an address for a node that has none in the cluster's route table.
+func homeless(s *inventory.Snapshot, cluster *inventory.Cluster, homes []plan.Home,
+	h plan.Home) netip.Addr {
+	taken := func(a netip.Addr) bool {
+		return slices.ContainsFunc(homes, func(o plan.Home) bool { return o.At == a })
+	}
+	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
+		for _, r := range s.Tables[key].Routes() {
+			if r.Prefix == h.Pods && r.Hop.IsValid() && inventory.RouteNode(r.Name) == h.Node &&
+				!taken(r.Hop) {
+				return r.Hop
+			}
+		}
+	}
+	for _, prefix := range prefixesOf(s, s.NodeSubnetIDs(cluster)...) {
+		for a := inventory.FirstUsable(prefix); prefix.Contains(a) &&
+			a.Is4() == h.Pods.Addr().Is4(); a = a.Next() {
+			if !taken(a) {
+				return a
+			}
+		}
+	}
+	return netip.Addr{}
 }
 
 // packets traces the packets to the pods of a cluster: from its nodes and pods, and from the

@@ -68,6 +68,10 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	if v.State == Broken && cause != nil && !j.shown() && !slices.Contains(parts, cause.Message) {
 		add(cause.Message)
 	}
+	if cause == nil && j.packets.Dropped > 0 && c.Broken() == 0 && routes.Wrong() == 0 &&
+		!c.Unrouted() && unread == "" {
+		add(j.packets.Broken[0].Why) // nothing else says it
+	}
 	add(j.doubt(v))
 	for _, e := range j.egress {
 		add(e.String())

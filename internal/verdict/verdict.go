@@ -422,12 +422,20 @@ func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) 
 	return worst
 }
 
-// cutOff counts the nodes whose pods do not get all packets.
+// cutOff counts the nodes whose pods do not get all packets, and those to which a pod route is
+// missing or wrong while nothing shows that the packets arrive.
 func (e *Evidence) cutOff() int {
-	nodes := map[string]bool{}
+	nodes, lacking := map[string]bool{}, map[string]bool{}
+	for _, t := range e.Picture.Tables {
+		for _, r := range t.Routes {
+			if r.State == picture.Missing || r.State == picture.Wrong || r.State == picture.Idle {
+				lacking[r.Node] = true
+			}
+		}
+	}
 	for _, b := range e.packets.Broken {
-		if b.Verdict == trace.Dropped {
-			for _, name := range b.To {
+		for _, name := range b.To {
+			if b.Verdict == trace.Dropped || lacking[name] {
 				nodes[name] = true
 			}
 		}

@@ -227,7 +227,7 @@ func TestLadder(t *testing.T) {
 		"a target's route leads to no node": {change: func(w *world) {
 			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.77",
 				1))
-		}, state: Broken, sentence: "1 pod route wrong"},
+		}, state: Broken, cut: 1, sentence: "1 pod route wrong"},
 		"no node has a route": {change: func(w *world) {
 			w.table(own, []arm.ID{nodes, jump}, egress)
 		}, state: Broken, cut: 2, sentence: "its route table has no pod routes to its 2 nodes"},
