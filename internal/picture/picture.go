@@ -386,7 +386,10 @@ func (c Cluster) RouteTable() *Table {
 }
 
 // Routed counts the nodes that have a pod route in the cluster's route table, by name.
-func (c Cluster) Routed() int {
+func (c Cluster) Routed() int { return len(c.RoutedNodes()) }
+
+// RoutedNodes returns the nodes that have a pod route in the cluster's route table, by name.
+func (c Cluster) RoutedNodes() map[string]bool {
 	nodes := map[string]bool{}
 	if own := c.RouteTable(); own != nil {
 		for _, r := range own.Routes {
@@ -395,7 +398,7 @@ func (c Cluster) Routed() int {
 			}
 		}
 	}
-	return len(nodes)
+	return nodes
 }
 
 // Kubenet reports whether the cluster uses kubenet.

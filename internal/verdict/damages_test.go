@@ -108,7 +108,9 @@ func bend(table, to string) func(*fleet, string, int) {
 func shadow(table string) func(*fleet, string, int) {
 	return func(f *fleet, cluster string, at int) {
 		f.routes(f.id(cluster, arm.TypeRouteTable, table), func(routes []any) []any {
-			if len(routes) == 0 {
+			if len(routes) == 0 || slices.ContainsFunc(routes, func(r any) bool {
+				return r.(map[string]any)["name"] == "half"
+			}) {
 				return routes
 			}
 			p := routes[at%len(routes)].(map[string]any)["properties"].(map[string]any)

@@ -242,7 +242,7 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	v := Verdict{Cluster: e.Picture.Name, evidence: e, Egress: e.egress,
 		Packets: Packets{Delivered: e.packets.Delivered, Dropped: e.packets.Dropped,
 			Unknown: e.packets.Unknown},
-		Breaks: e.breaks(), CutOff: e.cutOff()}
+		Breaks: e.breaks()}
 	j := judgement{Evidence: e}
 	for _, f := range findings {
 		if f.Silenced == nil {
@@ -253,6 +253,11 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	}
 	var cause *finding.Finding
 	v.State, cause = j.state()
+	v.CutOff = e.cutOff(v.State == Broken)
+	if v.State == Broken && v.CutOff == 0 && cause != nil &&
+		cause.Code == finding.NodeWithoutRoute { // its row leads to an address that no node has
+		v.CutOff = 1
+	}
 	if cause != nil {
 		v.Cause = &Cause{cause.Code, cause.Resource, cause.Message}
 	}
@@ -383,7 +388,7 @@ var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.Pr
 // invisible are errors that mean lost packets which the routes of nodes do not show, because the
 // nodes in question have none, or because no config says where their egress must go.
 var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
-	finding.TableMissing, finding.PrefixTaken, finding.EgressRouteMissing, finding.EgressDropped,
+	finding.TableMissing, finding.EgressRouteMissing, finding.EgressDropped,
 	finding.EgressHopGone, finding.GatewayNoTable}
 
 // dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
@@ -423,8 +428,9 @@ func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) 
 }
 
 // cutOff counts the nodes whose pods do not get all packets, and those to which a pod route is
-// missing or wrong while nothing shows that the packets arrive.
-func (e *Evidence) cutOff() int {
+// missing or wrong while nothing shows that the packets arrive. If the cluster is broken, these
+// include nodes without a row in its table: a keeper need not know which they are.
+func (e *Evidence) cutOff(broken bool) int {
 	nodes, lacking := map[string]bool{}, map[string]bool{}
 	for _, t := range e.Picture.Tables {
 		for _, r := range t.Routes {
@@ -440,10 +446,18 @@ func (e *Evidence) cutOff() int {
 			}
 		}
 	}
-	if e.Picture.Unrouted() {
-		return max(len(nodes), e.Picture.Nodes)
+	own := e.Picture.RouteTable()
+	if !broken || !e.Picture.Kubenet() || own == nil || own.Unread != "" {
+		return len(nodes)
 	}
-	return len(nodes)
+	routed := e.Picture.RoutedNodes()
+	without := 0
+	for name := range nodes {
+		if !routed[name] {
+			without++
+		}
+	}
+	return len(nodes) - without + max(without, e.Picture.Nodes-len(routed))
 }
 
 // Complete reports whether all resources of a cluster could be read.

@@ -330,13 +330,13 @@ func TestLadder(t *testing.T) {
 		}, state: InSync},
 		"a node lacks its route": {findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
-			state: Broken, sentence: "a node lacks its route"},
+			state: Broken, sentence: "a node lacks its route", cut: 1},
 		"a node lacks its route, and a copy leads to another node": {change: func(w *world) {
 			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.4",
 				1))
 		}, findings: []finding.Finding{
 			finding.New(finding.NodeWithoutRoute, "shop", string(own), "a node lacks its route")},
-			state: Broken, sentence: "1 pod route wrong; a node lacks its route"},
+			state: Broken, sentence: "1 pod route wrong; a node lacks its route", cut: 1},
 		"a gateway has no table": {findings: []finding.Finding{
 			finding.New(finding.GatewayNoTable, "shop", string(jump), "a gateway has no table")},
 			state: Broken, sentence: "a gateway has no table"},

@@ -6,15 +6,18 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	cdplog "github.com/chromedp/cdproto/log"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
@@ -25,6 +28,64 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
+
+// browser is a page in headless Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu    sync.Mutex
+	wrong []string // its errors and warnings
+}
+
+// open opens a browser. If it is not installed, the test is skipped, or fails if
+// ROUTEKEEPER_NEED_CHROMIUM is set.
+func open(t *testing.T) *browser {
+	t.Helper()
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "chrome"} {
+		if found, err := exec.LookPath(name); err == nil && path == "" {
+			path = found
+		}
+	}
+	if path == "" {
+		if os.Getenv("ROUTEKEEPER_NEED_CHROMIUM") != "" {
+			t.Fatal("Chromium is not installed: apt-get install chromium")
+		}
+		t.Skip("NOT RUN: Chromium is not installed, so the pages were not tested: apt-get " +
+			"install chromium")
+	}
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.Flag("hide-scrollbars", true))
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	b := &browser{t: t}
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithListener(func(event any) {
+		text := ""
+		switch e := event.(type) {
+		case *cdpruntime.EventExceptionThrown:
+			text = fmt.Sprint(e.ExceptionDetails.Text, e.ExceptionDetails.Exception)
+		case *cdplog.EventEntryAdded: // includes what the Content-Security-Policy prevents
+			if e.Entry.Level == cdplog.EntryLevelError ||
+				e.Entry.Level == cdplog.EntryLevelWarning {
+				text = e.Entry.Text + " " + e.Entry.URL
+			}
+		}
+		if text != "" {
+			b.mu.Lock()
+			b.wrong = append(b.wrong, text)
+			b.mu.Unlock()
+		}
+	}))
+	t.Cleanup(cancel)
+	// the browser lives as long as the context that starts it
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatal(err)
+	}
+	b.ctx, cancel = context.WithTimeout(ctx, 6*time.Minute)
+	t.Cleanup(cancel)
+	return b
+}
 
 type step = chromedp.Action[chromedp.Void]
 

@@ -34,9 +34,8 @@ func testFleetInBrowser(t *testing.T, w *world) {
 	b := open(t)
 	for _, right := range []string{"clipboard-read", "clipboard-write"} {
 		b.do(command(cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{
-			Permission:       &cdpbrowser.PermissionDescriptor{Name: right},
-			Setting:          cdpbrowser.PermissionSettingGranted,
-			BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID}))
+			Permission: &cdpbrowser.PermissionDescriptor{Name: right},
+			Setting:    cdpbrowser.PermissionSettingGranted}))
 	}
 	for width, screens := range map[int64]struct{ overview, cluster int }{
 		1440: {5, 2}, 1280: {5, 2}, 390: {8, 3},
