@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -309,30 +309,30 @@ func (f *outFile) finish(failed bool) error {
 }
 
 // standardOutput remembers why it could not be written: help, hints and progress do not check. What
-// follows a failed write is not written either.
+// follows a failed write is not written either. A write to a full pipe hangs, and must not keep the
+// program from asking for the failure and leaving: so there is no lock.
 type standardOutput struct {
 	io.Writer
-	mu     sync.Mutex
-	failed error
+	failed atomic.Pointer[error]
 }
 
 func (o *standardOutput) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.failed != nil {
-		return 0, o.failed
+	if err := o.failure(); err != nil {
+		return 0, err
 	}
 	n, err := o.Writer.Write(p)
 	if err != nil {
-		o.failed = input.Unwritten("standard output", err)
+		err = input.Unwritten("standard output", err)
+		o.failed.CompareAndSwap(nil, &err)
 	}
-	return n, o.failed
+	return n, err
 }
 
 func (o *standardOutput) failure() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.failed
+	if err := o.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // terminal reports whether a stream is a terminal.
