@@ -86,7 +86,9 @@ type controller struct {
 	set     *set
 	board   board
 	dirty   chan struct{}                // has an element while an object has changed
+	worked  chan struct{}                // closed once the queue is shut down and empty
 	led     atomic.Bool                  // the keeper runs, or its last check is written
+	synced  atomic.Bool                  // all objects were read
 	live    atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
 	known   map[string]finding.Finding
 	// refused are the refusals that the log has said, by config name.
@@ -115,7 +117,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	c := &controller{o: o, log: o.Daemon.Log, api: apis[0], objects: newObjects(apis[0], o),
 		events: newEvents(apis[1], o), lease: newLease(apis[2], o), queue: queue, metrics: metrics,
-		dirty: make(chan struct{}, 1)}
+		dirty: make(chan struct{}, 1), worked: make(chan struct{})}
 	c.board.clear()
 	c.set = newSet(o, c.changed)
 	health, err := c.serveHealth()
@@ -126,7 +128,10 @@ func Run(ctx context.Context, o Options) error {
 	// These outlive the keeper, whose last check still writes what it did into the objects.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
-	all.Go(func() { c.work(serving) })
+	all.Go(func() {
+		defer close(c.worked)
+		c.work(serving)
+	})
 	all.Go(func() { c.events.run(serving) })
 	err = c.lead(ctx, serving)
 	queue.ShutDown()
@@ -163,6 +168,7 @@ func (c *controller) watch(ctx, serving context.Context) error {
 	}, func(err error) { // another watch follows
 		c.log.Warn("the ClusterRoutes objects cannot be watched", "error", err.Error())
 	})
+	c.synced.Store(ctx.Err() == nil)
 	return ctx.Err()
 }
 
@@ -248,13 +254,9 @@ func (c *controller) lead(ctx, serving context.Context) error {
 
 // drain writes what the last check showed into the objects, unless the API server is away.
 func (c *controller) drain() {
-	drained := make(chan struct{})
-	go func() {
-		c.queue.ShutDownWithDrain()
-		close(drained)
-	}()
+	c.queue.ShutDown() // what is in it is still given out
 	select {
-	case <-drained:
+	case <-c.worked:
 	case <-time.After(5 * time.Second):
 	}
 }

@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	stderrors "errors"
 	"log/slog"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -96,8 +98,8 @@ func (e *events) write(ctx, calls context.Context, h happening) {
 		}
 		e.log.Debug("an Event is not written", "object", h.namespace+"/"+h.name, "reason", h.reason,
 			"error", err.Error())
-		if errors.ReasonForError(err) != metav1.StatusReasonUnknown {
-			return // the API server refuses it
+		if refused(err) {
+			return
 		}
 		select {
 		case <-ctx.Done():
@@ -105,6 +107,15 @@ func (e *events) write(ctx, calls context.Context, h happening) {
 		case <-time.After(retryEvent):
 		}
 	}
+}
+
+// refused reports whether the API server will not take an Event later, either.
+func refused(err error) bool {
+	code := int32(http.StatusInternalServerError)
+	if status := errors.APIStatus(nil); stderrors.As(err, &status) {
+		code = status.Status().Code
+	}
+	return code < http.StatusInternalServerError && code != http.StatusTooManyRequests
 }
 
 // send creates an Event, or counts the one of its series.

@@ -22,10 +22,16 @@ func (c *controller) serveHealth() (io.Closer, error) {
 	return server, nil
 }
 
-// health answers /readyz, and /healthz as long as the keeper is not stuck.
+// health answers /readyz once all objects were read, and /healthz as long as the keeper is not
+// stuck.
 func (c *controller) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !c.synced.Load() {
+			http.Error(w, "the ClusterRoutes objects were not read yet",
+				http.StatusServiceUnavailable)
+			return
+		}
 		_, _ = io.WriteString(w, "ok") // who asks may be gone
 	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {

@@ -85,7 +85,8 @@ func (l *lease) elect(ctx context.Context) {
 
 // try takes or renews the lease, unless another replica has it.
 func (l *lease) try(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, l.valid)
+	// A call that hangs leaves time for another.
+	ctx, cancel := context.WithTimeout(ctx, l.duration/4)
 	defer cancel()
 	is, spec, err := l.get(ctx)
 	if err != nil {

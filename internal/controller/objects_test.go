@@ -229,6 +229,10 @@ func TestHealth(t *testing.T) {
 		c.health().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
 		return answer.Code
 	}
+	if got := get("/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("/readyz is %d before the objects were read", got)
+	}
+	c.synced.Store(true)
 	stuck := func() error { return fmt.Errorf("no check has ended") }
 	for _, want := range []int{http.StatusOK, http.StatusInternalServerError} {
 		if got := get("/healthz"); got != want || get("/readyz") != http.StatusOK {

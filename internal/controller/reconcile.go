@@ -2,7 +2,9 @@ package controller
 
 import (
 	"context"
+	"fmt"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -19,7 +21,7 @@ const patience = 30 * time.Second
 func (c *controller) work(ctx context.Context) {
 	for key, ended := c.queue.Get(); !ended; key, ended = c.queue.Get() {
 		limited, cancel := context.WithTimeout(ctx, patience)
-		err := c.reconcile(limited, key)
+		err := c.guarded(limited, key)
 		cancel()
 		c.metrics.count(err)
 		if err == nil {
@@ -30,6 +32,16 @@ func (c *controller) work(ctx context.Context) {
 		}
 		c.queue.Done(key)
 	}
+}
+
+// guarded reconciles an object. A fault that one object causes must not end the keeper of all.
+func (c *controller) guarded(ctx context.Context, key string) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("panic: %v\n%s", fault, debug.Stack())
+		}
+	}()
+	return c.reconcile(ctx, key)
 }
 
 // reconcile writes what is known of an object into it: its status, and the finalizer. It runs after

@@ -172,7 +172,7 @@ func TestBentSource(t *testing.T) {
 		for range 8 {
 			time.Sleep(time.Minute)
 			w.expect(w.reconcile(k), "", finding.NodeWithoutRoute, finding.UpdatesWithheld,
-				finding.WrongHop, finding.DeletesWithheld, finding.SourceHop)
+				finding.DeletesWithheld, finding.SourceHop)
 		}
 		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute)...)
 	})

@@ -14,14 +14,13 @@ import (
 type Home struct {
 	Node string
 	Pods netip.Prefix
-	At   netip.Addr // zero if only a row says it that leads to no node
+	At   netip.Addr // zero if its row leads to no node, and nothing else shows it
 }
 
-// Homes returns the nodes that a cluster's route table names. A node is where its network interface
-// is, if a check that doubts the rows has read it, or else where its row leads. While not all nodes
-// have a row that leads to a node, others are named by rows that lead to the internet, to nothing
-// or out of the node subnets, and by copies in targets whose row is gone
-// and whose node has the address.
+// Homes returns the nodes that a cluster's route table names. A node is where its row leads, or
+// where its network interface is, if a check that doubts the rows has read it. Some rows lead to
+// the internet, to nothing or out of the node subnets. They name a node while other rows do not
+// name all. So do copies whose row is gone, if a network interface has their next hop.
 func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) (homes []Home) {
 	v := newClusterState(s, config, s.Cluster(arm.ID(config.Spec.ClusterID)))
 	v.learnMasks(table)
@@ -47,7 +46,8 @@ func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable)
 		add(table.Routes()[i])
 	}
 	for _, h := range bent {
-		if node := strings.ToLower(h.Node); led[node] || len(led) < v.cluster.Nodes() {
+		if node := strings.ToLower(h.Node); led[node] || h.At.IsValid() ||
+			len(led) < v.cluster.Nodes() {
 			homes, led[node] = append(homes, h), true
 		}
 	}
@@ -68,7 +68,7 @@ func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable)
 }
 
 // Doubted returns the network interfaces of a cluster's nodes if this check has read them, or an
-// earlier one found that rows contradict them; else nil. Others may be older than a node.
+// earlier one found that rows contradict them; else nil: interfaces can be older than a node.
 func (f Facts) Doubted(cluster arm.ID) *inventory.NICs {
 	nics, m := f.addresses(cluster), f.Memory.Of(cluster).Nodes
 	doubts := nics.asked == nil || m.Crossed

@@ -145,7 +145,8 @@ type Remembered struct {
 	// when they were noted.
 	hops  map[netip.Addr]ledBy
 	noted time.Time
-	// unchanged is the time of the check before, if the table had the same ETag then.
+	// etag is the table's ETag then, unchanged the time of the check before if it had the same.
+	etag      string
 	unchanged time.Time
 	// Had are pod routes that the cluster's route table had at earlier checks. In a target they are
 	// the cluster's, whatever their names.

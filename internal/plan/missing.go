@@ -24,7 +24,6 @@ import (
 //	never a route                             after joining
 //	an operation runs on the cluster          after joining, as a warning: it replaces nodes
 //	its route leads to another address now    as a lost route, if its interface lacks the address
-//	its row leads to no node                  as a lost route, as wrong-next-hop
 //	another address, and its route stayed     after joining: the cloud provider repairs no next hop
 //
 // A machine exists before its node joins, and the cloud provider writes later still: so normal
@@ -105,17 +104,6 @@ type unrouted struct {
 	led     netip.Addr // the next hop of its route, if another
 	// row is the row that is named after its node and leads to no node, nil if there is none.
 	row *inventory.Route
-}
-
-// kind returns the code of the finding.
-func (l unrouted) kind() finding.Code {
-	switch {
-	case l.row != nil:
-		return finding.WrongHop
-	case l.half:
-		return finding.RouteHalf
-	}
-	return finding.NodeWithoutRoute
 }
 
 // nodes compares the nodes with the pod routes, and records what it saw for the next check.
@@ -304,17 +292,18 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 	reported, lacking []unrouted, routed int) {
 	for _, kind := range []struct {
 		code      finding.Code
+		half      bool
 		has, have string
 	}{
-		{finding.NodeWithoutRoute, "has no route", "have no route"},
-		{finding.RouteHalf, "has a route for one address family only",
+		{finding.NodeWithoutRoute, false, "has no route", "have no route"},
+		{finding.RouteHalf, true,
+			"has a route for one address family only",
 			"have routes for one address family only"},
-		{finding.WrongHop, "has a route that leads to no node", "have routes that lead to no node"},
 	} {
 		severity, young := finding.Warning, false
 		var of []unrouted
 		for _, l := range reported {
-			if l.kind() != kind.code {
+			if l.half != kind.half {
 				continue
 			}
 			of = append(of, l)
@@ -333,8 +322,9 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 			without, most, least = nodes-routed, routed, "at least "
 		}
 		for _, l := range lacking {
-			if (!l.half || kind.code == finding.RouteHalf) && !slices.ContainsFunc(of,
-				func(r unrouted) bool { return r.machine == l.machine }) {
+			if (!l.half || kind.half) && !slices.ContainsFunc(of, func(r unrouted) bool {
+				return r.machine == l.machine
+			}) {
 				most--
 			}
 		}
@@ -347,10 +337,6 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 			WithFix("az monitor activity-log list --resource-id %s --status Failed --offset 3h "+
 				"-o table",
 				table.ID)
-		if kind.code == finding.WrongHop {
-			f = f.WithAdvice("delete the route, and the cloud provider writes it again with the " +
-				"right address")
-		}
 		if of[0].machine == "" {
 			f = f.With("it is unknown which nodes, because the network interfaces could not be " +
 				"read: " +

@@ -30,9 +30,10 @@ const steadyAfter = 5 * time.Minute
 func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
 	if table, routes := p.Source(cluster); routes != nil {
-		if r.unchanged = r.noted; table == nil || table.ETag == "" || table.ETag != r.Nodes.ETag {
+		if r.unchanged = r.noted; table.ETag == "" || table.ETag != r.etag {
 			r.unchanged = time.Time{}
 		}
+		r.etag = table.ETag
 		r.noteRows(routes, now)
 	}
 	r.Settled = r.settled(now)

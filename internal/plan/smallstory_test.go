@@ -192,7 +192,7 @@ func (q smallQuestion) facts(w *smallWorld) Facts {
 	}
 	if q.behind {
 		table, log := *f.Tables[tableA.Key()], f.Writers[tableA.Key()]
-		table.ETag, m.Nodes.ETag, m.noted = "old", "old", smallNow.Add(-apart)
+		table.ETag, m.etag, m.noted = "old", "old", smallNow.Add(-apart)
 		log.At = smallNow
 		f.Tables[tableA.Key()], f.Writers[tableA.Key()] = &table, log
 	}

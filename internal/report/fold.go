@@ -3,6 +3,8 @@ package report
 import (
 	"io"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // Wrap breaks a line that has more columns than a terminal between words. The lines that follow are
@@ -30,9 +32,12 @@ func Wrap(line string, columns, indent int) string {
 	return b.String()
 }
 
-// Fold returns a writer that breaks the lines of a text for people, each below the start of its
-// last column or of its own words. What people paste stays on one line. Each write must be whole
-// lines.
+// pasted matches lines with a command: people paste it.
+var pasted = lazy.Regexp(`^(?:next|see): |(?:^|[ (])(?:routekeeper|az|kubectl|terraform) [a-z-]`)
+
+// Fold returns a writer that breaks long lines of a text for people. What follows stands below the
+// start of the line's last column, or of its words. What people paste stays on one line. Each write
+// must be whole lines.
 func Fold(w io.Writer, columns func() int) io.Writer { return &folder{w, columns} }
 
 type folder struct {
@@ -44,7 +49,7 @@ func (f *folder) Write(p []byte) (int, error) {
 	lines, columns := strings.Split(string(p), "\n"), f.columns()
 	for i, line := range lines {
 		text := strings.TrimLeft(line, " ")
-		if columns > 0 && !strings.HasPrefix(text, "next: ") && !strings.HasPrefix(text, "see: ") {
+		if columns > 0 && !pasted().MatchString(text) {
 			lines[i] = Wrap(line, columns, hanging(line, columns))
 		}
 	}

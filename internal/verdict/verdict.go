@@ -253,11 +253,10 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	}
 	var cause *finding.Finding
 	v.State, cause = j.state()
-	v.CutOff = e.cutOff(v.State == Broken)
-	if v.State == Broken && v.CutOff == 0 && cause != nil &&
-		cause.Code == finding.NodeWithoutRoute { // its row leads to an address that no node has
-		v.CutOff = 1
-	}
+	v.CutOff = e.cutOff(e.Picture.Unrouted() || slices.ContainsFunc(findings,
+		func(f finding.Finding) bool {
+			return f.Severity == finding.Error && f.Code == finding.NodeWithoutRoute
+		}))
 	if cause != nil {
 		v.Cause = &Cause{cause.Code, cause.Resource, cause.Message}
 	}
@@ -400,7 +399,18 @@ func (j *judgement) dropping() bool {
 		j.packets.Unknown > 0 && n[picture.Missing]+n[picture.Wrong]+n[picture.Idle] > 0 ||
 		slices.ContainsFunc(j.egress, func(e Egress) bool { return e.Dropped }) ||
 		slices.ContainsFunc(slices.Concat(j.loud, j.silenced), func(f finding.Finding) bool {
-			return f.Severity == finding.Error && slices.Contains(invisible, f.Code)
+			return f.Severity == finding.Error && slices.Contains(invisible, f.Code) &&
+				!(f.Code == finding.NodeWithoutRoute && j.elsewhere())
+		})
+}
+
+// elsewhere reports whether the packets to pods are shown to arrive by other tables: the cluster's
+// own is on no subnet of its nodes, so what it lacks drops nothing.
+func (j *judgement) elsewhere() bool {
+	own := j.Picture.RouteTable()
+	return own != nil && j.packets.Delivered > 0 && j.packets.Unknown == 0 &&
+		!slices.ContainsFunc(j.Picture.Subnets, func(s picture.Subnet) bool {
+			return s.Unread != "" || s.Table.Equal(own.ID)
 		})
 }
 
@@ -428,9 +438,10 @@ func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) 
 }
 
 // cutOff counts the nodes whose pods do not get all packets, and those to which a pod route is
-// missing or wrong while nothing shows that the packets arrive. If the cluster is broken, these
-// include nodes without a row in its table: a keeper need not know which they are.
-func (e *Evidence) cutOff(broken bool) int {
+// missing or wrong while nothing shows that the packets arrive. If a node is known to lack its row
+// in the cluster's table, these include all nodes without one, at least that one: a keeper need not
+// know which they are.
+func (e *Evidence) cutOff(unrouted bool) int {
 	nodes, lacking := map[string]bool{}, map[string]bool{}
 	for _, t := range e.Picture.Tables {
 		for _, r := range t.Routes {
@@ -447,7 +458,7 @@ func (e *Evidence) cutOff(broken bool) int {
 		}
 	}
 	own := e.Picture.RouteTable()
-	if !broken || !e.Picture.Kubenet() || own == nil || own.Unread != "" {
+	if !unrouted || !e.Picture.Kubenet() || own == nil || own.Unread != "" {
 		return len(nodes)
 	}
 	routed := e.Picture.RoutedNodes()
@@ -457,7 +468,7 @@ func (e *Evidence) cutOff(broken bool) int {
 			without++
 		}
 	}
-	return len(nodes) - without + max(without, e.Picture.Nodes-len(routed))
+	return max(1, len(nodes)-without+max(without, e.Picture.Nodes-len(routed)))
 }
 
 // Complete reports whether all resources of a cluster could be read.
