@@ -50,10 +50,6 @@ var controllerReaders = []string{"--kubeconfig FILE", "--nodes-kubeconfig FILE -
 // too large, too deep, cut off, or a bomb. It never hangs, and a limit of the address space that
 // the program itself needs shows that it does not read without a limit.
 func TestHostileFiles(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("NOT RUN: it needs named pipes, /dev/zero and Linux's limit of the address space")
-	}
-	t.Parallel()
 	dir := t.TempDir()
 	az, good, cluster := hostileWorld(t, dir)
 	files := hostileFiles(t, dir)
@@ -86,11 +82,7 @@ func TestHostileFiles(t *testing.T) {
 // TestHostileFilesOfController: so does every reader of routekeeper-controller, which only tests
 // with Kubernetes build.
 func TestHostileFilesOfController(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("NOT RUN: it needs named pipes, /dev/zero and Linux's limit of the address space")
-	}
 	kubernetestest.Binaries(t)
-	t.Parallel()
 	dir := t.TempDir()
 	az, good, _ := hostileWorld(t, dir)
 	files := hostileFiles(t, dir)
@@ -109,6 +101,10 @@ func TestHostileFilesOfController(t *testing.T) {
 // and the cluster.
 func hostileWorld(t *testing.T, dir string) (az, good, cluster string) {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("NOT RUN: it needs named pipes, /dev/zero and Linux's limit of the address space")
+	}
+	t.Parallel()
 	az, good = filepath.Join(dir, "az"), filepath.Join(dir, "good.yaml")
 	a, server, err := startAzure(az, true, emulator.Options{})
 	if err != nil {

@@ -236,6 +236,8 @@ func (c *controller) lead(ctx, serving context.Context) error {
 		case <-c.dirty:
 			if all, err := c.list(); err == nil {
 				c.set.observe(all)
+			} else {
+				c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
 			}
 		}
 		if valid, _ := c.lease.holds(); valid {
@@ -301,6 +303,8 @@ func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
 	if !c.o.Inside {
 		return "", nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	nodes, err := c.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).
 		List(ctx, metav1.ListOptions{Limit: 20})
 	if err != nil {

@@ -77,6 +77,8 @@ func newObjects(api dynamic.Interface, o Options) *objects {
 
 // probe reads one object, to see whether the API server serves them.
 func (all *objects) probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	_, err := all.api.Namespace(all.namespaces[0]).List(ctx, metav1.ListOptions{Limit: 1})
 	return err
 }
