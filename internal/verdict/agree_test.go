@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -373,7 +375,13 @@ func (f *fleet) status(flags ...string) (s report.Status) {
 // TestAgreeLarge: all agree about the whole fleet. Damages are not done to its large clusters.
 func TestAgreeLarge(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, slices.Concat(large, shops)...)
+	synctest.Test(t, func(t *testing.T) {
+		testAgreeLarge(newFleet(t, slices.Concat(large, shops)...))
+	})
+}
+
+func testAgreeLarge(f *fleet) {
+	f.Helper()
 	f.agree("as it was built")
 	f.agreeAll("as it was built", true)
 }
@@ -382,7 +390,11 @@ func TestAgreeLarge(t *testing.T) {
 // trace of all its pairs drops packets, and every surface says the same.
 func TestAgree(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, shops...)
+	synctest.Test(t, func(t *testing.T) { testAgree(newFleet(t, shops...)) })
+}
+
+func testAgree(f *fleet) {
+	f.Helper()
 	clusters := f.harmable()
 	for i, d := range slices.Concat(damages, departures) {
 		d.do(f, clusters[(i*5+1)%len(clusters)], i)
@@ -395,7 +407,11 @@ func TestAgree(t *testing.T) {
 // 50 with ROUTEKEEPER_FULL. ROUTEKEEPER_SEED plays others.
 func TestAgreeAtRandom(t *testing.T) {
 	t.Parallel()
-	f := newFleet(t, shops...)
+	synctest.Test(t, func(t *testing.T) { testAgreeAtRandom(newFleet(t, shops...)) })
+}
+
+func testAgreeAtRandom(f *fleet) {
+	f.Helper()
 	clusters := f.harmable()
 	seed, err := strconv.ParseUint(os.Getenv("ROUTEKEEPER_SEED"), 10, 64)
 	if err != nil {
@@ -441,5 +457,11 @@ func (f *fleet) has(id arm.ID) bool {
 
 func TestMain(m *testing.M) {
 	emulatortest.Overlap(8)
+	// What is the whole program's must be in no test's bubble: package signal's own goroutine, and
+	// idle connections.
+	http.DefaultTransport.(*http.Transport).DisableKeepAlives = true
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, os.Interrupt)
+	signal.Stop(c)
 	os.Exit(m.Run())
 }

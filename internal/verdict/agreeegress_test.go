@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -27,7 +28,11 @@ type egressStep struct {
 // well again when the firewall, or the route, is back.
 func TestAgreeFirewall(t *testing.T) {
 	t.Parallel()
-	f := newLedFleet(t)
+	synctest.Test(t, func(t *testing.T) { testAgreeFirewall(newLedFleet(t)) })
+}
+
+func testAgreeFirewall(f *fleet) {
+	f.Helper()
 	in := f.subnet(led, "AzureFirewallSubnet")
 	f.put(in, map[string]any{"properties": map[string]any{"addressPrefix": "10.75.200.0/26"}})
 	firewall := f.id(led, arm.TypeFirewall, "-fw")
@@ -52,7 +57,11 @@ func TestAgreeFirewall(t *testing.T) {
 // the cluster's side, on the hub's, and on both.
 func TestAgreeHub(t *testing.T) {
 	t.Parallel()
-	f := newLedFleet(t)
+	synctest.Test(t, func(t *testing.T) { testAgreeHub(newLedFleet(t)) })
+}
+
+func testAgreeHub(f *fleet) {
+	f.Helper()
 	hub, spoke := f.id(led, arm.TypeVNet, "-hub"), f.id(led, arm.TypeVNet, "-vnet")
 	f.put(hub, map[string]any{"location": "westeurope", "properties": map[string]any{
 		"addressSpace": map[string]any{"addressPrefixes": []any{"10.201.0.0/16"}},
@@ -92,7 +101,11 @@ func TestAgreeHub(t *testing.T) {
 // balancer's outbound rules give the nodes public addresses instead, but others than the declared.
 func TestAgreeGateway(t *testing.T) {
 	t.Parallel()
-	f := newLedFleet(t)
+	synctest.Test(t, func(t *testing.T) { testAgreeGateway(newLedFleet(t)) })
+}
+
+func testAgreeGateway(f *fleet) {
+	f.Helper()
 	address, gateway := f.id(led, arm.TypePublicIP, "-nat"), f.id(led, arm.TypeNATGateway, "-nat")
 	build := func() {
 		f.put(address, map[string]any{"location": "westeurope", "sku": map[string]any{
@@ -140,13 +153,13 @@ func TestAgreeBalancer(t *testing.T) {
 	for name, named := range map[string]bool{"found": false, "named": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			agreeBalancer(t, named)
+			synctest.Test(t, func(t *testing.T) { testAgreeBalancer(newLedFleet(t), named) })
 		})
 	}
 }
 
-func agreeBalancer(t *testing.T, named bool) {
-	f := newLedFleet(t)
+func testAgreeBalancer(f *fleet, named bool) {
+	f.Helper()
 	appliances := f.subnet(led, "appliances")
 	f.put(appliances, map[string]any{"properties": map[string]any{
 		"addressPrefix": "10.75.201.0/24"}})

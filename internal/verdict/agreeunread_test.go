@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/trace"
@@ -56,23 +57,29 @@ func TestAgreeUnread(t *testing.T) {
 	t.Parallel()
 	for i, d := range unread {
 		on := shops[10+i]
-		f := newFleet(t, "shop-05", on, "shop-24")
-		d.do(f, on, 0)
-		s := f.survey()
-		told := f.doctor(s)
-		for _, text := range f.against(trace.New(s, trace.Options{}), told) {
-			f.Errorf("%s: by doctor, %s", d.name, text)
-		}
-		at := slices.IndexFunc(told, func(v verdict.Verdict) bool { return v.Cluster == on })
-		if v := told[at]; v.State != verdict.Broken || v.Cause == nil || v.CutOff == 0 {
-			f.Errorf("%s: %s is %s by %+v, %d nodes cut off: %s", d.name, on, v.State, v.Cause,
-				v.CutOff, v.Sentence)
-		}
-		r := f.check()
-		for surface, states := range f.surfaces(r) {
-			if v := r.Verdicts[at]; states[on] != v.State {
-				f.Errorf("%s is %s, and %s says %q", on, v.State, surface, states[on])
-			}
+		synctest.Test(t, func(t *testing.T) {
+			testAgreeUnread(newFleet(t, "shop-05", on, "shop-24"), d, on)
+		})
+	}
+}
+
+func testAgreeUnread(f *fleet, d damage, on string) {
+	f.Helper()
+	d.do(f, on, 0)
+	s := f.survey()
+	told := f.doctor(s)
+	for _, text := range f.against(trace.New(s, trace.Options{}), told) {
+		f.Errorf("%s: by doctor, %s", d.name, text)
+	}
+	at := slices.IndexFunc(told, func(v verdict.Verdict) bool { return v.Cluster == on })
+	if v := told[at]; v.State != verdict.Broken || v.Cause == nil || v.CutOff == 0 {
+		f.Errorf("%s: %s is %s by %+v, %d nodes cut off: %s", d.name, on, v.State, v.Cause,
+			v.CutOff, v.Sentence)
+	}
+	r := f.check()
+	for surface, states := range f.surfaces(r) {
+		if v := r.Verdicts[at]; states[on] != v.State {
+			f.Errorf("%s is %s, and %s says %q", on, v.State, surface, states[on])
 		}
 	}
 }

@@ -1,3 +1,5 @@
+//go:build chromium
+
 package page_test
 
 import (

@@ -84,7 +84,6 @@ func TestFleet(t *testing.T) {
 	w := newFleet(t)
 	t.Run("many rows", func(t *testing.T) { testManyRows(t, w) })
 	t.Run("an outage", func(t *testing.T) { testOutage(t, w) })
-	t.Run("in a browser", func(t *testing.T) { testFleetInBrowser(t, w) })
 	t.Run("many clusters", func(t *testing.T) { testManyClusters(t, *w) })
 	body := w.get("/").body
 	if got := rows(body)[:len(worst)]; !slices.Equal(got, worst) {

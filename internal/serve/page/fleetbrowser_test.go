@@ -1,3 +1,5 @@
+//go:build chromium
+
 package page_test
 
 import (
@@ -26,11 +28,12 @@ const listOfClusters = `[...document.querySelectorAll(".list tbody tr")]
 		badges: [...r.querySelectorAll(".badge")].map(b => b.textContent),
 		top: r.getBoundingClientRect().top }))`
 
-// testFleetInBrowser: at the widths of a desktop, a laptop and a phone no page is wider than the
+// TestFleetInBrowser: at the widths of a desktop, a laptop and a phone no page is wider than the
 // screen or endless, the worst clusters stand first with the reason for their symbol, and badges,
 // search and copying work.
-func testFleetInBrowser(t *testing.T, w *world) {
-	t.Helper()
+func TestFleetInBrowser(t *testing.T) {
+	t.Parallel()
+	w := newFleet(t)
 	b := open(t)
 	for _, right := range []string{"clipboard-read", "clipboard-write"} {
 		b.do(command(cdpbrowser.SetPermission, cdpbrowser.SetPermissionParams{

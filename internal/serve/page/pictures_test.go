@@ -1,3 +1,5 @@
+//go:build chromium
+
 package page_test
 
 import (
@@ -19,7 +21,7 @@ var update = flag.Bool("update", false, "make the pictures in docs/images again"
 
 var images = filepath.FromSlash("../../../docs/images")
 
-// fleetPictures are the widths of the pictures that TestFleet makes.
+// fleetPictures are the widths of the pictures that TestFleetInBrowser makes.
 var fleetPictures = map[string]int64{"page-fleet.png": 1280, "page-large.png": 1280}
 
 // picture makes a picture for the documents of the whole page.
@@ -32,8 +34,9 @@ func (b *browser) picture(name string) {
 }
 
 // TestPictures: the pictures of the page in the documents are there, at the widths of a desktop and
-// a phone. go test ./internal/serve/page -run 'Pictures|Fleet' -update makes them: of a cluster
-// whose node subnet has lost its route table, and of the fleet scenario (TestFleet).
+// a phone. go test -tags chromium ./internal/serve/page -run 'Pictures|Fleet' -update makes them:
+// of a cluster whose node subnet has lost its route table, and of the fleet scenario
+// (TestFleetInBrowser).
 func TestPictures(t *testing.T) {
 	bad := map[string]int64{"page-bad.png": 1280, "page-bad-phone.png": 360}
 	if *update {
