@@ -155,9 +155,8 @@ func (c *controller) watch(ctx, serving context.Context) error {
 		AddFunc:    func(o any) { c.changed(); queue(o) },
 		DeleteFunc: func(any) { c.changed() },
 		UpdateFunc: func(before, after any) {
-			was, err := decode(before)
-			is, err2 := decode(after)
-			if err != nil || err2 != nil || was.Generation != is.Generation ||
+			was, is := decode(before), decode(after)
+			if was.Generation != is.Generation || was.undecodable != is.undecodable ||
 				was.Status.Controller != is.Status.Controller ||
 				len(was.Finalizers) != len(is.Finalizers) ||
 				was.DeletionTimestamp.IsZero() != is.DeletionTimestamp.IsZero() {
@@ -234,11 +233,7 @@ func (c *controller) lead(ctx, serving context.Context) error {
 			return nil
 		case <-c.lease.news:
 		case <-c.dirty:
-			if all, err := c.list(); err == nil {
-				c.set.observe(all)
-			} else {
-				c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
-			}
+			c.set.observe(c.list())
 		}
 		if valid, _ := c.lease.holds(); valid {
 			waited()
@@ -287,11 +282,8 @@ func (c *controller) keep(ctx context.Context) error {
 	c.set.reset(own)
 	c.board.clear()
 	c.refused, c.known = nil, nil
-	c.led.Store(true)              // before objects are queued: no check wakes a refused one
-	configs, _, err := c.configs() // nothing is removed before a check
-	if err != nil {
-		return err
-	}
+	c.led.Store(true)         // before objects are queued: no check wakes a refused one
+	configs, _ := c.configs() // nothing is removed before a check
 	o := c.o.Daemon
 	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
 	o.Planned, o.Checked = c.planned, c.checked
@@ -322,17 +314,14 @@ func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
 }
 
 // list returns the objects that are not another controller's.
-func (c *controller) list() ([]ClusterRoutes, error) {
-	all, err := c.objects.list()
-	return slices.DeleteFunc(all, func(o ClusterRoutes) bool { return c.o.foreign(&o) }), err
+func (c *controller) list() []ClusterRoutes {
+	return slices.DeleteFunc(c.objects.list(),
+		func(o ClusterRoutes) bool { return c.o.foreign(&o) })
 }
 
 // configs makes the set from all objects.
-func (c *controller) configs() ([]v1alpha1.ClusterRoutes, []keeper.Removal, error) {
-	all, err := c.list()
-	if err != nil {
-		return nil, nil, err
-	}
+func (c *controller) configs() ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
+	all := c.list()
 	configs, removals := c.set.make(all)
 	specs := map[string]*ClusterRoutes{}
 	for _, config := range configs {
@@ -352,7 +341,7 @@ func (c *controller) configs() ([]v1alpha1.ClusterRoutes, []keeper.Removal, erro
 	for i := range all {
 		c.queue.Add(all[i].key())
 	}
-	return configs, removals, nil
+	return configs, removals
 }
 
 // object returns an object with the spec that the keeper has, or nil.
@@ -387,11 +376,7 @@ func (c *controller) follow(ctx context.Context, r daemon.Running) {
 		case <-c.dirty:
 		}
 		time.Sleep(settle)
-		configs, removals, err := c.configs()
-		if err != nil {
-			c.log.Error("the ClusterRoutes objects cannot be read", "error", err.Error())
-			continue
-		}
+		configs, removals := c.configs()
 		r.Keeper.Replace(configs, removals...)
 	}
 }

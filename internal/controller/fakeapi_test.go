@@ -17,10 +17,10 @@ import (
 	"testing"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json" // integers stay integers
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
@@ -261,13 +261,12 @@ func (f *fakeAPI) store(t testing.TB, o ClusterRoutes) {
 // raw returns an object as the API has it.
 func raw(t testing.TB, o ClusterRoutes) map[string]any {
 	t.Helper()
-	o.TypeMeta = metav1.TypeMeta{APIVersion: "routekeeper.dev/v1alpha1", Kind: "ClusterRoutes"}
 	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out map[string]any
-	if err := json.Unmarshal(text, &out); err != nil {
+	out := map[string]any{"apiVersion": "routekeeper.dev/v1alpha1", "kind": "ClusterRoutes"}
+	if err := utiljson.Unmarshal(text, &out); err != nil {
 		t.Fatal(err)
 	}
 	return out

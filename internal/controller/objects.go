@@ -3,7 +3,9 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,10 +21,12 @@ import (
 
 // ClusterRoutes is a ClusterRoutes object of the Kubernetes API.
 type ClusterRoutes struct {
-	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              v1alpha1.Spec   `json:"spec"`
 	Status            v1alpha1.Status `json:"status,omitzero"`
+	// undecodable names the field of the spec that has another type than here, and says what is
+	// wrong with it. The spec lacks it.
+	undecodable string
 }
 
 // name returns the object's name as a config: namespaces and names have no dots.
@@ -31,12 +35,36 @@ func (o *ClusterRoutes) name() string { return o.Namespace + "." + o.Name }
 // key returns the object's name in the cache and in the queue.
 func (o *ClusterRoutes) key() string { return o.Namespace + "/" + o.Name }
 
-// decode returns an object that nothing else has.
-func decode(from any) (*ClusterRoutes, error) {
-	o := new(ClusterRoutes)
-	err := runtime.DefaultUnstructuredConverter.FromUnstructured(
-		from.(*unstructured.Unstructured).Object, o)
-	return o, err
+// decode returns an object that nothing else has. It never fails, because an object of a newer
+// version of the kind must take away only itself. A status of other types counts as none: it is
+// written again.
+func decode(from any) *ClusterRoutes {
+	is := from.(*unstructured.Unstructured)
+	o := &ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: is.GetNamespace(),
+		Name: is.GetName(), UID: is.GetUID(), Generation: is.GetGeneration(),
+		ResourceVersion: is.GetResourceVersion(), Finalizers: is.GetFinalizers(),
+		CreationTimestamp: is.GetCreationTimestamp(),
+		DeletionTimestamp: is.GetDeletionTimestamp()}}
+	o.undecodable = decodeField(is, "spec", &o.Spec)
+	if decodeField(is, "status", &o.Status) != "" {
+		o.Status = v1alpha1.Status{Controller: o.Status.Controller}
+	}
+	return o
+}
+
+// decodeField decodes what it can of a field of an object, and says what it cannot, or returns "".
+func decodeField(is *unstructured.Unstructured, field string, into any) string {
+	text, err := json.Marshal(is.Object[field])
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if e, is := errors.AsType[*json.UnmarshalTypeError](err); is {
+		return strings.TrimSuffix(field+"."+e.Field, ".") + ": found " + e.Value +
+			", which this version of the controller cannot decode"
+	} else if err != nil {
+		return field + ": " + err.Error()
+	}
+	return ""
 }
 
 var clusterRoutes = schema.GroupVersionResource{Group: "routekeeper.dev", Version: "v1alpha1",
@@ -100,28 +128,23 @@ func (all *objects) follow(ctx, serving context.Context, handler cache.ResourceE
 }
 
 // list returns all objects.
-func (all *objects) list() ([]ClusterRoutes, error) {
-	var found []ClusterRoutes
+func (all *objects) list() (found []ClusterRoutes) {
 	for _, informer := range all.informers {
 		for _, is := range informer.GetStore().List() {
-			o, err := decode(is)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, *o)
+			found = append(found, *decode(is))
 		}
 	}
-	return found, nil
+	return found
 }
 
 // get returns an object, or nil if there is none.
-func (all *objects) get(key string) (*ClusterRoutes, error) {
+func (all *objects) get(key string) *ClusterRoutes {
 	for _, informer := range all.informers {
 		if is, has, _ := informer.GetStore().GetByKey(key); has { // a store in memory has no errors
 			return decode(is)
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // fresh reads an object from the API server, or returns nil if it is gone. It lists, because the
@@ -132,15 +155,18 @@ func (all *objects) fresh(ctx context.Context, o *ClusterRoutes) (*ClusterRoutes
 	if err != nil || len(now.Items) != 1 {
 		return nil, err
 	}
-	return decode(&now.Items[0])
+	return decode(&now.Items[0]), nil
 }
 
 // putStatus writes the status of an object if it has not changed.
 func (all *objects) putStatus(ctx context.Context, o *ClusterRoutes) error {
-	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&o.Status)
 	if err == nil {
 		_, err = all.api.Namespace(o.Namespace).UpdateStatus(ctx,
-			&unstructured.Unstructured{Object: raw}, metav1.UpdateOptions{})
+			&unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.APIVersion,
+				"kind": v1alpha1.Kind, "metadata": map[string]any{"namespace": o.Namespace,
+					"name": o.Name, "resourceVersion": o.ResourceVersion}, "status": status}},
+			metav1.UpdateOptions{})
 	}
 	return err
 }
@@ -158,9 +184,6 @@ func (all *objects) putFinalizers(ctx context.Context, o *ClusterRoutes) error {
 	if err != nil {
 		return err
 	}
-	now, err := decode(is)
-	if err == nil {
-		*o = *now
-	}
-	return err
+	*o = *decode(is)
+	return nil
 }

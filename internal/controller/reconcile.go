@@ -50,11 +50,11 @@ func (c *controller) reconcile(ctx context.Context, key string) error {
 	if !c.leads() {
 		return nil
 	}
-	o, err := c.objects.get(key)
-	if err != nil || o == nil {
-		return err
+	o := c.objects.get(key)
+	if o == nil {
+		return nil
 	}
-	err = c.write(ctx, o)
+	err := c.write(ctx, o)
 	if errors.IsConflict(err) {
 		// The copy is old: after an outage of the API server it stays so for half a minute.
 		if o, err = c.objects.fresh(ctx, o); err == nil && o != nil {
@@ -103,6 +103,9 @@ func ignoreRace(err error) error {
 func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 	has := slices.Contains(o.Finalizers, v1alpha1.Finalizer)
 	needs := o.Spec.OnRemoval == v1alpha1.RemovalPrune
+	if o.unclear() {
+		needs = has
+	}
 	if o.DeletionTimestamp != nil {
 		done, failed := c.set.removed(o)
 		needs = has && !done

@@ -37,6 +37,8 @@ type refusal struct {
 // String says it in one sentence.
 func (r refusal) String() string {
 	switch {
+	case r.inForce > 0 && r.inForce == r.generation:
+		return "the spec can no longer be decoded, and stays in force as it was: " + r.message
 	case r.inForce > 0:
 		return fmt.Sprintf("the spec of generation %d is refused, and the one of generation %d "+
 			"stays in force: %s", r.generation, r.inForce, r.message)
@@ -106,7 +108,8 @@ func (s *set) refuse(o *ClusterRoutes, reason, message string) {
 		return
 	}
 	last, seen := s.accepted[o.UID]
-	if last.generation == o.Generation { // another object has changed
+	// Another object has changed, unless the schema gave this one other types.
+	if last.generation == o.Generation && o.undecodable == "" {
 		last.generation = 0
 	}
 	s.refused[o.name()] = refusal{reason, message, o.Generation, last.generation, !seen}
@@ -131,6 +134,9 @@ func (s *set) tenancy(o *ClusterRoutes) (reason, why string) {
 	if len(s.scopes[o.Namespace]) == 0 {
 		return "NamespaceNotAllowed", "namespace " + o.Namespace +
 			" is not in the controller's allow-list (--scopes)"
+	}
+	if o.undecodable != "" {
+		return "Invalid", o.undecodable
 	}
 	if why := s.scopes.check(o.Namespace, &o.Spec); why != "" {
 		return "OutOfScope", why

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -11,7 +12,8 @@ import (
 
 // Deleted objects with onRemoval: Prune. How it works: the finalizer holds the object until an
 // order to the keeper has deleted the routes from the targets. An order that fails is repeated.
-// While one is carried out, the keeper does not have the cluster.
+// While one is carried out, the keeper does not have the cluster. An object whose spec cannot be
+// decoded waits: it is neither released nor are its routes deleted.
 
 // removal is the state of the routes of a deleted object.
 type removal struct {
@@ -28,7 +30,7 @@ const retryRemoval = 30 * time.Second
 // and the subnets are guarded as before.
 func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.ClusterRoutes,
 	*keeper.Removal) {
-	if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) || !s.prunes(o) {
+	if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) || !s.prunes(o) && !o.unclear() {
 		return nil, nil
 	}
 	uid, key := o.UID, arm.ID(c.Spec.ClusterID).Key()
@@ -46,7 +48,7 @@ func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.Clust
 		return nil, nil
 	case r.ordered && r.failed == nil: // under way
 		return nil, nil
-	case r.ordered && time.Now().Before(r.again), !read:
+	case r.ordered && time.Now().Before(r.again), !read, o.unclear():
 		c = s.judgedConfig(c)
 		c.Spec.Egress = v1alpha1.Egress{}
 		c.Spec.Targets = slices.Clone(c.Spec.Targets)
@@ -73,13 +75,21 @@ func (s *set) removed(o *ClusterRoutes) (done bool, failed error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.removals[o.UID]
-	if !s.prunes(o) {
+	switch {
+	case o.unclear():
+		return false, errors.New(o.undecodable)
+	case !s.prunes(o):
 		return true, nil
-	}
-	if r == nil {
+	case r == nil:
 		return false, nil
 	}
 	return r.done, r.failed
+}
+
+// unclear reports whether it is unknown if an object's routes are deleted with it: its spec cannot
+// be decoded, and does not say Keep.
+func (o *ClusterRoutes) unclear() bool {
+	return o.undecodable != "" && o.Spec.OnRemoval != v1alpha1.RemovalKeep
 }
 
 // prunes reports whether the routes of an object are deleted with it: the spec in force says so,
@@ -115,10 +125,12 @@ func (s *set) leaving(o *ClusterRoutes) leaving {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o.DeletionTimestamp == nil || !slices.Contains(o.Finalizers, v1alpha1.Finalizer) ||
-		!s.prunes(o) {
+		!s.prunes(o) && !o.unclear() {
 		return leaving{}
 	}
 	switch r := s.removals[o.UID]; {
+	case o.unclear():
+		return leaving{reasonRemovalFailed, stays(errors.New(o.undecodable)), false}
 	case r == nil || !r.ordered:
 		return leaving{reasonRemoving, whileRemoving + " once the cluster was read", false}
 	case r.failed != nil:

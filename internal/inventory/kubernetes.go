@@ -283,7 +283,9 @@ func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error),
 	for i, item := range list.Items {
 		one, err := decode(item)
 		if err != nil {
-			return nil, fmt.Errorf("items[%d]: %w", i, err)
+			var of kubeObject
+			_ = json.Unmarshal(item, &of) // its name, if it has one
+			return nil, fmt.Errorf("items[%d] %.80q: %w", i, of.Metadata.Name, err)
 		}
 		all = append(all, one)
 	}

@@ -91,7 +91,7 @@ func TestSavedWrong(t *testing.T) {
 		want []string
 	}{
 		"pods": {`{"kind":"List","items":[` + aksNode + `,` + aksPod + `]}`,
-			[]string{"items[1]", "found a Pod"}},
+			[]string{`items[1] "coredns`, "found a Pod"}},
 		"other list": {`{"kind":"PodList","items":[]}`,
 			[]string{`"PodList"`, "NodeList, List or Node"}},
 		"no kind": {`{"items":[]}`, []string{`found ""`}},

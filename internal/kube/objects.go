@@ -14,7 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// ClusterRoutes is a ClusterRoutes object, as far as its controller describes it.
+// ClusterRoutes is a ClusterRoutes object, as far as its controller describes it. A status of other
+// types than this version's is as far as it can be decoded.
 type ClusterRoutes struct {
 	Metadata struct {
 		Namespace, Name string
@@ -36,6 +37,9 @@ func (c *Client) ClusterRoutes(ctx context.Context) ([]ClusterRoutes, error) {
 		func(page []byte) ([]ClusterRoutes, error) {
 			var list struct{ Items []ClusterRoutes }
 			err := json.Unmarshal(page, &list)
+			if _, is := errors.AsType[*json.UnmarshalTypeError](err); is && list.Items != nil {
+				err = nil
+			}
 			return list.Items, err
 		})
 	var f *failure

@@ -9,7 +9,8 @@ import (
 )
 
 // TestObjects: ClusterRoutes come page by page, and only a Lease that was renewed in time shows a
-// controller that is alive. A controller's account may read one Lease by its name.
+// controller that is alive. A controller's account may read one Lease by its name. A status of
+// other types takes away no other object.
 func TestObjects(t *testing.T) {
 	lease := func(namespace, holder string, renewed time.Time) string {
 		return fmt.Sprintf(`{"metadata":{"namespace":%q},"spec":{"holderIdentity":%q,
@@ -30,7 +31,8 @@ func TestObjects(t *testing.T) {
 				fmt.Fprint(w, listOf("ClusterRoutes", "more", object("shop")))
 				return
 			}
-			fmt.Fprint(w, listOf("ClusterRoutes", "", object("play")))
+			newer := `{"metadata":{"namespace":"team","name":"newer"},"status":{"routes":3}}`
+			fmt.Fprint(w, listOf("ClusterRoutes", "", newer, object("play")))
 		case at == leases+"leases" && r.URL.Query().Get("fieldSelector") ==
 			"metadata.name=routekeeper":
 			fmt.Fprint(w, listOf("Lease", "", alive, dead, released))
@@ -42,9 +44,10 @@ func TestObjects(t *testing.T) {
 	}))
 	c := load(t, Options{Kubeconfig: kubeconfig(t, server, "token: x")})
 	objects, err := c.ClusterRoutes(t.Context())
-	if err != nil || len(objects) != 2 || objects[1].Metadata.Name != "play" ||
-		objects[1].Metadata.Namespace != "team" || objects[1].Metadata.Generation != 2 ||
-		objects[1].Status.ObservedGeneration != 1 || objects[1].Status.Routes != "3/3" {
+	if err != nil || len(objects) != 3 || objects[1].Metadata.Name != "newer" ||
+		objects[2].Metadata.Name != "play" ||
+		objects[2].Metadata.Namespace != "team" || objects[2].Metadata.Generation != 2 ||
+		objects[2].Status.ObservedGeneration != 1 || objects[2].Status.Routes != "3/3" {
 		t.Errorf("%+v, %v", objects, err)
 	}
 	for namespace, want := range map[string]string{"": "[a/one true b/two false]",
