@@ -27,9 +27,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -39,7 +36,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/daemon"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
 )
@@ -77,7 +73,7 @@ func validOf(lease time.Duration) time.Duration { return lease * 2 / 3 }
 type controller struct {
 	o       Options
 	log     *slog.Logger
-	api     dynamic.Interface
+	nodes   dynamic.ResourceInterface
 	objects *objects
 	queue   workqueue.TypedRateLimitingInterface[string] // keys of objects to reconcile
 	metrics *metrics
@@ -115,8 +111,9 @@ func Run(ctx context.Context, o Options) error {
 			return fmt.Errorf("the Kubernetes API server: %w", err)
 		}
 	}
-	c := &controller{o: o, log: o.Daemon.Log, api: apis[0], objects: newObjects(apis[0], o),
-		events: newEvents(apis[1], o), lease: newLease(apis[2], o), queue: queue, metrics: metrics,
+	c := &controller{o: o, log: o.Daemon.Log, nodes: apis[0].Resource(nodes),
+		objects: newObjects(apis[0], o),
+		events:  newEvents(apis[1], o), lease: newLease(apis[2], o), queue: queue, metrics: metrics,
 		dirty: make(chan struct{}, 1), worked: make(chan struct{})}
 	c.board.clear()
 	c.set = newSet(o, c.changed)
@@ -133,6 +130,7 @@ func Run(ctx context.Context, o Options) error {
 		c.work(serving)
 	})
 	all.Go(func() { c.events.run(serving) })
+	all.Go(func() { c.locate(serving) })
 	err = c.lead(ctx, serving)
 	queue.ShutDown()
 	stop()
@@ -275,11 +273,7 @@ func (c *controller) keep(ctx context.Context) error {
 		}
 	}()
 	c.log.Info("this replica has the lease")
-	own, err := c.locate(ctx)
-	if err != nil {
-		return err
-	}
-	c.set.reset(own)
+	c.set.reset()
 	c.board.clear()
 	c.refused, c.known = nil, nil
 	c.led.Store(true)         // before objects are queued: no check wakes a refused one
@@ -288,29 +282,6 @@ func (c *controller) keep(ctx context.Context) error {
 	o.Configs, o.Follow, o.Withhold = configs, c.follow, c.withhold
 	o.Planned, o.Checked = c.planned, c.checked
 	return daemon.Run(ctx, o)
-}
-
-// locate finds out in which cluster the controller runs: from the machines of its nodes.
-func (c *controller) locate(ctx context.Context) (own arm.ID, err error) {
-	if !c.o.Inside {
-		return "", nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	nodes, err := c.api.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}).
-		List(ctx, metav1.ListOptions{Limit: 20})
-	if err != nil {
-		return "", fmt.Errorf("the nodes of the cluster that the controller runs in: %w", err)
-	}
-	for _, n := range nodes.Items {
-		machine, _, _ := unstructured.NestedString(n.Object, "spec", "providerID")
-		if id := (inventory.Node{ProviderID: machine}).Machine(); id != "" {
-			return id.Group(), nil
-		}
-	}
-	c.log.Warn("no node says which machine it is: whether a cluster can be guarded from inside " +
-		"is not checked")
-	return "", nil
 }
 
 // list returns the objects that are not another controller's.

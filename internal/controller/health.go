@@ -22,13 +22,18 @@ func (c *controller) serveHealth() (io.Closer, error) {
 	return server, nil
 }
 
-// health answers /readyz once all objects were read, and /healthz as long as the keeper is not
-// stuck.
+// health answers /readyz once all objects were read, and the nodes of the cluster that the
+// controller runs in, and /healthz as long as the keeper is not stuck.
 func (c *controller) health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !c.synced.Load() {
 			http.Error(w, "the ClusterRoutes objects were not read yet",
+				http.StatusServiceUnavailable)
+			return
+		}
+		if why := c.set.where(); why != "" {
+			http.Error(w, "it is not known in which cluster the controller runs: "+why,
 				http.StatusServiceUnavailable)
 			return
 		}

@@ -1,9 +1,15 @@
 package controller
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -16,6 +22,85 @@ import (
 // the route table that can be lost, its nodes lose Azure together with the table, and nothing
 // inside the cluster can put the table back. The guard then only observes, and the condition
 // Guarded says why. Until a check has shown where a cluster's egress is, the guard observes too.
+//
+// The machines of the nodes say which cluster it is. Until they were read, all clusters are
+// guarded, because that harms none, but Guarded promises nothing, and the replica is not ready.
+
+var nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
+
+// unplacedYet is why the cluster is not known before the nodes were read once.
+const unplacedYet = "its nodes were not read yet"
+
+// locate finds out in which cluster the controller runs. It tries again until the context ends.
+func (c *controller) locate(ctx context.Context) {
+	for pause := time.Second; c.o.Inside; pause = min(2*pause, time.Minute) {
+		own, err := c.machines(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			c.set.place(own, "")
+			return
+		}
+		c.log.Error("the nodes of the cluster that the controller runs in cannot be read", "error",
+			err.Error(), "again", pause.String())
+		c.set.place("", err.Error())
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+}
+
+// machines returns the node resource group of the cluster that the controller runs in.
+func (c *controller) machines(ctx context.Context) (arm.ID, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	found, err := c.nodes.List(ctx, metav1.ListOptions{Limit: 20})
+	if err != nil {
+		return "", err
+	}
+	for _, n := range found.Items {
+		machine, _, _ := unstructured.NestedString(n.Object, "spec", "providerID")
+		if id := (inventory.Node{ProviderID: machine}).Machine(); id != "" {
+			return id.Group(), nil
+		}
+	}
+	c.log.Warn("no node says which machine it is: whether a cluster can be guarded from inside " +
+		"is not checked")
+	return "", nil
+}
+
+// place notes the node resource group of the cluster that the controller runs in, or why it is not
+// known.
+func (s *set) place(own arm.ID, unplaced string) {
+	s.mu.Lock()
+	s.own, s.unplaced = own, unplaced
+	s.mu.Unlock()
+	s.dirty()
+}
+
+// where says why it is not known in which cluster the controller runs, or returns "".
+func (s *set) where() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unplaced
+}
+
+// promised returns what a check showed, without the promise that lost tables are put back while it
+// is not known whether the controller would lose Azure together with them.
+func promised(s shown, unplaced string) shown {
+	s.conditions = slices.Clone(s.conditions)
+	for i := range s.conditions {
+		if c := &s.conditions[i]; unplaced != "" && c.Type == v1alpha1.ConditionGuarded &&
+			c.Status == "True" && c.Reason == reasonEnforced {
+			c.Status, c.Reason = "Unknown", "PlaceUnknown"
+			c.Message += "; but if this controller runs in the cluster, it may lose Azure " +
+				"together with a table, and in which cluster it runs is not known: " + unplaced
+		}
+	}
+	return s
+}
 
 // judgement says whether a cluster can be guarded from where the controller runs.
 type judgement struct {

@@ -217,9 +217,10 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestHealth: a replica is ready from its start, and healthy until its keeper is stuck.
+// TestHealth: a replica is ready once it has read the objects and knows where it runs, and healthy
+// until its keeper is stuck.
 func TestHealth(t *testing.T) {
-	c := &controller{}
+	c := &controller{set: newSet(Options{Inside: true}, func() {})}
 	get := func(path string) int {
 		answer := httptest.NewRecorder()
 		c.health().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))
@@ -229,6 +230,10 @@ func TestHealth(t *testing.T) {
 		t.Errorf("/readyz is %d before the objects were read", got)
 	}
 	c.synced.Store(true)
+	if got := get("/readyz"); got != http.StatusServiceUnavailable {
+		t.Errorf("/readyz is %d before it is known where the controller runs", got)
+	}
+	c.set.place("", "")
 	stuck := func() error { return fmt.Errorf("no check has ended") }
 	for _, want := range []int{http.StatusOK, http.StatusInternalServerError} {
 		if got := get("/healthz"); got != want || get("/readyz") != http.StatusOK {

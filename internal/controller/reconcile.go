@@ -78,7 +78,8 @@ func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
 	if !c.has(o.name()) && refused.reason == "" && leaves.reason == "" { // it waits for the keeper
 		return nil
 	}
-	want, known := statusOf(o, leaves.of(s), checked, refused, unguarded, time.Now())
+	s = promised(leaves.of(s), c.set.where())
+	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
 	want.Controller = c.o.name()
 	if !known || reflect.DeepEqual(want, o.Status) {
 		return nil

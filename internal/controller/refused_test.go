@@ -32,7 +32,7 @@ func TestRefusedEdit(t *testing.T) {
 	for name, edited := range map[string]ClusterRoutes{"Invalid": twice, "OutOfScope": outside} {
 		s := newSet(Options{Scopes: Scopes{"team": {groupA}}}, func() {})
 		s.make([]ClusterRoutes{refusable("shop", "1", 1, tableA)})
-		s.reset("") // another term of this replica
+		s.reset() // another term of this replica
 		configs, _ := s.make([]ClusterRoutes{edited})
 		if len(configs) != 1 || len(configs[0].Spec.Targets) != 1 ||
 			configs[0].Spec.Targets[0].RouteTableID != tableA ||

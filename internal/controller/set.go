@@ -22,8 +22,9 @@ type set struct {
 
 	mu sync.Mutex
 	// own is the node resource group of the cluster that the controller runs in, "" if it runs in
-	// none, or that is not known.
+	// none, or that is not known. unplaced says why it is not known yet.
 	own      arm.ID
+	unplaced string
 	refused  map[string]refusal     // by config name
 	accepted map[types.UID]accepted // the last spec of each object that was not refused
 	judged   map[string]judgement   // by the cluster's ID.Key()
@@ -34,16 +35,19 @@ type set struct {
 
 func newSet(o Options, dirty func()) *set {
 	s := &set{scopes: o.Scopes, dirty: dirty, accepted: map[types.UID]accepted{}}
-	s.reset("")
+	if o.Inside {
+		s.unplaced = unplacedYet
+	}
+	s.reset()
 	return s
 }
 
 // reset forgets what earlier checks have shown. Accepted specs stay: a replica that waits for the
 // lease notes them, too.
-func (s *set) reset(own arm.ID) {
+func (s *set) reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.own, s.refused, s.judged = own, map[string]refusal{}, map[string]judgement{}
+	s.refused, s.judged = map[string]refusal{}, map[string]judgement{}
 	s.read, s.removals = map[string]bool{}, map[types.UID]*removal{}
 }
 

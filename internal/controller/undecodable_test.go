@@ -81,7 +81,7 @@ func TestUndecodable(t *testing.T) {
 			t.Errorf("%s: the log is %s", name, log.text.String())
 		}
 	}
-	// It is deleted: its routes are neither deleted nor released while nobody can read whether.
+	// It is deleted: while its spec cannot be decoded, neither it nor its routes leave.
 	known.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	c.set.read[strings.ToLower(clusterA+"1")] = true
 	put(known, "spec.targets", "none")
