@@ -2,9 +2,13 @@ package controller
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"strings"
+	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -18,6 +22,29 @@ type API struct {
 	Namespace string
 	// Pod is set if it is the service account of the pod that the program runs in.
 	Pod bool
+}
+
+// connection is a client with TCP connections and a limit of calls of its own. client-go shares one
+// HTTP/2 connection between clients of one server. A renewal of the lease would wait there behind a
+// large list that arrives slowly, and behind all that waits for a connection that is dead.
+type connection struct {
+	dynamic.Interface
+	// drop closes the connections that are not in use. A new one follows: HTTP/2 notices only after
+	// 45 seconds that one is dead.
+	drop func()
+}
+
+// connect makes a connection.
+func connect(to *rest.Config) (connection, error) {
+	config := dynamic.ConfigFor(to)
+	// Clients share connections unless they dial themselves.
+	config.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return connection{}, err
+	}
+	api, err := dynamic.NewForConfigAndClient(config, client)
+	return connection{api, func() { utilnet.CloseIdleConnectionsFor(client.Transport) }}, err
 }
 
 // serviceAccount is where a pod finds its namespace.

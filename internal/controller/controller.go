@@ -103,18 +103,20 @@ func Run(ctx context.Context, o Options) error {
 	metrics := newMetrics(queue.Len)
 	o.Daemon.Metrics, o.API = metrics, rest.CopyConfig(o.API)
 	o.API.Wrap(func(rt http.RoundTripper) http.RoundTripper { return counted{rt, metrics.calls} })
-	// Each has a limit of calls of its own, so that neither Events nor status delay the lease.
-	var apis [3]dynamic.Interface
-	for i := range apis {
+	forLease := rest.CopyConfig(o.API)
+	forLease.QPS = -1 // no limit: a lease has its own pace
+	var apis [3]connection
+	for i, to := range []*rest.Config{o.API, o.API, forLease} {
 		var err error
-		if apis[i], err = dynamic.NewForConfig(o.API); err != nil {
+		if apis[i], err = connect(to); err != nil {
 			return fmt.Errorf("the Kubernetes API server: %w", err)
 		}
 	}
 	c := &controller{o: o, log: o.Daemon.Log, nodes: apis[0].Resource(nodes),
-		objects: newObjects(apis[0], o),
-		events:  newEvents(apis[1], o), lease: newLease(apis[2], o), queue: queue, metrics: metrics,
-		dirty: make(chan struct{}, 1), worked: make(chan struct{})}
+		objects: newObjects(apis[0], o), events: newEvents(apis[1], o), queue: queue,
+		metrics: metrics, dirty: make(chan struct{}, 1), worked: make(chan struct{})}
+	c.lease = newLease(apis[2], o)
+	c.lease.reconnect = apis[2].drop
 	c.board.clear()
 	c.set = newSet(o, c.changed)
 	health, err := c.serveHealth()
@@ -321,8 +323,6 @@ func (c *controller) object(name string) *ClusterRoutes {
 	defer c.mu.Unlock()
 	return c.specs[name]
 }
-
-func (c *controller) has(name string) bool { return c.object(name) != nil }
 
 // settle is how long changes of objects are collected.
 const settle = 200 * time.Millisecond

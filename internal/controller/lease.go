@@ -38,6 +38,8 @@ type lease struct {
 	identity string
 	duration time.Duration
 	valid    time.Duration // how long a renewal is good for: shorter than others wait
+	// reconnect is called after a call has failed: its connection may be dead.
+	reconnect func()
 
 	// seen is the spec that was last read, and since when it is the same. Only elect uses it.
 	seen  map[string]any
@@ -55,13 +57,16 @@ var leases = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: 
 func newLease(api dynamic.Interface, o Options) *lease {
 	return &lease{api: api.Resource(leases).Namespace(o.Namespace), log: o.Daemon.Log,
 		identity: o.Identity, duration: o.Lease, valid: validOf(o.Lease),
-		news: make(chan struct{}, 1)}
+		news: make(chan struct{}, 1), reconnect: func() {}}
 }
 
 // elect takes part in the election until the context ends, and then releases the lease.
 func (l *lease) elect(ctx context.Context) {
 	failing := false
 	for ctx.Err() == nil {
+		if failing {
+			l.reconnect()
+		}
 		err := l.try(ctx)
 		switch {
 		case ctx.Err() != nil:

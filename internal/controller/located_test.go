@@ -20,8 +20,9 @@ func TestLocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log := &way{fakeAPI: newFakeAPI()}, new(lines)
 		w.put("/api/v1/nodes/n", map[string]any{"apiVersion": "v1", "kind": "Node",
-			"metadata": map[string]any{"name": "n"}, "spec": map[string]any{"providerID": "azure://" +
-				groupA + "/providers/Microsoft.Compute/virtualMachines/n"}}, "ADDED")
+			"metadata": map[string]any{"name": "n"}, "spec": map[string]any{
+				"providerID": "azure://" + groupA +
+					"/providers/Microsoft.Compute/virtualMachines/n"}}, "ADDED")
 		calls := 0
 		w.received = func(*http.Request) error {
 			if calls++; calls <= 10 {

@@ -48,6 +48,9 @@ type counted struct {
 	calls *prometheus.CounterVec
 }
 
+// WrappedRoundTripper returns the transport whose connections client-go can close.
+func (c counted) WrappedRoundTripper() http.RoundTripper { return c.RoundTripper }
+
 // RoundTrip makes a call.
 func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := c.RoundTripper.RoundTrip(r)

@@ -75,8 +75,8 @@ func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
 	refused, unguarded := c.set.state(o)
 	s, checked := c.board.of(o.name())
 	leaves := c.set.leaving(o)
-	if !c.has(o.name()) && refused.reason == "" && leaves.reason == "" { // it waits for the keeper
-		return nil
+	if c.object(o.name()) == nil && refused.reason == "" && leaves.reason == "" {
+		return nil // it waits for the keeper
 	}
 	s = promised(leaves.of(s), c.set.where())
 	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
