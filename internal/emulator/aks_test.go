@@ -20,7 +20,7 @@ const aksID = group + "/providers/Microsoft.ContainerService/managedClusters/c"
 func (b *bench) podRoutes(id arm.ID) []string {
 	b.t.Helper()
 	var out []string
-	for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(id), "properties"), "routes") {
+	for _, r := range kernel.ListAt(b.get(id), "properties", "routes") {
 		name := kernel.Text(r, "name")
 		if _, number, isNode := strings.Cut(name, "-vmss"); isNode {
 			name = number
@@ -50,8 +50,8 @@ func TestBroughtTable(t *testing.T) {
 	doc := b.get(aksID)
 	p := kernel.ObjectAt(doc, "properties")
 	if kernel.Text(p, "nodeResourceGroup") != "MC_net-rg_c_westeurope" ||
-		kernel.Text(kernel.ObjectAt(p, "networkProfile"), "podCidr") != "10.244.0.0/16" ||
-		kernel.Text(kernel.ObjectAt(doc, "identity"), "principalId") == "" {
+		kernel.Text(p, "networkProfile", "podCidr") != "10.244.0.0/16" ||
+		kernel.Text(doc, "identity", "principalId") == "" {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
 	// No managed table is made if the subnet has a table, and the addresses are used in the subnet.
@@ -105,14 +105,13 @@ func TestScaleSetsAndNICs(t *testing.T) {
 		t.Errorf("%d NICs on the first page, next %q", n, kernel.Text(first, "nextLink"))
 	}
 	nic := b.get(set + "/virtualMachines/1/networkInterfaces/" + arm.ID(set.Name()))
-	configuration := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")[0]
-	if kernel.Text(kernel.ObjectAt(configuration, "properties"),
-		"privateIPAddress") != "10.0.1.5" ||
+	configuration := kernel.ListAt(nic, "properties", "ipConfigurations")[0]
+	if kernel.Text(configuration, "properties", "privateIPAddress") != "10.0.1.5" ||
 		kernel.ObjectAt(nic, "properties")["enableIPForwarding"] != true {
 		t.Errorf("%s", kernel.Encode(nic))
 	}
 	if vm := b.get(set + "/virtualMachines/2"); !strings.HasSuffix(
-		kernel.Text(kernel.ObjectAt(vm, "properties", "osProfile"), "computerName"), "vmss000002") {
+		kernel.Text(vm, "properties", "osProfile", "computerName"), "vmss000002") {
 		t.Errorf("%s", kernel.Encode(vm))
 	}
 	b.refused(http.MethodGet, set+"/virtualMachines/7", "", 404, "NotFound")
@@ -242,7 +241,7 @@ func TestScaleByControl(t *testing.T) {
 			t.Errorf("after %d: %d routes", count, n)
 		}
 	}
-	pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	pool := kernel.ListAt(b.get(aksID), "properties", "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["count"]) != "2" {
 		t.Errorf("the pool counts %v nodes", pool["count"])
 	}
@@ -308,8 +307,8 @@ func TestActivityLog(t *testing.T) {
 		if mirid, ok := kernel.ObjectAt(r, "claims")["xms_mirid"]; ok {
 			who = arm.ID(fmt.Sprint(mirid)).Name()
 		}
-		got = append(got, kernel.Text(kernel.ObjectAt(r, "operationName"), "value")+" "+
-			kernel.Text(kernel.ObjectAt(r, "status"), "value")+" by "+who)
+		got = append(got, kernel.Text(r, "operationName", "value")+" "+
+			kernel.Text(r, "status", "value")+" by "+who)
 	}
 	want := []string{
 		"Microsoft.Network/routeTables/delete Failed by operator",

@@ -135,7 +135,7 @@ func TestAlerts(t *testing.T) {
 			context := kernel.ObjectAt(got, "data", "alertContext")
 			if schema == "legacy" {
 				context = kernel.ObjectAt(got, "data", "context", "activityLog")
-				if kernel.Text(kernel.ObjectAt(got, "data", "properties"), "team") != "net" {
+				if kernel.Text(got, "data", "properties", "team") != "net" {
 					t.Errorf("%s", kernel.Encode(got))
 				}
 				kernel.ObjectAt(got, "data")["properties"] = kernel.Object{}
@@ -146,7 +146,7 @@ func TestAlerts(t *testing.T) {
 			}
 			if kernel.Text(context, "operationName") != "Microsoft.Network/routeTables/write" ||
 				kernel.Text(context, "status") != "Succeeded" ||
-				kernel.Text(kernel.ObjectAt(context, "authorization"), "scope") != string(rt) ||
+				kernel.Text(context, "authorization", "scope") != string(rt) ||
 				kernel.Text(context, "caller") != DefaultPrincipal.ObjectID {
 				t.Errorf("%s", kernel.Encode(context))
 			}
@@ -274,10 +274,8 @@ func TestActivityRecords(t *testing.T) {
 			docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(filter, " ", "%20"))
 			var out []string
 			for _, d := range docs {
-				out = append(out, kernel.Text(kernel.ObjectAt(d, "operationName"),
-					"localizedValue")+": "+
-					kernel.Text(kernel.ObjectAt(d, "status"), "value")+" "+
-					kernel.Text(kernel.ObjectAt(d, "subStatus"), "value"))
+				out = append(out, kernel.Text(d, "operationName", "localizedValue")+": "+
+					kernel.Text(d, "status", "value")+" "+kernel.Text(d, "subStatus", "value"))
 			}
 			return out
 		}
@@ -359,9 +357,8 @@ func TestActivityOverRestart(t *testing.T) {
 			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceProvider%20eq%20'Microsoft.Network'")
 		var got []string
 		for _, d := range docs {
-			got = append(got, kernel.Text(kernel.ObjectAt(d, "resourceType"), "value")+" "+
-				kernel.Text(kernel.ObjectAt(d, "status"), "value")+" "+
-				kernel.Text(kernel.ObjectAt(d, "subStatus"), "value"))
+			got = append(got, kernel.Text(d, "resourceType", "value")+" "+kernel.Text(d,
+				"status", "value")+" "+kernel.Text(d, "subStatus", "value"))
 		}
 		want := []string{"Microsoft.Network/routeTables Succeeded ",
 			"Microsoft.Network/virtualNetworks Failed BadRequest",

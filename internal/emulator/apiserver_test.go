@@ -211,13 +211,13 @@ func TestAPIServerPages(t *testing.T) {
 			_, doc := b.apiServer(aksID, http.MethodGet, "/api/v1/pods?limit=3&continue="+
 				url.QueryEscape(next), "")
 			for _, p := range kernel.ListAt(doc, "items") {
-				all = append(all, kernel.Text(kernel.ObjectAt(p, "metadata"), "name"))
+				all = append(all, kernel.Text(p, "metadata", "name"))
 			}
 			if pages == 1 {
 				time.Sleep(4 * time.Minute) // counted from the first page
 			}
 			last = next
-			if next = kernel.Text(kernel.ObjectAt(doc, "metadata"), "continue"); next == "" {
+			if next = kernel.Text(doc, "metadata", "continue"); next == "" {
 				if pages != 7 {
 					t.Errorf("%d pages", pages)
 				}
@@ -226,7 +226,7 @@ func TestAPIServerPages(t *testing.T) {
 		}
 		var want []string
 		for _, p := range kernel.ListAt(whole, "items") {
-			want = append(want, kernel.Text(kernel.ObjectAt(p, "metadata"), "name"))
+			want = append(want, kernel.Text(p, "metadata", "name"))
 		}
 		if len(want) != 20 || !slices.Equal(all, want) {
 			t.Errorf("%d by pages, %d at once", len(all), len(want))
@@ -321,7 +321,7 @@ func TestKubeconfig(t *testing.T) {
 		return string(raw)
 	}
 	fqdn := func(field string) string {
-		return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), field)
+		return kernel.Text(b.get(aksID), "properties", field)
 	}
 	user, admin := config("listClusterUserCredential"), config("listClusterAdminCredential")
 	for _, part := range []string{"server: " + aks.ApiServerURL("http://localhost", aksID),

@@ -36,7 +36,7 @@ func TestNodeGroup(t *testing.T) {
 		!strings.HasSuffix(name, "-nsg") {
 		t.Errorf("the security group is %s", name)
 	}
-	used := kernel.ListAt(kernel.ObjectAt(b.get(nsg), "properties"), "subnets")
+	used := kernel.ListAt(b.get(nsg), "properties", "subnets")
 	if len(used) != 1 || !strings.HasSuffix(kernel.Text(used[0], "id"), "/subnets/aks-subnet") {
 		t.Errorf("the security group is used by %v", used)
 	}
@@ -46,23 +46,22 @@ func TestNodeGroup(t *testing.T) {
 	outbound := arm.ID(kernel.Text(effective[0], "id"))
 	ip := b.get(outbound)
 	balancer := in(network.TypeLoadBalancer, "kubernetes")
-	if len(effective) != 1 || kernel.Text(kernel.ObjectAt(ip, "tags"), "aks-managed-type") !=
-		"aks-slb-managed-outbound-ip" || kernel.Text(kernel.ObjectAt(ip, "properties",
-		"ipConfiguration"), "id") !=
+	if len(effective) != 1 || kernel.Text(ip, "tags", "aks-managed-type") !=
+		"aks-slb-managed-outbound-ip" || kernel.Text(ip, "properties",
+		"ipConfiguration", "id") !=
 		string(balancer.Child("frontendIPConfigurations", outbound.Name())) {
 		t.Errorf("the nodes' address is %v", ip)
 	}
 	pool := func(at int) kernel.Object {
-		return kernel.ObjectAt(kernel.ListAt(kernel.ObjectAt(b.get(balancer), "properties"),
+		return kernel.ObjectAt(kernel.ListAt(b.get(balancer), "properties",
 			"backendAddressPools")[at], "properties")
 	}
 	if have := len(kernel.ListAt(pool(0), "backendIPConfigurations")); have != 2 {
 		t.Errorf("%d nodes are behind the load balancer", have)
 	}
 	behind := arm.ID(kernel.Text(kernel.ListAt(pool(0), "backendIPConfigurations")[0], "id"))
-	configurations := kernel.ListAt(kernel.ObjectAt(b.get(behind.Parent()), "properties"),
-		"ipConfigurations")
-	if in := kernel.ListAt(kernel.ObjectAt(configurations[0], "properties"),
+	configurations := kernel.ListAt(b.get(behind.Parent()), "properties", "ipConfigurations")
+	if in := kernel.ListAt(configurations[0], "properties",
 		"loadBalancerBackendAddressPools"); len(in) != 2 || kernel.Text(in[0], "id") !=
 		string(balancer.Child("backendAddressPools", "kubernetes")) {
 		t.Errorf("a node's interface is in the pools %v", in)
@@ -88,8 +87,8 @@ func TestNodeGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties := kernel.ObjectAt(b.get(balancer), "properties")
-	if kernel.Text(kernel.ObjectAt(b.get(in(network.TypePublicIP, "kubernetes-"+base)),
-		"properties"), "ipAddress") != addresses[web.UID] || addresses[web.UID] == "" ||
+	if kernel.Text(b.get(in(network.TypePublicIP, "kubernetes-"+base)),
+		"properties", "ipAddress") != addresses[web.UID] || addresses[web.UID] == "" ||
 		len(kernel.ListAt(properties, "loadBalancingRules")) != 2 ||
 		kernel.Text(kernel.ListAt(properties, "probes")[1], "name") != base+"-TCP-443" {
 		t.Errorf("the service has %q by %v", addresses, properties)
@@ -97,8 +96,8 @@ func TestNodeGroup(t *testing.T) {
 	if !strings.HasPrefix(addresses[inside.UID], "10.224.0.") {
 		t.Errorf("the internal service has %q", addresses[inside.UID])
 	}
-	rules := kernel.ListAt(kernel.ObjectAt(b.get(nsg), "properties"), "securityRules")
-	if len(rules) != 1 || !slices.Equal(kernel.List(kernel.ObjectAt(rules[0], "properties"),
+	rules := kernel.ListAt(b.get(nsg), "properties", "securityRules")
+	if len(rules) != 1 || !slices.Equal(kernel.List(rules[0], "properties",
 		"destinationAddressPrefixes"), []string{addresses[web.UID]}) {
 		t.Errorf("the rules are %v", rules)
 	}
@@ -110,7 +109,7 @@ func TestNodeGroup(t *testing.T) {
 	}
 	if ips, balancers := names(network.TypePublicIP), names(network.TypeLoadBalancer); len(
 		ips) != 1 || len(balancers) != 1 ||
-		len(kernel.ListAt(kernel.ObjectAt(b.get(nsg), "properties"), "securityRules")) != 0 {
+		len(kernel.ListAt(b.get(nsg), "properties", "securityRules")) != 0 {
 		t.Errorf("without services there are %v and %v", ips, balancers)
 	}
 	if status, code := b.try(http.MethodDelete, cluster, "2025-10-01", ""); status != 204 {
@@ -139,8 +138,7 @@ func TestNodeGroupOfRouting(t *testing.T) {
 	if err != nil || addresses["1"] == "" {
 		t.Fatal(addresses, err)
 	}
-	if rules := kernel.ListAt(kernel.ObjectAt(b.get(balancer), "properties"),
-		"outboundRules"); len(rules) != 0 {
+	if rules := kernel.ListAt(b.get(balancer), "properties", "outboundRules"); len(rules) != 0 {
 		t.Errorf("it has egress: %v", rules)
 	}
 	if _, err := b.e.SetServices(d.Cluster, nil); err != nil {
@@ -148,9 +146,9 @@ func TestNodeGroupOfRouting(t *testing.T) {
 	}
 	b.refused(http.MethodGet, balancer, "", 404, "ResourceNotFound")
 	sets := kernel.ListAt(b.get(balancer.Group()+"/providers/"+arm.ID(arm.TypeScaleSet)), "value")
-	nic := kernel.ListAt(kernel.ObjectAt(sets[0], "properties", "virtualMachineProfile",
-		"networkProfile"), "networkInterfaceConfigurations")[0]
-	if group := kernel.Text(kernel.ObjectAt(nic, "properties", "networkSecurityGroup"),
+	nic := kernel.ListAt(sets[0], "properties", "virtualMachineProfile",
+		"networkProfile", "networkInterfaceConfigurations")[0]
+	if group := kernel.Text(nic, "properties", "networkSecurityGroup",
 		"id"); !strings.HasSuffix(group, "-nsg") {
 		t.Errorf("the nodes' security group is %q", group)
 	}
@@ -165,7 +163,7 @@ func TestBackendPool(t *testing.T) {
 	b.put(balancer, `{"location":"westeurope","properties":{"backendAddressPools":[{"name":"p"}]}}`)
 	shown := func() int {
 		pool := kernel.ListAt(b.properties(balancer), "backendAddressPools")[0]
-		return len(kernel.ListAt(kernel.ObjectAt(pool, "properties"), "backendIPConfigurations"))
+		return len(kernel.ListAt(pool, "properties", "backendIPConfigurations"))
 	}
 	in := strings.TrimSuffix(ipConfiguration("c", "a", ""), "}}") +
 		`,"loadBalancerBackendAddressPools":[{"id":"` + string(balancer) +

@@ -57,9 +57,7 @@ func BenchmarkClusterOf400Nodes(b *testing.B) {
 	for b.Loop() {
 		full := quickBench(b)
 		if table := full.full(b); len(
-			kernel.ListAt(kernel.ObjectAt(full.e.kernel.Store.Get(table).Body,
-				"properties"),
-				"routes")) != 400 {
+			kernel.ListAt(full.e.kernel.Store.Get(table).Properties(), "routes")) != 400 {
 			b.Fatal("not every node has a route")
 		}
 	}

@@ -117,7 +117,7 @@ func TestDeletesAndCase(t *testing.T) {
 			b.put(rt, string(kernel.Encode(doc)))
 		}
 		spelled := func() (out []string) {
-			for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "routes") {
+			for _, r := range kernel.ListAt(b.get(rt), "properties", "routes") {
 				name := kernel.Text(r, "name")
 				switch {
 				case name == "mine":
@@ -179,9 +179,8 @@ func TestStrangersInPodCIDR(t *testing.T) {
 		var got []string
 		for _, r := range kernel.ListAt(b.properties(rt), "routes") {
 			got = append(got, kernel.Text(r, "name"))
-			if hop := kernel.Text(kernel.ObjectAt(r, "properties"),
-				"nextHopIpAddress"); got[len(got)-1] == kernel.Text(node, "name") &&
-				hop != "10.0.1.99" {
+			if hop := kernel.Text(r, "properties", "nextHopIpAddress"); got[len(
+				got)-1] == kernel.Text(node, "name") && hop != "10.0.1.99" {
 				t.Errorf("the wrong next hop of the node's route became %s", hop)
 			}
 		}
@@ -285,10 +284,10 @@ func TestCloudControllerCalls(t *testing.T) {
 	etag := kernel.Text(table, "etag")
 	routes := []any{}
 	for i, m := range machines {
-		if len(kernel.ListAt(kernel.ObjectAt(m, "properties", "instanceView"), "statuses")) == 0 {
+		if len(kernel.ListAt(m, "properties", "instanceView", "statuses")) == 0 {
 			t.Errorf("no instance view: %s", kernel.Encode(m))
 		}
-		nic := arm.ID(kernel.Text(kernel.ListAt(kernel.ObjectAt(m, "properties", "networkProfile"),
+		nic := arm.ID(kernel.Text(kernel.ListAt(m, "properties", "networkProfile",
 			"networkInterfaces")[0], "id"))
 		lower := fmt.Sprintf(
 			"%s/providers/microsoft.Compute/virtualMachineScaleSets/%s/virtualMachines/%s/networkInterfaces/%s", nodes, set.Name(), kernel.Text(m, "instanceId"), nic.Name())
@@ -296,10 +295,9 @@ func TestCloudControllerCalls(t *testing.T) {
 		if status != 200 {
 			t.Fatalf("interface: %d %s", status, kernel.Encode(doc))
 		}
-		address := kernel.Text(kernel.ObjectAt(kernel.ListAt(kernel.ObjectAt(doc, "properties"),
-			"ipConfigurations")[0],
-			"properties"), "privateIPAddress")
-		name := kernel.Text(kernel.ObjectAt(m, "properties", "osProfile"), "computerName")
+		address := kernel.Text(kernel.ListAt(doc, "properties", "ipConfigurations")[0],
+			"properties", "privateIPAddress")
+		name := kernel.Text(m, "properties", "osProfile", "computerName")
 		prefix := fmt.Sprintf("10.244.%d.0/24", i+10)
 		routes = append(routes,
 			kernel.Object{"name": name + "____" + strings.NewReplacer(".", "", "/",
@@ -317,7 +315,7 @@ func TestCloudControllerCalls(t *testing.T) {
 	}
 	if status, doc := do(http.MethodPut, string(rt), "api-version=2025-05-01", etag,
 		body); status != 412 ||
-		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "PreconditionFailedEtagMismatch" {
+		kernel.Text(doc, "error", "code") != "PreconditionFailedEtagMismatch" {
 		t.Errorf("PUT with the old ETag: %d %s", status, kernel.Encode(doc))
 	}
 	want := []string{"000000____1024410024 10.244.10.0/24 10.0.1.4",

@@ -233,13 +233,11 @@ func TestLockdown(t *testing.T) {
 	}{{b, DefaultPrincipal}, {g, guest}} {
 		who.get(table)
 		who.says(http.MethodPut, table, `{"location":"westeurope"}`, 403,
-			"DenyAssignmentAuthorizationFailed", fmt.Sprintf(
-				"The client '%s' with object id '%s' has permission to perform action "+
-					"'Microsoft.Network/routeTables/write' on scope '%s'; however, the access is "+
-					"denied because of the deny assignment with name '%s' and Id '%s' at scope "+
-					"'%s'.",
-				who.p.ClientID, who.p.ObjectID, table, kernel.Text(kernel.ObjectAt(deny[0],
-					"properties"),
+			"DenyAssignmentAuthorizationFailed",
+			fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
+				"'Microsoft.Network/routeTables/write' on scope '%s'; however, the access is "+
+				"denied because of the deny assignment with name '%s' and Id '%s' at scope '%s'.",
+				who.p.ClientID, who.p.ObjectID, table, kernel.Text(deny[0], "properties",
 					"denyAssignmentName"), kernel.Text(deny[0], "id"), nodes))
 		who.refused(http.MethodDelete, nodes, "", 403, "DenyAssignmentAuthorizationFailed")
 		who.put(vnet, `{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.0.0.0/16"]}}}`)

@@ -69,8 +69,7 @@ func TestClusterIssuer(t *testing.T) {
 		t.Errorf("without an issuer: %v", profile)
 	}
 	b.put(cluster, strings.Replace(body, "ON", "true", 1))
-	issuer := kernel.Text(kernel.ObjectAt(b.get(cluster), "properties", "oidcIssuerProfile"),
-		"issuerURL")
+	issuer := kernel.Text(b.get(cluster), "properties", "oidcIssuerProfile", "issuerURL")
 	if !strings.HasPrefix(issuer, server.Info.HTTPS+"/") || !strings.HasSuffix(issuer, "/") {
 		t.Fatalf("the issuer is %q", issuer)
 	}

@@ -94,8 +94,7 @@ func TestDirectWithoutProxy(t *testing.T) {
 		p := b.properties(id)
 		for field, want := range map[string]string{"effectiveNoProxy": direct, "noProxy": own} {
 			want = strings.ReplaceAll(want, "FQDN", kernel.Text(p, "fqdn"))
-			if got := strings.Join(kernel.List(kernel.ObjectAt(p, "httpProxyConfig"), field),
-				" "); got != want {
+			if got := strings.Join(kernel.List(p, "httpProxyConfig", field), " "); got != want {
 				t.Errorf("as of %q, %s is\n%s, want\n%s", asOf, field, got, want)
 			}
 		}
@@ -107,7 +106,7 @@ func TestDualStackServices(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"ipFamilies":["IPv4",`+
 		`"IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System"}]}}`)
-	if cidrs := kernel.List(kernel.ObjectAt(b.properties(aksID), "networkProfile"),
+	if cidrs := kernel.List(b.properties(aksID), "networkProfile",
 		"serviceCidrs"); len(cidrs) != 2 || !strings.Contains(cidrs[1], "::/108") {
 		t.Errorf("serviceCidrs %v", cidrs)
 	}
@@ -166,8 +165,8 @@ func TestPoolMachines(t *testing.T) {
 	if len(machines) != 2 {
 		t.Fatalf("%v", machines)
 	}
-	vm := b.get(arm.ID(kernel.Text(kernel.ObjectAt(machines[1], "properties"), "resourceId")))
-	if kernel.Text(kernel.ObjectAt(vm, "properties", "osProfile"), "computerName") !=
+	vm := b.get(arm.ID(kernel.Text(machines[1], "properties", "resourceId")))
+	if kernel.Text(vm, "properties", "osProfile", "computerName") !=
 		kernel.Text(machines[1], "name") {
 		t.Errorf("%v is %v", machines[1], vm)
 	}

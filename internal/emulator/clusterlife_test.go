@@ -16,7 +16,7 @@ import (
 
 func (b *bench) state() string {
 	b.t.Helper()
-	return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), "provisioningState")
+	return kernel.Text(b.get(aksID), "properties", "provisioningState")
 }
 
 // poolNodes are copies of the nodes of a pool.
@@ -56,7 +56,7 @@ func TestUpgradeWithSurge(t *testing.T) {
 		pool := aksID.Child("agentPools", "np")
 		b.put(pool, `{"properties":{"orchestratorVersion":"1.34.2"}}`)
 		time.Sleep(time.Second)
-		if state := kernel.Text(kernel.ObjectAt(b.get(pool), "properties"),
+		if state := kernel.Text(b.get(pool), "properties",
 			"provisioningState"); state != "Upgrading" {
 			t.Error(state)
 		}
@@ -142,7 +142,7 @@ func TestStopAndStart(t *testing.T) {
 			}
 		}
 		power := func() string {
-			return kernel.Text(kernel.ObjectAt(b.get(aksID), "properties", "powerState"), "code")
+			return kernel.Text(b.get(aksID), "properties", "powerState", "code")
 		}
 		do("stop")
 		if b.state() != "Stopping" {
@@ -207,7 +207,7 @@ func TestPoolsOfACluster(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(aksID, clusterBody(``,
 		`,"count":3,"enableAutoScaling":true,"minCount":1,"maxCount":5,"nodeLabels":{"a":"b"},"unheard":{"of":1.50}`))
-	p := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	p := kernel.ListAt(b.get(aksID), "properties", "agentPoolProfiles")[0]
 	if p["enableAutoScaling"] != true ||
 		fmt.Sprint(kernel.ObjectAt(p, "unheard")["of"]) != "1.50" ||
 		fmt.Sprint(p["maxPods"]) != "110" {
@@ -218,7 +218,7 @@ func TestPoolsOfACluster(t *testing.T) {
 		string(vnet)+`/subnets/b","vmSize":"Standard_D8s_v5"}}`); status != 201 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if mode := kernel.Text(kernel.ObjectAt(b.get(two), "properties"), "mode"); mode != "User" {
+	if mode := kernel.Text(b.get(two), "properties", "mode"); mode != "User" {
 		t.Error(mode)
 	}
 	// the last System pool
@@ -283,8 +283,7 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	if profile["kubernetesVersion"] != aks.KubernetesVersions[0] {
 		t.Errorf("%s", kernel.Encode(profile))
 	}
-	if versions := kernel.ListAt(kernel.ObjectAt(b.get(aksID+"/availableAgentPoolVersions"),
-		"properties"),
+	if versions := kernel.ListAt(b.get(aksID+"/availableAgentPoolVersions"), "properties",
 		"agentPoolVersions"); len(versions) != len(aks.KubernetesVersions) {
 		t.Errorf("%d versions", len(versions))
 	}
@@ -296,20 +295,19 @@ func TestWhatCanBeAskedOfACluster(t *testing.T) {
 	}
 	old := b.get("/subscriptions/" + sub +
 		"/providers/Microsoft.ContainerService/locations/westeurope/orchestrators")
-	if all := kernel.ListAt(kernel.ObjectAt(old, "properties"),
+	if all := kernel.ListAt(old, "properties",
 		"orchestrators"); len(all) != len(aks.KubernetesVersions) || all[0]["default"] != true {
 		t.Errorf("%s", kernel.Encode(old))
 	}
 	if status, _ := b.try(http.MethodPatch, aksID, api, `{"tags":{"team":"net"}}`); status != 200 ||
-		kernel.Text(kernel.ObjectAt(b.get(aksID), "tags"), "team") != "net" {
+		kernel.Text(b.get(aksID), "tags", "team") != "net" {
 		t.Errorf("tags: %d", status)
 	}
 	// The sent fields come back, with the fields that AKS fills in.
 	network := kernel.ObjectAt(b.get(aksID), "properties", "networkProfile")
 	if kernel.Text(network, "loadBalancerSku") != "standard" ||
 		kernel.Text(network, "serviceCidr") != "172.16.0.0/16" ||
-		len(kernel.ListAt(kernel.ObjectAt(network, "loadBalancerProfile"),
-			"effectiveOutboundIPs")) != 1 {
+		len(kernel.ListAt(network, "loadBalancerProfile", "effectiveOutboundIPs")) != 1 {
 		t.Errorf("%s", kernel.Encode(network))
 	}
 }

@@ -112,8 +112,7 @@ func TestDeployment(t *testing.T) {
 			`[{"id":"%s0"},{"id":"%s1"},{"id":"%s"}]`, rts, rts, vnet); got != want {
 			t.Errorf("it made %s, want %s", got, want)
 		}
-		if routes := kernel.ListAt(kernel.ObjectAt(b.get(rts+"0"), "properties"),
-			"routes"); len(routes) != 1 ||
+		if routes := kernel.ListAt(b.get(rts+"0"), "properties", "routes"); len(routes) != 1 ||
 			b.is(group+"/providers/Microsoft.Network/routeTables/not") {
 			t.Errorf("%v", routes)
 		}
@@ -191,7 +190,7 @@ func TestNestedDeployments(t *testing.T) {
 		),
 	)
 	if kernel.Text(p, "provisioningState") != deployments.Succeeded ||
-		kernel.Text(kernel.ObjectAt(p, "outputs", "deep"), "value") != "other" {
+		kernel.Text(p, "outputs", "deep", "value") != "other" {
 		t.Fatal(asJSON(p))
 	}
 	for id, want := range map[arm.ID]string{
@@ -205,8 +204,7 @@ func TestNestedDeployments(t *testing.T) {
 	}
 	if doc, err := b.c.Get(other+"/providers/Microsoft.Resources/deployments/deep",
 		deploymentAPI); err != nil ||
-		kernel.Text(kernel.ObjectAt(doc, "properties"),
-			"provisioningState") != deployments.Succeeded {
+		kernel.Text(doc, "properties", "provisioningState") != deployments.Succeeded {
 		t.Errorf("%v %v", doc, err)
 	}
 }
@@ -333,10 +331,8 @@ func TestDeploymentFails(t *testing.T) {
 		there := ""
 		for _, name := range []string{"first", "second", "third", "apart"} {
 			if id := group + "/providers/Microsoft.Network/routeTables/" + arm.ID(name); b.is(id) {
-				there += name + " " + kernel.Text(
-					kernel.ObjectAt(b.get(id), "properties"),
-					"provisioningState",
-				) + "; "
+				there += name + " " + kernel.Text(b.get(id), "properties", "provisioningState") +
+					"; "
 			}
 		}
 		if there != "first Succeeded; second Failed; apart Succeeded; " {

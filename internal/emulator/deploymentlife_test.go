@@ -207,7 +207,7 @@ func TestDeploymentRestart(t *testing.T) {
 		for _, name := range []string{"/d", "/inside"} {
 			p := r.properties(deploymentScope + arm.ID(name))
 			if kernel.Text(p, "provisioningState") != deployments.Failed ||
-				kernel.Text(kernel.ObjectAt(p, "error"), "code") != "DeploymentInterrupted" {
+				kernel.Text(p, "error", "code") != "DeploymentInterrupted" {
 				t.Errorf("%s: %s", name, asJSON(p))
 			}
 		}
@@ -342,7 +342,7 @@ func testWhatIf(t *testing.T) {
 		t.Error("something was made")
 	}
 	var said []string
-	for _, c := range kernel.ListAt(kernel.ObjectAt(result, "properties"), "changes") {
+	for _, c := range kernel.ListAt(result, "properties", "changes") {
 		said = append(
 			said,
 			kernel.Text(c, "changeType")+" "+arm.ID(kernel.Text(c, "resourceId")).Name()+" "+

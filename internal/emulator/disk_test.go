@@ -153,9 +153,9 @@ func TestRestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	hops := map[string]bool{}
-	for _, r := range kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes") {
-		hops[kernel.Text(kernel.ObjectAt(r, "properties"), "nextHopIpAddress")] = true
-		if kernel.Text(kernel.ObjectAt(r, "properties"), "addressPrefix") == "10.244.4.0/24" {
+	for _, r := range kernel.ListAt(doc, "properties", "routes") {
+		hops[kernel.Text(r, "properties", "nextHopIpAddress")] = true
+		if kernel.Text(r, "properties", "addressPrefix") == "10.244.4.0/24" {
 			t.Error("10.244.4.0/24 was given out out of turn")
 		}
 	}

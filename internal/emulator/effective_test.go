@@ -274,9 +274,8 @@ func TestOwnScaleSet(t *testing.T) {
 	have := func() []string {
 		var out []string
 		for _, vm := range kernel.ListAt(b.get(set+"/virtualMachines"), "value") {
-			nic := arm.ID(kernel.Text(kernel.ListAt(kernel.ObjectAt(vm, "properties",
-				"networkProfile"),
-				"networkInterfaces")[0], "id"))
+			nic := arm.ID(kernel.Text(
+				kernel.ListAt(vm, "properties", "networkProfile", "networkInterfaces")[0], "id"))
 			p := kernel.ObjectAt(kernel.ListAt(b.properties(nic), "ipConfigurations")[0],
 				"properties")
 			out = append(out, kernel.Text(vm, "name")+" "+kernel.Text(p, "privateIPAddress")+" "+

@@ -154,8 +154,7 @@ func TestRouteTableRefusals(t *testing.T) {
 		b.refused(http.MethodPut, rt, tt.body, tt.status, tt.code)
 	}
 	// None of them changed anything.
-	if got := names(kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"),
-		"routes")); !slices.Equal(got,
+	if got := names(kernel.ListAt(b.get(rt), "properties", "routes")); !slices.Equal(got,
 		[]string{"a", "b", "c"}) {
 		t.Errorf("routes %v", got)
 	}
@@ -246,7 +245,7 @@ func TestWhatStrips(t *testing.T) {
 				t.Errorf("%d %s, want %d", status, code, tt.status)
 			}
 			var got, back []string
-			for _, s := range kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets") {
+			for _, s := range kernel.ListAt(b.get(vnet), "properties", "subnets") {
 				table := kernel.LinkOf(s, "routeTable")
 				got = append(got, kernel.Text(s, "name")+"="+arm.ID(table).Name())
 				if table != "" {
@@ -265,7 +264,7 @@ func TestWhatStrips(t *testing.T) {
 			}
 			// The table's back references are updated.
 			var refs []string
-			for _, s := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "subnets") {
+			for _, s := range kernel.ListAt(b.get(rt), "properties", "subnets") {
 				refs = append(refs, kernel.Text(s, "id"))
 			}
 			if !slices.Equal(refs, back) {
@@ -363,8 +362,7 @@ func TestLongRunningOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, Options{OperationTime: 8 * time.Second})
 		b.put(rt, `{"location":"westeurope"}`)
-		if state := kernel.Text(kernel.ObjectAt(b.get(rt), "properties"),
-			"provisioningState"); state != "Updating" {
+		if state := kernel.Text(b.get(rt), "properties", "provisioningState"); state != "Updating" {
 			t.Errorf("state %s", state)
 		}
 		b.refused(http.MethodPut, rt, `{"location":"westeurope"}`, 429, "RetryableError")
@@ -374,7 +372,7 @@ func TestLongRunningOperations(t *testing.T) {
 
 		// It ends by the clock, without a poll.
 		time.Sleep(8 * time.Second)
-		if state := kernel.Text(kernel.ObjectAt(b.get(rt), "properties"),
+		if state := kernel.Text(b.get(rt), "properties",
 			"provisioningState"); state != "Succeeded" {
 			t.Errorf("state %s after the operation", state)
 		}
@@ -459,8 +457,7 @@ func TestRoutesAsResources(t *testing.T) {
 	b.refused(http.MethodPut, rt.Child("routes", "two"),
 		`{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"None"}}`, 409, "RouteConflict")
 	b.put(r, `{"properties":{"addressPrefix":"10.9.0.0/16","nextHopType":"Internet"}}`)
-	if got := b.get(r); kernel.Text(kernel.ObjectAt(got, "properties"),
-		"nextHopType") != "Internet" ||
+	if got := b.get(r); kernel.Text(got, "properties", "nextHopType") != "Internet" ||
 		kernel.Text(b.get(rt), "etag") == etag {
 		t.Errorf("%s", kernel.Encode(got))
 	}
@@ -470,7 +467,7 @@ func TestRoutesAsResources(t *testing.T) {
 	if status, _ := b.try(http.MethodDelete, r, api, ""); status != 204 {
 		t.Errorf("DELETE of an absent one: %d", status)
 	}
-	if n := len(kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"), "routes")); n != 0 {
+	if n := len(kernel.ListAt(b.get(rt), "properties", "routes")); n != 0 {
 		t.Errorf("%d routes left", n)
 	}
 }

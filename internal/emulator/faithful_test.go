@@ -106,12 +106,9 @@ func TestNothingChanged(t *testing.T) {
 			etag := kernel.Text(b.get(tt.id), "etag")
 			status, header, doc := b.putAsOf(tt.id, api, "", tt.body)
 			still := tt.state == "Succeeded"
-			if got := kernel.Text(kernel.ObjectAt(doc, "properties"),
-				"provisioningState"); status != 200 ||
-				got != tt.state ||
-				kernel.Text(doc, "etag") == etag ||
-				header.Get("Azure-AsyncOperation") == "" ||
-				(header.Get("Retry-After") == "") != still {
+			if got := kernel.Text(doc, "properties", "provisioningState"); status != 200 ||
+				got != tt.state || kernel.Text(doc, "etag") == etag || header.Get(
+				"Azure-AsyncOperation") == "" || (header.Get("Retry-After") == "") != still {
 				t.Errorf(
 					"PUT %s: %d %s %s, %v",
 					tt.id.Short(),
@@ -162,18 +159,14 @@ func TestAsOf(t *testing.T) {
 		}
 	}
 	old, recent := cluster("2023-06-01", "2021-05-01"), cluster("2025-04-01", "2024-04-02-preview")
-	if name := kernel.Text(kernel.ObjectAt(old, "sku"), "name"); name != "Basic" ||
+	if name := kernel.Text(old, "sku", "name"); name != "Basic" ||
 		kernel.ObjectAt(old, "properties")["storageProfile"] != nil {
-		t.Errorf(
-			"at an old api-version: sku %s, %s",
-			name,
-			kernel.Encode(kernel.ObjectAt(old, "properties")["storageProfile"]),
-		)
+		t.Errorf("at an old api-version: sku %s, %s", name,
+			kernel.Encode(kernel.ObjectAt(old, "properties")["storageProfile"]))
 	}
-	pool := kernel.ListAt(kernel.ObjectAt(recent, "properties"), "agentPoolProfiles")[0]
-	if kernel.Text(recent, "kind") != "Base" ||
-		kernel.Text(kernel.ObjectAt(pool, "upgradeSettings"), "maxSurge") != "10%" ||
-		kernel.Text(recent, "eTag") == "" {
+	pool := kernel.ListAt(recent, "properties", "agentPoolProfiles")[0]
+	if kernel.Text(recent, "kind") != "Base" || kernel.Text(pool, "upgradeSettings",
+		"maxSurge") != "10%" || kernel.Text(recent, "eTag") == "" {
 		t.Errorf("at a preview version: %s", kernel.Encode(recent))
 	}
 	b.put(rt, `{"location":"westeurope"}`)
@@ -188,8 +181,7 @@ func TestAsOf(t *testing.T) {
 			asOf,
 			nicBody(ipConfiguration("c", "a", "")),
 		)
-		if state := kernel.Text(kernel.ObjectAt(doc, "properties"),
-			"provisioningState"); state != "Succeeded" ||
+		if state := kernel.Text(doc, "properties", "provisioningState"); state != "Succeeded" ||
 			(header.Get("Azure-AsyncOperation") != "") != operation {
 			t.Errorf("an interface as of %s is %s, %v", asOf, state, header)
 		}
@@ -213,7 +205,7 @@ func TestInterfaceWrites(t *testing.T) {
 		{"", "Succeeded"}, {pool, "Updating"}, {pool, "Succeeded"}, {"", "Updating"},
 	} {
 		_, header, doc := b.putAsOf(nic, api, "", nicBody(ipConfiguration("c", "a", tt.more)))
-		if state := kernel.Text(kernel.ObjectAt(doc, "properties"),
+		if state := kernel.Text(doc, "properties",
 			"provisioningState"); state != tt.state || header.Get("Azure-AsyncOperation") == "" {
 			t.Errorf("write %d of the interface: %s, %v", i, state, header)
 		}
@@ -334,15 +326,13 @@ func TestStoppedPool(t *testing.T) {
 	b.put(extra, `{"properties":{"count":3,"vnetSubnetID":"`+string(vnet)+`/subnets/a"}}`)
 	nodes := func() int { return len(b.poolNodes("extra")) }
 	b.put(extra, `{"properties":{"count":3,"powerState":{"code":"Stopped"}}}`)
-	if p := b.properties(extra); nodes() != 0 ||
-		kernel.Text(kernel.ObjectAt(p, "powerState"), "code") != "Stopped" ||
-		string(kernel.Encode(p["count"])) != "0" {
+	if p := b.properties(extra); nodes() != 0 || kernel.Text(p, "powerState",
+		"code") != "Stopped" || string(kernel.Encode(p["count"])) != "0" {
 		t.Errorf("stopped: %d nodes, %s", nodes(), kernel.Encode(p))
 	}
 	b.put(extra, `{"properties":{"powerState":{"code":"Running"}}}`)
 	if p := b.properties(extra); nodes() != 3 ||
-		kernel.Text(kernel.ObjectAt(p, "powerState"), "code") != "Running" ||
-		p[aks.StoppedCount] != nil {
+		kernel.Text(p, "powerState", "code") != "Running" || p[aks.StoppedCount] != nil {
 		t.Errorf("started: %d nodes, %s", nodes(), kernel.Encode(p))
 	}
 }
@@ -353,11 +343,9 @@ func TestPublicAddresses(t *testing.T) {
 	b := withNetwork(t, Options{})
 	b.put(pip, `{"location":"westeurope","properties":{"dnsSettings":{"domainNameLabel":"label"}}}`)
 	p := b.properties(pip)
-	if kernel.Text(kernel.ObjectAt(b.get(pip), "sku"), "name") != "Basic" ||
-		kernel.Text(p, "publicIPAllocationMethod") != "Dynamic" ||
-		p["ipAddress"] != nil ||
-		kernel.Text(kernel.ObjectAt(p, "dnsSettings"),
-			"fqdn") != "label.westeurope.cloudapp.azure.com" {
+	if kernel.Text(b.get(pip), "sku", "name") != "Basic" ||
+		kernel.Text(p, "publicIPAllocationMethod") != "Dynamic" || p["ipAddress"] != nil ||
+		kernel.Text(p, "dnsSettings", "fqdn") != "label.westeurope.cloudapp.azure.com" {
 		t.Errorf("%s", kernel.Encode(b.get(pip)))
 	}
 	b.put(nic, nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)))

@@ -40,7 +40,7 @@ func TestSlowAndFailingOperations(t *testing.T) {
 		b.inject(Fault{Method: "PUT", Path: "routeTables/rt$", Slow: 100})
 		b.put(rt, `{"location":"westeurope"}`)
 		provisioning := func() string {
-			return kernel.Text(kernel.ObjectAt(b.get(rt), "properties"), "provisioningState")
+			return kernel.Text(b.get(rt), "properties", "provisioningState")
 		}
 		time.Sleep(99 * time.Second)
 		if provisioning() != "Updating" {
@@ -54,13 +54,12 @@ func TestSlowAndFailingOperations(t *testing.T) {
 			Message: "An error occurred.", Method: "PUT"})
 		status, header, doc := b.call(http.MethodPut, "http://h"+string(rt)+"?api-version="+api,
 			`{"location":"westeurope","tags":{"a":"b"}}`)
-		if status != 200 ||
-			kernel.Text(kernel.ObjectAt(doc, "properties"), "provisioningState") != "Updating" {
+		if status != 200 || kernel.Text(doc, "properties", "provisioningState") != "Updating" {
 			t.Errorf("%d %s", status, kernel.Encode(doc))
 		}
 		poll := func() (string, string) {
 			_, _, doc := b.call(http.MethodGet, header.Get("Azure-AsyncOperation"), "")
-			return kernel.Text(doc, "status"), kernel.Text(kernel.ObjectAt(doc, "error"), "code")
+			return kernel.Text(doc, "status"), kernel.Text(doc, "error", "code")
 		}
 		if status, _ := poll(); status != "InProgress" {
 			t.Error(status)
@@ -125,7 +124,7 @@ func TestStaleReads(t *testing.T) {
 	// their older state.
 	b.inject(Fault{Method: "GET", Path: "virtualNetworks", Stale: true, Count: 2})
 	b.put(vnet.Child("subnets", "a"), `{"properties":{"addressPrefix":"10.0.1.0/24"}}`)
-	a := kernel.ListAt(kernel.ObjectAt(b.get(vnet), "properties"), "subnets")[0]
+	a := kernel.ListAt(b.get(vnet), "properties", "subnets")[0]
 	if kernel.LinkOf(a, "routeTable") == "" ||
 		kernel.LinkOf(b.get(vnet.Child("subnets", "a")), "routeTable") == "" {
 		t.Errorf("%s", kernel.Encode(a))

@@ -105,7 +105,7 @@ func buildFleet(e *Emulator, as Principal) ([]string, error) {
 // position in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
 	sub := m.cluster.Subscription()
-	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
+	link := func(id arm.ID) kernel.Object { return kernel.Link(id) }
 	at := func(properties kernel.Object) kernel.Object {
 		return kernel.Object{"location": "westeurope", "properties": properties}
 	}
@@ -209,7 +209,7 @@ func (m fleetMember) routes(c *Client, table arm.ID) ([]any, error) {
 		return nil, err
 	}
 	out := []any{}
-	for _, route := range kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes") {
+	for _, route := range kernel.ListAt(doc, "properties", "routes") {
 		p := kernel.ObjectAt(route, "properties")
 		out = append(out, kernel.Object{"name": route["name"], "properties": kernel.Object{
 			"addressPrefix": p["addressPrefix"], "nextHopType": p["nextHopType"],

@@ -33,7 +33,7 @@ func TestFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		state := kernel.Text(kernel.ObjectAt(doc, "properties"), "provisioningState")
+		state := kernel.Text(doc, "properties", "provisioningState")
 		if want := map[bool]string{true: "Updating", false: "Succeeded"}[m.name ==
 			fleetMigrating]; state != want {
 			t.Errorf("%s is %s, want %s", m.name, state, want)
@@ -55,8 +55,7 @@ func TestFleet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if kernel.Text(kernel.ObjectAt(kernel.ObjectAt(subnet, "properties"), "routeTable"),
-			"id") != string(m.table) {
+		if kernel.Text(subnet, "properties", "routeTable", "id") != string(m.table) {
 			stripped++
 		}
 		own, err := m.routes(c, m.table)

@@ -117,7 +117,7 @@ func gatewayOnTable(c *Client, m fleetMember) error {
 	if err != nil {
 		return err
 	}
-	kernel.ObjectAt(doc, "properties")["routeTable"] = kernel.Object{"id": string(m.table)}
+	kernel.ObjectAt(doc, "properties")["routeTable"] = kernel.Link(m.table)
 	return c.Put(id, demoNetwork, doc)
 }
 
@@ -132,7 +132,7 @@ func lockGroup(nodes bool) func(*Client, fleetMember) error {
 				return err
 			}
 			group = arm.GroupID(m.cluster.Subscription(),
-				kernel.Text(kernel.ObjectAt(doc, "properties"), "nodeResourceGroup"))
+				kernel.Text(doc, "properties", "nodeResourceGroup"))
 		}
 		return c.Put(group+"/providers/Microsoft.Authorization/locks/keep", "2020-05-01",
 			kernel.Object{"properties": kernel.Object{"level": "CanNotDelete"}})

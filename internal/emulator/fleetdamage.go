@@ -18,7 +18,7 @@ func (m fleetMember) setTable(c *Client, table arm.ID) error {
 	properties := kernel.Object{
 		"addressPrefix": kernel.ObjectAt(doc, "properties")["addressPrefix"]}
 	if table != "" {
-		properties["routeTable"] = kernel.Object{"id": string(table)}
+		properties["routeTable"] = kernel.Link(table)
 	}
 	return c.Put(m.nodeSubnet, demoNetwork, kernel.Object{"properties": properties})
 }
@@ -41,7 +41,7 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	first := kernel.Text(kernel.ObjectAt(routes[0].(kernel.Object), "properties"), "addressPrefix")
+	first := kernel.Text(routes[0].(kernel.Object), "properties", "addressPrefix")
 	half := strings.TrimSuffix(first, "/24") + "/25"
 	routes = append(routes, kernel.Object{"name": "blocked", "properties": kernel.Object{
 		"addressPrefix": half, "nextHopType": inventory.HopNone,
@@ -52,7 +52,7 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	if routes, err = lacking.routes(c, lacking.gatewayTable); err != nil {
 		return nil, err
 	}
-	lost := kernel.Text(kernel.ObjectAt(routes[0].(kernel.Object), "properties"), "addressPrefix")
+	lost := kernel.Text(routes[0].(kernel.Object), "properties", "addressPrefix")
 	if err := lacking.setRoutes(c, lacking.gatewayTable, routes[1:]); err != nil {
 		return nil, err
 	}

@@ -38,14 +38,14 @@ func TestGatewayPrivateLink(t *testing.T) {
 		t.Errorf("the subnet shows %s", kernel.Encode(b.properties(vnet.Child("subnets", "a"))))
 	}
 	if all, _ := b.ask(agw+"/privateLinkResources", ""); len(all) != 1 ||
-		kernel.Text(kernel.ObjectAt(all[0], "properties"), "groupId") != "front" {
+		kernel.Text(all[0], "properties", "groupId") != "front" {
 		t.Errorf("resources: %s", kernel.Encode(kernel.Items(all)))
 	}
 	endpoint := group + "/providers/" + arm.ID(network.TypePrivateEndpoint) + "/e"
 	state := func() string {
 		p := b.properties(endpoint)
-		return kernel.Text(kernel.ObjectAt(kernel.ListAt(p, "privateLinkServiceConnections")[0],
-			"properties", "privateLinkServiceConnectionState"), "status")
+		return kernel.Text(kernel.ListAt(p, "privateLinkServiceConnections")[0],
+			"properties", "privateLinkServiceConnectionState", "status")
 	}
 	b.put(endpoint, `{"location":"westeurope","properties":{"subnet":{"id":"`+string(vnet)+
 		`/subnets/a"},"privateLinkServiceConnections":[{"name":"c","properties":{"groupIds":

@@ -23,8 +23,7 @@ func TestGatewayRules(t *testing.T) {
 	b.refused(http.MethodPut, agw, gateway("none"), 400, "InvalidResourceReference")
 	b.put(agw, gateway("a"))
 	a := vnet.Child("subnets", "a")
-	if got := kernel.ListAt(kernel.ObjectAt(b.get(a), "properties"),
-		"applicationGatewayIPConfigurations"); len(
+	if got := kernel.ListAt(b.get(a), "properties", "applicationGatewayIPConfigurations"); len(
 		got) != 1 || kernel.Text(got[0], "id") != string(agw)+"/gatewayIPConfigurations/c" {
 		t.Errorf("the subnet shows %v", got)
 	}

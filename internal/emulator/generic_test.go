@@ -222,16 +222,16 @@ func TestGroupDeleteBlocked(t *testing.T) {
 		}
 		status, doc := b.request(http.MethodGet, u.Path, u.Query(), "")
 		if status != http.StatusConflict ||
-			kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "ResourceGroupDeletionBlocked" ||
-			len(kernel.ListAt(kernel.ObjectAt(doc, "error"), "details")) != 2 {
+			kernel.Text(doc, "error", "code") != "ResourceGroupDeletionBlocked" ||
+			len(kernel.ListAt(doc, "error", "details")) != 2 {
 			t.Errorf("%s", kernel.Encode(doc))
 		}
 		log, _ := b.ask("/subscriptions/"+sub+
 			"/providers/Microsoft.Insights/eventtypes/management/values",
 			"$filter=eventTimestamp%20ge%20'2000-01-01T00:00:00Z'%20and%20resourceUri%20eq%20'"+
 				string(group)+"'")
-		if len(log) < 3 || kernel.Text(kernel.ObjectAt(log[0], "status"), "value") != "Failed" ||
-			kernel.Text(kernel.ObjectAt(log[1], "status"), "value") != "Accepted" {
+		if len(log) < 3 || kernel.Text(log[0], "status", "value") != "Failed" ||
+			kernel.Text(log[1], "status", "value") != "Accepted" {
 			t.Errorf("the activity log: %s", kernel.Encode(log))
 		}
 		docs, _ := b.ask(group+"/resources", "")

@@ -67,7 +67,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("%d %v", status, doc)
 	}
 	if status, doc := ask(http.MethodGet, "/v1.0/users/x", ""); status != 404 ||
-		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "Request_ResourceNotFound" {
+		kernel.Text(doc, "error", "code") != "Request_ResourceNotFound" {
 		t.Errorf("%d %v", status, doc)
 	}
 	if status, _ := ask(http.MethodPost, "/v1.0/servicePrincipals", "{}"); status != 501 {
@@ -85,7 +85,7 @@ func TestFeatures(t *testing.T) {
 		if f != nil || status != 200 {
 			t.Fatalf("%s: %d %s", path, status, raw)
 		}
-		return kernel.Text(kernel.ObjectAt(doc, "properties"), "state")
+		return kernel.Text(doc, "properties", "state")
 	}
 	for _, step := range []struct{ method, path, want string }{
 		{http.MethodGet, feature, "NotRegistered"},

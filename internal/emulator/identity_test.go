@@ -78,7 +78,7 @@ func TestSystemIdentity(t *testing.T) {
 	} {
 		principal := func(kind string) string {
 			b.put(id, `{"identity":{"type":"`+kind+`"},`+body)
-			return kernel.Text(kernel.ObjectAt(b.get(id), "identity"), "principalId")
+			return kernel.Text(b.get(id), "identity", "principalId")
 		}
 		assign := func(principal string) int {
 			n++

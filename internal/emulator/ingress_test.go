@@ -31,11 +31,9 @@ func TestIngress(t *testing.T) {
 			string(vnet)+`/subnets/a"}]}}`)
 		pools := func() map[string][]string {
 			out := map[string][]string{}
-			for _, p := range kernel.ListAt(kernel.ObjectAt(b.get(gateway), "properties"),
-				"backendAddressPools") {
+			for _, p := range kernel.ListAt(b.get(gateway), "properties", "backendAddressPools") {
 				out[kernel.Text(p, "name")] = []string{}
-				for _, a := range kernel.ListAt(kernel.ObjectAt(p, "properties"),
-					"backendAddresses") {
+				for _, a := range kernel.ListAt(p, "properties", "backendAddresses") {
 					out[kernel.Text(p, "name")] = append(out[kernel.Text(p, "name")],
 						kernel.Text(a, "ipAddress"))
 				}

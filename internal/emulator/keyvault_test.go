@@ -37,7 +37,7 @@ func TestKeyVault(t *testing.T) {
 	b.refused(http.MethodPut, kv, body, 409, "ConflictError")
 	p = kernel.ObjectAt(b.get(gone), "properties")
 	if !strings.EqualFold(kernel.Text(p, "vaultId"), string(kv)) ||
-		kernel.Text(kernel.ObjectAt(p, "tags"), "a") != "b" {
+		kernel.Text(p, "tags", "a") != "b" {
 		t.Errorf("the deleted vault is %v", p)
 	}
 	if listed := kernel.ListAt(b.get(all+"/deletedVaults"), "value"); len(listed) != 1 {
@@ -45,8 +45,7 @@ func TestKeyVault(t *testing.T) {
 	}
 	b.put(kv, strings.Replace(body, `"properties":{`, `"properties":{"createMode":"recover",`, 1))
 	b.refused(http.MethodGet, gone, "", 404, "DeletedVaultNotFound")
-	if days := kernel.NumberOf(kernel.ObjectAt(b.get(kv), "properties"),
-		"softDeleteRetentionInDays"); days != 7 {
+	if days := kernel.NumberOf(b.get(kv), "properties", "softDeleteRetentionInDays"); days != 7 {
 		t.Errorf("the recovered vault keeps deleted things for %d days", days)
 	}
 	// the group's deletion deletes the vault, too

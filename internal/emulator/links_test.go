@@ -78,7 +78,7 @@ func TestBackReferences(t *testing.T) {
 		t.Errorf("the NAT gateway names the subnets %v", got)
 	}
 	address := b.properties(pip)
-	if kernel.Text(kernel.ObjectAt(address, "natGateway"), "id") != string(nat) ||
+	if kernel.Text(address, "natGateway", "id") != string(nat) ||
 		!network.PublicRange[0].Contains(netip.MustParseAddr(kernel.Text(address, "ipAddress"))) {
 		t.Errorf("the public address: %s", kernel.Encode(address))
 	}
@@ -97,8 +97,7 @@ func TestBackReferences(t *testing.T) {
 	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", network.TypeVM,
 		1))
 	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
-	if got := kernel.Text(kernel.ObjectAt(b.properties(nic), "virtualMachine"),
-		"id"); got != string(vm) {
+	if got := kernel.Text(b.properties(nic), "virtualMachine", "id"); got != string(vm) {
 		t.Errorf("the interface belongs to %q", got)
 	}
 	b.refused(http.MethodDelete, nic, "", 400, "NicInUse")
@@ -184,10 +183,8 @@ func TestSecurityRules(t *testing.T) {
 		"SecurityRuleInvalidPriority")
 	b.put(nsg.Child("securityRules", "two"), rule("100", "Outbound"))
 	doc := b.get(nsg)
-	if rules := kernel.ListAt(kernel.ObjectAt(doc, "properties"),
-		"securityRules"); len(rules) != 2 ||
-		kernel.Text(rules[0], "etag") != kernel.Text(doc, "etag") ||
-		kernel.Text(doc, "etag") == etag ||
+	if rules := kernel.ListAt(doc, "properties", "securityRules"); len(rules) != 2 || kernel.Text(
+		rules[0], "etag") != kernel.Text(doc, "etag") || kernel.Text(doc, "etag") == etag ||
 		string(kernel.Encode(kernel.ObjectAt(rules[0], "properties")["new"])) != "1" {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
@@ -241,9 +238,8 @@ func TestReservedSubnets(t *testing.T) {
 	b.refused(http.MethodPut, firewall, nicBody(ipConfiguration("c", "a", "")), 400,
 		"SubnetNameNotAllowed")
 	b.put(firewall, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")))
-	if c := kernel.ListAt(b.properties(firewall), "ipConfigurations")[0]; kernel.Text(
-		kernel.ObjectAt(c, "properties"),
-		"privateIPAddress") != "10.0.3.4" {
+	if c := kernel.ListAt(b.properties(firewall), "ipConfigurations")[0]; kernel.Text(c,
+		"properties", "privateIPAddress") != "10.0.3.4" {
 		t.Errorf("the firewall's address: %s", kernel.Encode(c))
 	}
 	b.refused(http.MethodPut, nic, nicBody(ipConfiguration("c", "AzureFirewallSubnet", "")), 400,

@@ -52,13 +52,11 @@ func TestEndpoints(t *testing.T) {
 	b := newBench(t, Options{})
 	_, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2022-09-01", nil)
 	if kernel.Text(doc, "resourceManager") != "http://local:8443" ||
-		kernel.Text(kernel.ObjectAt(doc, "authentication"),
-			"loginEndpoint") != "http://local:8443" ||
-		kernel.Text(kernel.ObjectAt(doc, "authentication"), "identityProvider") != "AAD" ||
-		kernel.Text(kernel.ObjectAt(doc, "suffixes"), "keyVaultDns") == "" ||
-		kernel.Text(kernel.ObjectAt(doc, "suffixes"), "storage") == "" ||
+		kernel.Text(doc, "authentication", "loginEndpoint") != "http://local:8443" ||
+		kernel.Text(doc, "authentication", "identityProvider") != "AAD" || kernel.Text(doc,
+		"suffixes", "keyVaultDns") == "" || kernel.Text(doc, "suffixes", "storage") == "" ||
 		kernel.Text(doc, "microsoftGraphResourceId") == "" ||
-		len(kernel.List(kernel.ObjectAt(doc, "authentication"), "audiences")) == 0 {
+		len(kernel.List(doc, "authentication", "audiences")) == 0 {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
 	if _, doc := knock(t, b.e, http.MethodGet, "/metadata/endpoints?api-version=2019-05-01",
@@ -156,7 +154,7 @@ func TestTokens(t *testing.T) {
 		form("scope", "https://vault.azure.net/.default"))
 	if status, doc := knock(t, b.e, http.MethodGet, "/subscriptions?api-version="+api, nil,
 		"Authorization", "Bearer "+kernel.Text(doc, "access_token")); status != 401 ||
-		kernel.Text(kernel.ObjectAt(doc, "error"), "code") != "InvalidAuthenticationTokenAudience" {
+		kernel.Text(doc, "error", "code") != "InvalidAuthenticationTokenAudience" {
 		t.Errorf("%d %v", status, doc)
 	}
 }
@@ -222,8 +220,7 @@ func TestManagedIdentity(t *testing.T) {
 	}
 	mine.refused(http.MethodGet, rt, "", 401, "InvalidAuthenticationToken")
 	b.put(uai, `{"location":"westeurope"}`)
-	if kernel.Text(kernel.ObjectAt(b.get(uai), "properties"), "principalId") == kernel.Text(p,
-		"principalId") {
+	if kernel.Text(b.get(uai), "properties", "principalId") == kernel.Text(p, "principalId") {
 		t.Error("the new identity is the old one")
 	}
 }

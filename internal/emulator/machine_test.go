@@ -47,9 +47,8 @@ func TestScaleSetDefaults(t *testing.T) {
 		storage, system := kernel.ObjectAt(profile, "storageProfile"), kernel.ObjectAt(profile,
 			"osProfile")
 		disk := kernel.ObjectAt(storage, "osDisk")
-		if kernel.Text(kernel.ObjectAt(disk, "managedDisk"), "storageAccountType") != x.wantDisk ||
-			kernel.Text(disk, "osType") != x.wantSystem ||
-			fmt.Sprint(disk["diskSizeGB"]) != x.wantSize ||
+		if kernel.Text(disk, "managedDisk", "storageAccountType") != x.wantDisk || kernel.Text(disk,
+			"osType") != x.wantSystem || fmt.Sprint(disk["diskSizeGB"]) != x.wantSize ||
 			kernel.Text(storage, "diskControllerType") != x.wantController {
 			t.Errorf("%s %s: %v", x.size, x.image, storage)
 		}
@@ -61,13 +60,10 @@ func TestScaleSetDefaults(t *testing.T) {
 		b.put(id, scaleSet(x.size, "null", 1))
 		all := b.get(id + "/virtualMachines")
 		one := kernel.ObjectAt(kernel.ListAt(all, "value")[0], "properties")
-		if kernel.Text(kernel.ObjectAt(one, "storageProfile", "imageReference"),
-			"publisher") == "" ||
-			kernel.Text(kernel.ObjectAt(one, "storageProfile", "osDisk"),
-				"osType") != x.wantSystem ||
-			kernel.Text(kernel.ObjectAt(one, "hardwareProfile"), "vmSize") != x.size ||
-			!strings.HasPrefix(kernel.Text(kernel.ObjectAt(one, "osProfile"), "computerName"),
-				"m00") {
+		if kernel.Text(one, "storageProfile", "imageReference", "publisher") == "" ||
+			kernel.Text(one, "storageProfile", "osDisk", "osType") != x.wantSystem ||
+			kernel.Text(one, "hardwareProfile", "vmSize") != x.size ||
+			!strings.HasPrefix(kernel.Text(one, "osProfile", "computerName"), "m00") {
 			t.Errorf("%s: %v", x.image, one)
 		}
 	}
@@ -100,9 +96,8 @@ func TestInstancePublicAddresses(t *testing.T) {
 		p := kernel.ObjectAt(one, "properties")
 		seen[kernel.Text(p, "ipAddress")] = true
 		number := strings.Split(strings.TrimPrefix(kernel.Text(one, "id"), string(machines)), "/")[2]
-		if name := kernel.Text(kernel.ObjectAt(p, "dnsSettings"), "fqdn"); name !=
-			"vm"+number+".m.westeurope.cloudapp.azure.com" ||
-			fmt.Sprint(p["idleTimeoutInMinutes"]) != "10" {
+		if name := kernel.Text(p, "dnsSettings", "fqdn"); name != "vm"+number+
+			".m.westeurope.cloudapp.azure.com" || fmt.Sprint(p["idleTimeoutInMinutes"]) != "10" {
 			t.Errorf("%v", one)
 		}
 	}
@@ -121,8 +116,7 @@ func TestSurplusMachines(t *testing.T) {
 		time.Sleep(8 * time.Second)
 		b.put(machines, scaleSet("Standard_DS1_v2", "null", 2))
 		count := func() (held, nics, instances int) {
-			held = len(kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"),
-				"ipConfigurations"))
+			held = len(kernel.ListAt(b.get(vnet+"/subnets/a"), "properties", "ipConfigurations"))
 			return held, len(kernel.ListAt(b.get(machines+"/networkInterfaces"), "value")),
 				len(kernel.ListAt(b.get(machines+"/virtualMachines"), "value"))
 		}
@@ -209,7 +203,7 @@ func TestMachines(t *testing.T) {
 	b.put(machines, set)
 	doc := b.get(first)
 	p := kernel.ObjectAt(doc, "properties")
-	attached := kernel.ListAt(kernel.ObjectAt(p, "storageProfile"), "dataDisks")
+	attached := kernel.ListAt(p, "storageProfile", "dataDisks")
 	if kernel.ObjectAt(doc, "tags")["a"] != "b" || p["userData"] != nil ||
 		kernel.ObjectAt(p, "protectionPolicy")["protectFromScaleIn"] != true ||
 		len(attached) != 1 || kernel.Text(attached[0], "name") != "d1" ||

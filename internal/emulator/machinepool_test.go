@@ -46,27 +46,23 @@ func TestSingleMachinePools(t *testing.T) {
 					t.Errorf("machines %q, interfaces %q, want %v", haveVMs, haveNICs, numbers)
 				}
 				var hops []string
-				for _, r := range kernel.ListAt(kernel.ObjectAt(b.get(rt), "properties"),
-					"routes") {
-					hops = append(hops, kernel.Text(kernel.ObjectAt(r, "properties"),
-						"nextHopIpAddress"))
+				for _, r := range kernel.ListAt(b.get(rt), "properties", "routes") {
+					hops = append(hops, kernel.Text(r, "properties", "nextHopIpAddress"))
 				}
 				for i, name := range haveNICs {
 					nic := b.get(nodes + "/providers/" + network.TypeNIC + "/" + arm.ID(name))
 					p := kernel.ObjectAt(nic, "properties")
 					configuration := kernel.ObjectAt(kernel.ListAt(p, "ipConfigurations")[0],
 						"properties")
-					if vm := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualMachine"),
-						"id")); vm.Name() !=
-						haveVMs[i] || p["enableIPForwarding"] != true ||
+					if vm := arm.ID(kernel.Text(p, "virtualMachine",
+						"id")); vm.Name() != haveVMs[i] || p["enableIPForwarding"] != true ||
 						!slices.Contains(hops, kernel.Text(configuration, "privateIPAddress")) {
 						t.Errorf("%s: %s, routes to %q", name, kernel.Encode(p), hops)
 					}
 				}
 			}
 			check(0, 1, 2)
-			pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"),
-				"agentPoolProfiles")[0]
+			pool := kernel.ListAt(b.get(aksID), "properties", "agentPoolProfiles")[0]
 			status := kernel.ListAt(pool, "virtualMachineNodesStatus")
 			if said := pool["count"] != nil; said == (kind == aks.PoolMachines) ||
 				kind == aks.PoolMachines && (len(status) != 1 ||
@@ -96,8 +92,7 @@ func TestSingleMachinePools(t *testing.T) {
 			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 204 {
 				t.Fatalf("%d %s", status, body)
 			}
-			held := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"),
-				"ipConfigurations")
+			held := kernel.ListAt(b.get(vnet+"/subnets/a"), "properties", "ipConfigurations")
 			if len(held) > 0 {
 				t.Errorf("addresses are still held: %v", held)
 			}

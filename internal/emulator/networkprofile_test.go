@@ -74,7 +74,7 @@ func TestNodeSubnetTakesAddressesUpFront(t *testing.T) {
 	}
 	set := b.e.aks.Clusters[aksID.Key()].Pools[0].ScaleSet
 	nic := b.get(set + "/virtualMachines/0/networkInterfaces/" + arm.ID(set.Name()))
-	configurations := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")
+	configurations := kernel.ListAt(nic, "properties", "ipConfigurations")
 	if len(configurations) != 31 ||
 		kernel.ObjectAt(configurations[0], "properties")["primary"] != true ||
 		kernel.ObjectAt(configurations[1], "properties")["primary"] != false {
@@ -160,7 +160,7 @@ func TestOverlay(t *testing.T) {
 	}
 	b.refused(http.MethodPut, aksID.Child("agentPools", "np"), `{"properties":{"count":5}}`, 400,
 		"InsufficientSubnetSize")
-	pool := kernel.ListAt(kernel.ObjectAt(b.get(aksID), "properties"), "agentPoolProfiles")[0]
+	pool := kernel.ListAt(b.get(aksID), "properties", "agentPoolProfiles")[0]
 	if fmt.Sprint(pool["maxPods"]) != "250" {
 		t.Errorf("maxPods %v", pool["maxPods"])
 	}

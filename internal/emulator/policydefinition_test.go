@@ -24,9 +24,8 @@ func TestBuiltInPolicy(t *testing.T) {
 	made := b.get(at)
 	metadata := kernel.ObjectAt(made, "properties", "metadata")
 	if metadata["createdBy"] != DefaultPrincipal.ObjectID ||
-		metadata["updatedBy"] != DefaultPrincipal.ObjectID ||
-		!authorization.IsGUID(kernel.Text(kernel.ObjectAt(made, "identity"), "principalId")) ||
-		kernel.Text(kernel.ObjectAt(made, "systemData"), "createdAt") == "" {
+		metadata["updatedBy"] != DefaultPrincipal.ObjectID || !authorization.IsGUID(kernel.Text(
+		made, "identity", "principalId")) || kernel.Text(made, "systemData", "createdAt") == "" {
 		t.Errorf("%v", made)
 	}
 	_, old := b.try(http.MethodGet, at, "2020-09-01", "")

@@ -31,15 +31,15 @@ func TestPrivateCluster(t *testing.T) {
 				"addressPrefixes":["10.77.0.0/16"]}}}`)
 			b.put(aksID, strings.Replace(clusterBody("", `,"count":2`), `"properties":{`,
 				`"properties":{"apiServerAccessProfile":{`+profile+`},`, 1))
-			private := kernel.Text(kernel.ObjectAt(b.get(aksID), "properties"), "privateFQDN")
+			private := kernel.Text(b.get(aksID), "properties", "privateFQDN")
 			if named := name == "own" || name == "brought"; named != (private != "") {
 				t.Fatalf("the private name is %q", private)
 			}
 			endpoint := ""
 			for _, nic := range kernel.ListAt(b.get(nodes+"/providers/"+network.TypeNIC), "value") {
 				if strings.HasPrefix(kernel.Text(nic, "name"), "kube-apiserver.nic.") {
-					c := kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")[0]
-					endpoint = kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress")
+					c := kernel.ListAt(nic, "properties", "ipConfigurations")[0]
+					endpoint = kernel.Text(c, "properties", "privateIPAddress")
 				}
 			}
 			if (endpoint != "") != (name != "public") {
@@ -55,7 +55,7 @@ func TestPrivateCluster(t *testing.T) {
 			if answer := b.resolve(private, other); answer != "" {
 				t.Errorf("in another network: %q", answer)
 			}
-			shown := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"), "privateEndpoints")
+			shown := kernel.ListAt(b.get(vnet+"/subnets/a"), "properties", "privateEndpoints")
 			if len(shown) == 1 != (name != "public") ||
 				len(shown) == 1 && !strings.EqualFold(path.Base(kernel.Text(shown[0], "id")),
 					"kube-apiserver") {
@@ -67,7 +67,7 @@ func TestPrivateCluster(t *testing.T) {
 			if left := kernel.ListAt(b.get(brings+"/A"), "value"); len(left) > 0 {
 				t.Errorf("records are left: %v", left)
 			}
-			held := kernel.ListAt(kernel.ObjectAt(b.get(vnet+"/subnets/a"), "properties"), "ipConfigurations")
+			held := kernel.ListAt(b.get(vnet+"/subnets/a"), "properties", "ipConfigurations")
 			if len(held) > 0 {
 				t.Errorf("addresses are left: %v", held)
 			}

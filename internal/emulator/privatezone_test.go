@@ -64,8 +64,8 @@ func TestEndpointNames(t *testing.T) {
 			`"]}}]}}`)
 		nic := kernel.ListAt(b.properties(endpoint), "networkInterfaces")[0]
 		shown := b.properties(arm.ID(kernel.Text(nic, "id")))
-		names := kernel.List(kernel.ObjectAt(kernel.ListAt(shown, "ipConfigurations")[0],
-			"properties", "privateLinkConnectionProperties"), "fqdns")
+		names := kernel.List(kernel.ListAt(shown, "ipConfigurations")[0],
+			"properties", "privateLinkConnectionProperties", "fqdns")
 		if got := strings.Join(names, " "); got != want {
 			t.Errorf("%s: %q, want %q", target, got, want)
 		}

@@ -305,7 +305,7 @@ func checkLinks(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 				continue
 			}
 			for _, holder := range append(ids(properties, name),
-				kernel.Text(kernel.ObjectAt(properties, name), "id")) {
+				kernel.Text(properties, name, "id")) {
 				if holder != "" {
 					got[fmt.Sprintln(id, name, holder)] = true
 				}
@@ -368,7 +368,7 @@ func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 			}
 			held[key] = ref.Holder
 		}
-		if public := kernel.Text(kernel.ObjectAt(o, "properties"), "ipAddress"); public != "" {
+		if public := kernel.Text(o, "properties", "ipAddress"); public != "" {
 			if other, taken := held[public]; taken {
 				t.Fatalf("%s\n%s and %s both have %s", what, other, id, public)
 			}

@@ -167,7 +167,7 @@ func TestRoles(t *testing.T) {
 
 	// A role ends with its assignment.
 	if status, doc := b.request(http.MethodDelete, string(reader), nil, ""); status != 200 ||
-		kernel.Text(kernel.ObjectAt(doc, "properties"), "principalId") != guest.ObjectID {
+		kernel.Text(doc, "properties", "principalId") != guest.ObjectID {
 		t.Errorf("DELETE of the assignment: %d %v", status, doc)
 	}
 	if status, _ := b.request(http.MethodDelete, string(reader), nil, ""); status != 204 {
@@ -193,9 +193,8 @@ func TestRoles(t *testing.T) {
 		if !strings.EqualFold(kernel.Text(r, "resourceGroupName"), "net-rg") {
 			t.Errorf("the guest reads of %s", kernel.Text(r, "resourceId"))
 		}
-		if kernel.Text(kernel.ObjectAt(r, "authorization"),
-			"action") == "Microsoft.Network/routeTables/write" &&
-			kernel.Text(kernel.ObjectAt(r, "status"), "value") == "Failed" &&
+		if kernel.Text(r, "authorization", "action") == "Microsoft.Network/routeTables/write" &&
+			kernel.Text(r, "status", "value") == "Failed" &&
 			kernel.Text(r, "caller") == guest.ObjectID {
 			found++
 		}
@@ -315,11 +314,11 @@ func TestRoleDefinitions(t *testing.T) {
 		all := kernel.ListAt(doc, "value")
 		if status != 200 || len(all) != 1 ||
 			kernel.Text(all[0], "name") != "4d97b98b-1d4f-4787-a291-c67834d212e7" ||
-			kernel.Text(kernel.ObjectAt(all[0], "properties"), "type") != "BuiltInRole" {
+			kernel.Text(all[0], "properties", "type") != "BuiltInRole" {
 			t.Errorf("%q: %d %s", scope, status, kernel.Encode(doc))
 		}
 	}
-	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); kernel.Text(kernel.ObjectAt(doc, "properties"), "roleName") != "Reader" {
+	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); kernel.Text(doc, "properties", "roleName") != "Reader" {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
 	b.refused(http.MethodGet,

@@ -170,8 +170,8 @@ func DemoIn(subscription string) Demo {
 // firewallIn returns the body of an Azure Firewall, which gets the first address of its subnet.
 func firewallIn(vnet arm.ID) kernel.Object {
 	return kernel.Object{"properties": kernel.Object{"ipConfigurations": []any{kernel.Object{
-		"name": "ip", "properties": kernel.Object{"subnet": kernel.Object{
-			"id": string(vnet.Child("subnets", "AzureFirewallSubnet"))}}}}}}
+		"name": "ip", "properties": kernel.Object{"subnet": kernel.Link(
+			vnet.Child("subnets", "AzureFirewallSubnet"))}}}}}
 }
 
 // BuildDemo builds the demo scenario through the emulator's own handler: a network with a node
@@ -209,7 +209,7 @@ func buildDemo(e *Emulator, as Principal) (Demo, error) {
 	sub := d.Cluster.Subscription()
 	nsg := arm.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
 	at := func(o kernel.Object) kernel.Object { o["location"] = "westeurope"; return o }
-	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
+	link := func(id arm.ID) kernel.Object { return kernel.Link(id) }
 	route := func(name, prefix, hopType, hop string) kernel.Object {
 		p := kernel.Object{"addressPrefix": prefix, "nextHopType": hopType}
 		if hop != "" {
@@ -318,7 +318,7 @@ func (e *Emulator) waitForRoutes(c *Client, table arm.ID, want int) error {
 		if err != nil {
 			return err
 		}
-		have := len(kernel.ListAt(kernel.ObjectAt(doc, "properties"), "routes"))
+		have := len(kernel.ListAt(doc, "properties", "routes"))
 		if have == want {
 			return nil
 		}

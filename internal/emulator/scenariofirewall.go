@@ -35,7 +35,7 @@ func BuildFirewalled(e *Emulator, as Principal) (Firewalled, error) {
 	at := func(properties kernel.Object) kernel.Object {
 		return kernel.Object{"location": "westeurope", "properties": properties}
 	}
-	link := func(id arm.ID) kernel.Object { return kernel.Object{"id": string(id)} }
+	link := func(id arm.ID) kernel.Object { return kernel.Link(id) }
 	for _, step := range []struct {
 		id      arm.ID
 		version string

@@ -55,8 +55,7 @@ func TestParts(t *testing.T) {
 		t.Errorf("service endpoints %s", got)
 	}
 	if d := kernel.ListAt(p, "delegations")[0]; kernel.Text(d, "id") != string(subnet)+
-		"/delegations/d" ||
-		len(kernel.List(kernel.ObjectAt(d, "properties"), "actions")) != 1 {
+		"/delegations/d" || len(kernel.List(d, "properties", "actions")) != 1 {
 		t.Errorf("%s", kernel.Encode(d))
 	}
 }

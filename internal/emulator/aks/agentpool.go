@@ -18,14 +18,14 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	name := kernel.Text(p, "name")
 	switch {
 	case name == "":
-		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+		return kernel.Bad("InvalidParameter",
 			"Required parameter agentPoolProfiles.name is missing (null).")
 	case !poolName().MatchString(name):
-		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
+		return kernel.Bad("InvalidParameter", "The value of parameter "+
 			"agentPoolProfile.name is invalid. Error details: %s is not an agent pool name. "+
 			"Please see https://aka.ms/aks-naming-rules for more details.", name)
 	case kernel.Text(p, "osType") == "Windows" && len(name) > 6:
-		return kernel.Fail(http.StatusBadRequest, "WindowsAgentPoolNameTooLong",
+		return kernel.Bad("WindowsAgentPoolNameTooLong",
 			"Windows agent pool name %s is longer than 6 characters.", name)
 	}
 	if f := settleMachines(p); f != nil {
@@ -52,18 +52,17 @@ func settlePool(p, had, properties kernel.Object) *kernel.Failure {
 	kernel.SetDefault(p, "nodeImageVersion", nodeImages[1])
 	kernel.SetDefault(p, "maxPods", defaultMaxPods(p, properties))
 	if _, err := countOf(p); err != nil {
-		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+		return kernel.Bad("InvalidParameter",
 			"The value of parameter agentPoolProfiles.count is invalid: %v.", p["count"])
 	}
-	plugin := kernel.Text(kernel.ObjectAt(properties, "networkProfile"), "networkPlugin")
+	plugin := kernel.Text(properties, "networkProfile", "networkPlugin")
 	if had == nil && kernel.Text(p, "osType") == "Windows" && plugin != "azure" { // AKS#2839
-		return kernel.Fail(http.StatusBadRequest, "AzureCNIOnlyForWindows",
+		return kernel.Bad("AzureCNIOnlyForWindows",
 			"Windows agent pools can only be added to AKS clusters using Azure-CNI.")
 	}
 	if n := kernel.NumberOf(p, "maxPods"); n < 10 || n > 250 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidParameter", "The value of parameter "+
-			"agentPoolProfile.maxPods is invalid: %v. The minimum is 10 and the maximum is 250.",
-			p["maxPods"])
+		return kernel.Bad("InvalidParameter", "The value of parameter agentPoolProfile.maxPods "+
+			"is invalid: %v. The minimum is 10 and the maximum is 250.", p["maxPods"])
 	}
 	if mode := kernel.Text(p, "podIPAllocationMode"); mode != "" && mode != "DynamicIndividual" &&
 		mode != "StaticBlock" {
@@ -107,7 +106,7 @@ func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kern
 	for _, p := range pools {
 		if seen[kernel.Text(p, "name")] {
 			// code [U]
-			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			return kernel.Bad("InvalidParameter",
 				"Agent pool name %s is used more than once.", kernel.Text(p, "name"))
 		}
 		seen[kernel.Text(p, "name")] = true
@@ -116,8 +115,7 @@ func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kern
 		}
 	}
 	if systems == 0 {
-		return kernel.Fail(http.StatusBadRequest, "MustDefineAtLeastOneSystemPool",
-			"Must define at least one system pool.")
+		return kernel.Bad("MustDefineAtLeastOneSystemPool", "Must define at least one system pool.")
 	}
 	most := maxPools
 	if slices.ContainsFunc(pools, func(p kernel.Object) bool {
@@ -126,7 +124,7 @@ func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kern
 		most = 1
 	}
 	if len(pools) > most {
-		return kernel.Fail(http.StatusBadRequest, "MaxAgentPoolCountReached",
+		return kernel.Bad("MaxAgentPoolCountReached",
 			"The maximum number of agent pools %d is reached.", most)
 	}
 	if f := s.checks.subnets(id, properties, isNew); f != nil {
@@ -155,7 +153,7 @@ func mostNodes(p kernel.Object) int {
 }
 
 func profileOf(r *kernel.Resource, name string) kernel.Object {
-	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		if strings.EqualFold(kernel.Text(p, "name"), name) {
 			return p
 		}
@@ -208,7 +206,7 @@ func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if r == nil {
 		return kernel.Reply{}, s.kernel.Missing(id), true
 	}
-	pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
+	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
 	if n == 9 {
 		docs := make([]kernel.Object, len(pools))
 		for i, p := range pools {
@@ -256,7 +254,7 @@ func poolStopped(p kernel.Object) bool { return p[StoppedCount] != nil }
 
 // powerPool stops or starts a pool if the document says so, and returns the name of the operation.
 func powerPool(p, had kernel.Object) string {
-	code := kernel.Text(kernel.ObjectAt(p, "powerState"), "code")
+	code := kernel.Text(p, "powerState", "code")
 	delete(p, "powerState")
 	switch {
 	case code == "Stopped" && !poolStopped(had) && had != nil:
@@ -297,7 +295,7 @@ func (s agentPools) put(c *kernel.Call, r *kernel.Resource, pools []kernel.Objec
 		kernel.SetDefault(p, "mode", "User")
 	}
 	p["name"] = name
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if f := settlePool(p, had, properties); f != nil {
 		return f
 	}
@@ -352,7 +350,7 @@ func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Ob
 			strings.EqualFold(kernel.Text(p, "mode"), "System")
 	}) {
 		// wording [U]
-		f := kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
+		f := kernel.Bad("OperationNotAllowed",
 			"The last system agent pool of a cluster cannot be deleted.")
 		s.kernel.Record(c, id, "delete", f)
 		return kernel.Reply{}, f
@@ -381,7 +379,7 @@ func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Ob
 func (s agentPools) drop(cl *cluster, p *pool) {
 	s.nodes.removePool(cl, p)
 	if r := s.kernel.Store.Get(cl.ID); r != nil {
-		pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
+		pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
 		storePools(s.kernel, r, slices.DeleteFunc(pools, func(had kernel.Object) bool {
 			return strings.EqualFold(kernel.Text(had, "name"), p.Name)
 		}))
@@ -393,5 +391,5 @@ func (s agentPools) drop(cl *cluster, p *pool) {
 // storePools stores the pools in the cluster's document.
 func storePools(k *kernel.Kernel, r *kernel.Resource, pools []kernel.Object) {
 	k.Remember(r.ID)
-	kernel.ObjectAt(r.Body, "properties")["agentPoolProfiles"] = kernel.Items(pools)
+	r.Properties()["agentPoolProfiles"] = kernel.Items(pools)
 }

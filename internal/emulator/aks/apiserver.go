@@ -139,8 +139,7 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 		return kernel.Reply{}, f
 	}
 	if answer, known := discovery(path,
-		"v"+fullVersion(kernel.Text(kernel.ObjectAt(r.Body, "properties"),
-			"kubernetesVersion"))); known {
+		"v"+fullVersion(kernel.Text(r.Properties(), "kubernetesVersion"))); known {
 		return answer, nil
 	}
 	switch {
@@ -254,9 +253,7 @@ func readContinue(raw string) (continueToken, *kernel.Failure) {
 	var token continueToken
 	decoded, err := base64.RawURLEncoding.DecodeString(raw)
 	if err != nil || json.Unmarshal(decoded, &token) != nil || token.Start == "" {
-		return token, kernel.Fail(http.StatusBadRequest, "BadRequest",
-			"continue key is not valid: %s",
-			raw)
+		return token, kernel.Bad("BadRequest", "continue key is not valid: %s", raw)
 	}
 	if time.Since(token.Since) > continueLife {
 		return token, kernel.Fail(http.StatusGone, "Expired",

@@ -66,13 +66,13 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	if asked["outboundIPPrefixes"] != nil {
 		return nil, 0 // which addresses of a prefix it takes is not known here
 	}
-	for _, ip := range kernel.ListAt(kernel.ObjectAt(asked, "outboundIPs"), "publicIPs") {
+	for _, ip := range kernel.ListAt(asked, "outboundIPs", "publicIPs") {
 		ids = append(ids, arm.ID(kernel.Text(ip, "id")))
 	}
 	if ids != nil {
 		return ids, 0
 	}
-	managed = max(1, kernel.NumberOf(kernel.ObjectAt(asked, "managedOutboundIPs"), "count"))
+	managed = max(1, kernel.NumberOf(asked, "managedOutboundIPs", "count"))
 	for i := range managed {
 		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
 			fmt.Sprint("outbound", i), cl.ID)))
@@ -166,14 +166,14 @@ func (cl *cluster) balancer(name string, services []Service) kernel.Object {
 	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
 	var frontends, rules, probes []any
 	for _, v := range services {
-		frontend := kernel.Object{"subnet": kernel.Object{"id": string(cl.Pools[0].Subnet)}}
+		frontend := kernel.Object{"subnet": kernel.Link(cl.Pools[0].Subnet)}
 		if !v.Internal {
-			frontend = kernel.Object{"publicIPAddress": kernel.Object{"id": string(
-				cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base()))}}
+			frontend = kernel.Object{"publicIPAddress": kernel.Link(
+				cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base()))}
 		}
 		frontends = append(frontends, kernel.Object{"name": v.base(), "properties": frontend})
 		link := func(list, name string) kernel.Object {
-			return kernel.Object{"id": string(id.Child(list, name))}
+			return kernel.Link(id.Child(list, name))
 		}
 		for _, port := range v.Ports {
 			called := fmt.Sprintf("%s-%s-%d", v.base(), port.Protocol, port.Port)
@@ -214,9 +214,8 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 	var frontends, links []any
 	for _, ip := range ips {
 		frontends = append(frontends, kernel.Object{"name": ip.Name(), "properties": kernel.Object{
-			"publicIPAddress": kernel.Object{"id": string(ip)}}})
-		links = append(links, kernel.Object{
-			"id": string(id.Child("frontendIPConfigurations", ip.Name()))})
+			"publicIPAddress": kernel.Link(ip)}})
+		links = append(links, kernel.Link(id.Child("frontendIPConfigurations", ip.Name())))
 	}
 	services, _ := p["frontendIPConfigurations"].([]any)
 	pools, _ := p["backendAddressPools"].([]any)
@@ -228,8 +227,7 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 		"idleTimeoutInMinutes":   cmp.Or(kernel.NumberOf(asked, "idleTimeoutInMinutes"), 30),
 		"protocol":               "All", "enableTcpReset": true,
 		"frontendIPConfigurations": links,
-		"backendAddressPool": kernel.Object{
-			"id": string(id.Child("backendAddressPools", pool))},
+		"backendAddressPool":       kernel.Link(id.Child("backendAddressPools", pool)),
 	}}}
 }
 
@@ -237,7 +235,7 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *kernel.Failure {
 	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
 	r := s.aks.kernel.Store.Get(id)
-	if len(kernel.ListAt(kernel.ObjectAt(body, "properties"), "frontendIPConfigurations")) == 0 {
+	if len(kernel.ListAt(body, "properties", "frontendIPConfigurations")) == 0 {
 		delete(cl.written, name)
 		if r == nil {
 			return nil
@@ -278,13 +276,13 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	if r == nil {
 		return nil
 	}
-	all := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "securityRules")
+	all := kernel.ListAt(r.Properties(), "securityRules")
 	kept := slices.DeleteFunc(slices.Clone(all), func(rule kernel.Object) bool {
 		return strings.HasPrefix(kernel.Text(rule, "name"), ruleBase)
 	})
 	taken := map[int]bool{}
 	for _, rule := range kept {
-		taken[kernel.NumberOf(kernel.ObjectAt(rule, "properties"), "priority")] = true
+		taken[kernel.NumberOf(rule, "properties", "priority")] = true
 	}
 	rules := map[string]kernel.Object{}
 	var order []string
@@ -348,16 +346,15 @@ func (s balancers) addressOf(cl *cluster, v Service) string {
 	if !v.Internal {
 		if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypePublicIP,
 			publicBalancer+"-"+v.base())); r != nil {
-			return kernel.Text(kernel.ObjectAt(r.Body, "properties"), "ipAddress")
+			return kernel.Text(r.Properties(), "ipAddress")
 		}
 		return ""
 	}
 	if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
 		internalBalancer)); r != nil {
-		for _, frontend := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
-			"frontendIPConfigurations") {
+		for _, frontend := range kernel.ListAt(r.Properties(), "frontendIPConfigurations") {
 			if kernel.Text(frontend, "name") == v.base() {
-				return kernel.Text(kernel.ObjectAt(frontend, "properties"), "privateIPAddress")
+				return kernel.Text(frontend, "properties", "privateIPAddress")
 			}
 		}
 	}

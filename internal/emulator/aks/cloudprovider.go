@@ -100,7 +100,7 @@ func (p *cloudProvider) reconcile() {
 	}
 	before := p.begun
 	p.begun = nil
-	kept, changed := p.keep(kernel.ListAt(kernel.ObjectAt(table, "properties"), "routes"), before)
+	kept, changed := p.keep(kernel.ListAt(table, "properties", "routes"), before)
 	routes := append([]any{}, kept...)
 	// the routes reported to Kubernetes, including routes that only the next batch writes
 	var believed []any
@@ -257,8 +257,7 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 		byName[strings.ToLower(n.Name)] = n
 	}
 	for _, r := range routes {
-		prefix, err := netip.ParsePrefix(kernel.Text(kernel.ObjectAt(r, "properties"),
-			"addressPrefix"))
+		prefix, err := netip.ParsePrefix(kernel.Text(r, "properties", "addressPrefix"))
 		if err != nil || !p.responsible(prefix) {
 			kept = append(kept, r)
 			continue
@@ -322,9 +321,8 @@ func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 // routeKey identifies a route as the provider does: by node, whatever the case of its name, and
 // prefix, not by next hop.
 func (p *cloudProvider) routeKey(r kernel.Object) string {
-	return strings.ToLower(inventory.RouteNode(kernel.Text(r, "name"))) + " " +
-		kernel.Text(kernel.ObjectAt(r, "properties"),
-			"addressPrefix")
+	return strings.ToLower(inventory.RouteNode(kernel.Text(r, "name"))) + " " + kernel.Text(r,
+		"properties", "addressPrefix")
 }
 
 // keyOf returns the routeKey of the route that a node needs for a pod CIDR.

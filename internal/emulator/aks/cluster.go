@@ -26,14 +26,14 @@ const (
 
 // settleCluster checks a managed cluster and fills in AKS's defaults.
 func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	dropSecrets(properties)
 	var before kernel.Object
 	if old != nil {
 		if f := s.changeable(old); f != nil {
 			return f
 		}
-		before = kernel.ObjectAt(old.Body, "properties")
+		before = old.Properties()
 		keepLeftOut(properties, before)
 		kernel.SetDefault(r.Body, "identity", kernel.CloneValue(old.Body["identity"]))
 	}
@@ -69,7 +69,7 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	pools := kernel.ListAt(properties, "agentPoolProfiles")
 	if len(pools) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+		return kernel.Bad("InvalidParameter",
 			"Required parameter agentPoolProfiles is missing (null).")
 	}
 	for _, p := range pools {
@@ -110,13 +110,11 @@ func keepLeftOut(properties, before kernel.Object) {
 func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	switch {
 	case group.Equal(cluster.Group()):
-		return kernel.Fail(http.StatusBadRequest, "NodeResourceGroupSameAsResourceGroup",
+		return kernel.Bad("NodeResourceGroupSameAsResourceGroup",
 			"The node resource group %s is the resource group of the cluster.", group.Name())
 	case s.kernel.Store.Get(group) != nil:
-		return kernel.Fail(http.StatusBadRequest, "NodeResourceGroupAlreadyExists",
-			"The provided node "+
-				"resource group name %s already exists. Please provide a new resource group name.",
-			group.Name())
+		return kernel.Bad("NodeResourceGroupAlreadyExists", "The provided node resource group "+
+			"name %s already exists. Please provide a new resource group name.", group.Name())
 	}
 	return nil
 }
@@ -166,7 +164,7 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		return s.undo(cl, old, f)
 	}
 	wanted := map[string]bool{}
-	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		wanted[kernel.Text(p, "name")] = true
 		if f := s.nodes.setPool(cl, p, r.Doing); f != nil {
 			return s.undo(cl, old, f)
@@ -218,15 +216,14 @@ func DigitsOf(cluster arm.ID) string {
 
 // newCluster gives a cluster its name parts and its identity.
 func (s *AKS) newCluster(r *kernel.Resource) *cluster {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	cl := &cluster{
 		ID:        r.ID,
 		Digits:    DigitsOf(r.ID),
 		Location:  kernel.Text(r.Body, "location"),
 		NodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
 		Mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),
-		PodCIDRs: network.ValidPrefixes(kernel.List(kernel.ObjectAt(properties, "networkProfile"),
-			"podCidrs")),
+		PodCIDRs:  network.ValidPrefixes(kernel.List(properties, "networkProfile", "podCidrs")),
 	}
 	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
 		s.entra.Identity.Add(cl.Who)
@@ -264,7 +261,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}
 	var subnets []arm.ID
 	own := false
-	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		if id := arm.ID(kernel.Text(p, "vnetSubnetID")); id != "" {
 			subnets = append(subnets, id)
 		} else {
@@ -279,7 +276,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 				nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16",
 					"fd3d:1c6e:d4a8::/64"}}
 			}
-			nodes["networkSecurityGroup"] = kernel.Object{"id": string(cl.securityGroup())}
+			nodes["networkSecurityGroup"] = kernel.Link(cl.securityGroup())
 			body := kernel.Object{"properties": kernel.Object{
 				"addressSpace": kernel.Object{"addressPrefixes": space},
 				"subnets": []any{kernel.Object{"name": cl.OwnSubnet().Name(),
@@ -317,7 +314,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 			continue
 		}
 		body := kernel.Clone(subnet.Body)
-		kernel.ObjectAt(body, "properties")["routeTable"] = kernel.Object{"id": string(cl.Table)}
+		kernel.ObjectAt(body, "properties")["routeTable"] = kernel.Link(cl.Table)
 		if f := s.aksPut(cl, id, body); f != nil {
 			return f
 		}
@@ -445,8 +442,7 @@ func hasAddon(body kernel.Object, addon string) bool {
 // hasServicePrincipal reports whether a cluster uses a service principal instead of a managed
 // identity.
 func hasServicePrincipal(body kernel.Object) bool {
-	client := kernel.Text(kernel.ObjectAt(body, "properties", "servicePrincipalProfile"),
-		"clientId")
+	client := kernel.Text(body, "properties", "servicePrincipalProfile", "clientId")
 	return client != "" && client != "msi"
 }
 

@@ -28,8 +28,8 @@ func (s *APIServers) renew(action string) func(*kernel.Call, *kernel.Resource) (
 			if sent, f = kernel.DecodeObject(c.Body); f == nil {
 				s.aks.kernel.KindOf(r.ID).Accept(sent)
 				s.aks.kernel.Remember(r.ID)
-				kernel.ObjectAt(r.Body, "properties")[field] = sent
-				dropSecrets(kernel.ObjectAt(r.Body, "properties"))
+				r.Properties()[field] = sent
+				dropSecrets(r.Properties())
 			}
 		}
 		s.aks.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
@@ -63,8 +63,8 @@ func showProxy(s *AKS, cl *cluster, r *kernel.Resource, properties kernel.Object
 		kernel.List(config, "noProxy"), kernel.List(profile, "podCidrs"))
 	for _, p := range cl.Pools {
 		if vnet := s.kernel.Store.Get(p.Subnet.Parent()); vnet != nil {
-			direct = append(direct, kernel.List(kernel.ObjectAt(vnet.Body, "properties",
-				"addressSpace"), "addressPrefixes")...)
+			direct = append(direct, kernel.List(vnet.Body, "properties",
+				"addressSpace", "addressPrefixes")...)
 		}
 	}
 	slices.Sort(direct)

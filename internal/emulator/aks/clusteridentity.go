@@ -1,7 +1,6 @@
 package aks
 
 import (
-	"net/http"
 	"strings"
 
 	"github.com/google/uuid"
@@ -34,7 +33,7 @@ func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 // it uses. A system-assigned identity does not exist before its cluster, so it cannot have a role
 // yet: with kubenet, the cluster may not use an existing table.
 func (s *AKS) checkClusterIdentity(r *kernel.Resource) *kernel.Failure {
-	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		if f := s.pools.checkSubnet(r, p); f != nil {
 			return f
 		}
@@ -48,27 +47,24 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 	if subnet == nil || !s.opts.CheckClusterIdentity {
 		return nil
 	}
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	own, who := !entra.HasUserIdentity(r.Body), s.clusterPrincipal(r)
 	nodeGroup := arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup"))
 	table := kernel.LinkOf(subnet.Body, "routeTable")
-	if kernel.Text(kernel.ObjectAt(properties, "networkProfile"), "networkPlugin") == "kubenet" &&
-		table != "" &&
+	if kernel.Text(properties, "networkProfile", "networkPlugin") == "kubenet" && table != "" &&
 		!table.Group().Equal(nodeGroup) {
 		if own && hasServicePrincipal(r.Body) {
 			return nil // whose rights are not known here
 		} else if own { // Azure/AKS#2333
-			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableWithUnsupportedMSIType",
-				"Clusters using managed identity type SystemAssigned do not support bringing "+
-					"your own route table. Please see https://aka.ms/aks/customrt for more "+
-					"information")
+			return kernel.Bad("CustomRouteTableWithUnsupportedMSIType", "Clusters using managed "+
+				"identity type SystemAssigned do not support bringing your own route table. "+
+				"Please see https://aka.ms/aks/customrt for more information")
 		}
 		if !s.authorization.Allowed(who, arm.TypeRouteTable+"/read", table) ||
 			!s.authorization.Allowed(who, arm.TypeRouteTable+"/write", table) {
-			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableMissingPermission",
-				"Managed identity or service principle must be given permission to read and "+
-					"write to custom route table %s. Please see https://aka.ms/aks/customrt for "+
-					"more information", table)
+			return kernel.Bad("CustomRouteTableMissingPermission", "Managed identity or service "+
+				"principle must be given permission to read and write to custom route table "+
+				"%s. Please see https://aka.ms/aks/customrt for more information", table)
 		}
 	}
 	if own {
@@ -93,10 +89,8 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 // lockedDown reports whether a deny assignment protects a cluster's node resource group.
 func (s *AKS) lockedDown(cl *cluster) bool {
 	r := s.kernel.Store.Get(cl.ID)
-	return r != nil &&
-		strings.EqualFold(kernel.Text(kernel.ObjectAt(r.Body, "properties",
-			"nodeResourceGroupProfile"),
-			"restrictionLevel"), "ReadOnly")
+	return r != nil && strings.EqualFold(kernel.Text(r.Body, "properties",
+		"nodeResourceGroupProfile", "restrictionLevel"), "ReadOnly")
 }
 
 // denyAssignmentOf returns the deny assignment that protects a node resource group.

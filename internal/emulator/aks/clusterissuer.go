@@ -115,7 +115,7 @@ func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure
 		return kernel.Reply{}, f, true
 	}
 	issuer := s.issuerURL(r)
-	audiences := kernel.List(kernel.ObjectAt(sent, "spec"), "audiences")
+	audiences := kernel.List(sent, "spec", "audiences")
 	if issuer == "" {
 		issuer = "https://" + r.ID.Name() + "." + apiServerDomain
 	}

@@ -15,8 +15,7 @@ func (s *AKS) isBusy(r *kernel.Resource) bool { return r.BusyUntil.After(time.No
 
 // powerOf returns Running or Stopped.
 func powerOf(r *kernel.Resource) string {
-	if code := kernel.Text(kernel.ObjectAt(r.Body, "properties", "powerState"),
-		"code"); code != "" {
+	if code := kernel.Text(r.Body, "properties", "powerState", "code"); code != "" {
 		return code
 	}
 	return "Running"
@@ -50,11 +49,8 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 		return f
 	}
 	if powerOf(r) == "Stopped" { // wording [U]
-		return kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
-			"Operation is not allowed: "+
-				"managed cluster %s is in stopped state, no operations except for start are "+
-				"allowed.",
-			r.ID.Name())
+		return kernel.Bad("OperationNotAllowed", "Operation is not allowed: managed cluster %s "+
+			"is in stopped state, no operations except for start are allowed.", r.ID.Name())
 	}
 	return nil
 }
@@ -197,7 +193,7 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 	case "POST runcommand":
 		// there is no node to run it on; code [U]
 		answer = func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "KubernetesOperationError",
+			return kernel.Reply{}, kernel.Bad("KubernetesOperationError",
 				"Run command is not available: the nodes of cluster %s of this emulator run "+
 					"no programs.", r.ID.Name())
 		}
@@ -259,7 +255,7 @@ func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ke
 		}
 		_ = s.nodes.storeScaleSet(cl, p) // it only has fewer instances
 	}
-	kernel.ObjectAt(r.Body, "properties")["powerState"] = kernel.Object{"code": "Stopped"}
+	r.Properties()["powerState"] = kernel.Object{"code": "Stopped"}
 	s.kernel.Occupy(c, r, "Stopping")
 	return s.kernel.Accepted(c, nil), nil
 }
@@ -276,12 +272,12 @@ func (s *AKS) startCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *k
 	}
 	cl := s.Clusters[r.ID.Key()]
 	cl.idle()
-	for _, p := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles") {
+	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		if f := s.nodes.setPool(cl, p, "Starting"); f != nil {
 			return kernel.Reply{}, f
 		}
 	}
-	kernel.ObjectAt(r.Body, "properties")["powerState"] = kernel.Object{"code": "Running"}
+	r.Properties()["powerState"] = kernel.Object{"code": "Running"}
 	s.kernel.Occupy(c, r, "Starting")
 	cl.provider.resume()
 	return s.kernel.Accepted(c, nil), nil
@@ -296,7 +292,7 @@ func upgradeList(version string) []kernel.Object {
 }
 
 func (s *AKS) upgradeProfile(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	profile := func(name, version string) kernel.Object {
 		return kernel.Object{"name": name, "osType": "Linux",
 			"kubernetesVersion": fullVersion(version),
@@ -363,7 +359,7 @@ func orchestratorsDocument(id string) kernel.Object {
 
 // showOutbound adds the nodes' egress, if AKS manages it.
 func showOutbound(cl *cluster, profile kernel.Object) {
-	link := func(id arm.ID) any { return kernel.Object{"id": string(id)} }
+	link := func(id arm.ID) any { return kernel.Link(id) }
 	switch kernel.Text(profile, "outboundType") {
 	case "loadBalancer":
 		balancer := kernel.ObjectAt(profile, "loadBalancerProfile")

@@ -66,18 +66,10 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 		},
 		{Path: p + "supportPlan", Value: "KubernetesOfficial", Since: "2023-05-01"},
 		{Path: p + "azurePortalFQDN", Value: func(s kernel.Sight) any {
-			host, zone, _ := strings.Cut(kernel.Text(kernel.ObjectAt(s.Doc, "properties"), "fqdn"),
-				".")
+			host, zone, _ := strings.Cut(kernel.Text(s.Doc, "properties", "fqdn"), ".")
 			if host == "" { // a private cluster may have no public name
-				host, zone = kernel.Text(
-					kernel.ObjectAt(s.Doc, "properties"),
-					"dnsPrefix",
-				)+"-"+DigitsOf(
-					s.R.ID,
-				), "hcp."+kernel.Text(
-					s.Doc,
-					"location",
-				)+".azmk8s.io"
+				host, zone = kernel.Text(s.Doc, "properties", "dnsPrefix")+"-"+DigitsOf(s.R.ID),
+					"hcp."+kernel.Text(s.Doc, "location")+".azmk8s.io"
 			}
 			return host + ".portal." + zone
 		}},

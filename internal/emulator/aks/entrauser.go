@@ -47,7 +47,7 @@ func kubelogin(tenant string) string {
 // Kubernetes' own bindings are not emulated.
 func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
 	namespace string) *kernel.Failure {
-	properties := kernel.ObjectAt(cluster.Body, "properties")
+	properties := cluster.Properties()
 	local := who.ObjectID == ""
 	elsewhere := who.Tenant != "" &&
 		!strings.EqualFold(who.Tenant, s.aks.kernel.Opts.TenantOf(cluster.ID.Subscription()))

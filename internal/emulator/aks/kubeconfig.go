@@ -60,11 +60,10 @@ func (s *APIServers) OverTLS(base string) string {
 func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
 	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-		properties := kernel.ObjectAt(r.Body, "properties")
+		properties := r.Properties()
 		if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
-			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "BadRequest",
-				"Getting static credential "+
-					"is not allowed because this cluster is set to disable local accounts.")
+			return kernel.Reply{}, kernel.Bad("BadRequest", "Getting static credential is not "+
+				"allowed because this cluster is set to disable local accounts.")
 		}
 		ca, _, err := s.aks.kernel.Server.AuthorityLocked()
 		if err != nil {

@@ -103,7 +103,7 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 					"properties": kernel.Object{"primary": true}}}},
 		}
 		if p.Kind == PoolAvailabilitySet {
-			body["availabilitySet"] = kernel.Object{"id": string(p.set())}
+			body["availabilitySet"] = kernel.Link(p.set())
 		}
 		if f := put(machine, body); f != nil {
 			return f
@@ -125,23 +125,21 @@ func (s *nodes) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
 func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 	addresses := func(p kernel.Object) (out []string) {
 		for _, c := range kernel.ListAt(p, "ipConfigurations") {
-			out = append(out, kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress"))
+			out = append(out, kernel.Text(c, "properties", "privateIPAddress"))
 		}
 		return out
 	}
 	return r.ID.Is(network.TypeNIC) &&
-		!slices.Equal(addresses(kernel.ObjectAt(r.Body, "properties")), addresses(properties))
+		!slices.Equal(addresses(r.Properties()), addresses(properties))
 }
 
 // dropMachines removes the machines of a pool that are not wanted, with their interfaces.
 func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 	for _, vm := range s.aks.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
-		if wanted[vm.ID.Key()] ||
-			kernel.Text(kernel.ObjectAt(vm.Body, "tags"), "aks-managed-poolName") != p.Name {
+		if wanted[vm.ID.Key()] || kernel.Text(vm.Body, "tags", "aks-managed-poolName") != p.Name {
 			continue
 		}
-		nics := kernel.ListAt(kernel.ObjectAt(vm.Body, "properties", "networkProfile"),
-			"networkInterfaces")
+		nics := kernel.ListAt(vm.Body, "properties", "networkProfile", "networkInterfaces")
 		_ = s.aks.kernel.RemoveResource(vm) // cannot fail: no resource depends on a machine
 		for _, nic := range nics {
 			if r := s.aks.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
@@ -161,7 +159,7 @@ func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 		}
 		configurations = append(configurations, kernel.Object{
 			"name": p.configuration(n, i).Name(), "properties": kernel.Object{
-				"primary": i == 0, "subnet": kernel.Object{"id": string(p.Subnet)},
+				"primary": i == 0, "subnet": kernel.Link(p.Subnet),
 				"privateIPAddressVersion": family, "privateIPAllocationMethod": "Dynamic",
 				"privateIPAddress": a.String(),
 			},
@@ -181,7 +179,7 @@ func settleMachines(p kernel.Object) *kernel.Failure {
 		return nil
 	}
 	total, size := 0, ""
-	sizes := kernel.ListAt(kernel.ObjectAt(p, "virtualMachinesProfile", "scale"), "manual")
+	sizes := kernel.ListAt(p, "virtualMachinesProfile", "scale", "manual")
 	for _, m := range sizes {
 		total += kernel.NumberOf(m, "count")
 		if size == "" {

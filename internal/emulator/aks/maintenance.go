@@ -1,7 +1,6 @@
 package aks
 
 import (
-	"net/http"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -12,17 +11,17 @@ const TypeMaintenance = arm.TypeCluster + "/maintenanceConfigurations"
 
 // settleMaintenance checks a maintenance configuration: there are three, each with its own fields.
 func (s *AKS) settleMaintenance(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	switch name := r.ID.Name(); {
 	case strings.EqualFold(name, "default"):
 	case strings.EqualFold(name, "aksManagedAutoUpgradeSchedule"),
 		strings.EqualFold(name, "aksManagedNodeOSUpgradeSchedule"):
 		if kernel.ObjectAt(properties, "maintenanceWindow") == nil {
-			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			return kernel.Bad("InvalidParameter",
 				"Required parameter maintenanceWindow is missing (null).")
 		}
 	default: // wording [U]
-		return kernel.Fail(http.StatusBadRequest, "InvalidMaintenanceConfigurationName",
+		return kernel.Bad("InvalidMaintenanceConfigurationName",
 			"The maintenance configuration name %s is invalid. Expected default, "+
 				"aksManagedAutoUpgradeSchedule or aksManagedNodeOSUpgradeSchedule.", name)
 	}

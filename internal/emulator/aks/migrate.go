@@ -25,10 +25,9 @@ func (s migrations) leavable(cl *cluster) *kernel.Failure {
 	}
 	for key, id := range s.network.Linked[cl.Table.Key()] {
 		if !own[key] {
-			return kernel.Fail(http.StatusBadRequest, "CustomRouteTableInvalidUpdateAttempt",
-				"Cluster %s cannot be updated to Azure CNI Overlay: subnet %s, which is not a "+
-					"node subnet of it, is associated with its route table %s.", cl.ID.Name(), id,
-				cl.Table)
+			return kernel.Bad("CustomRouteTableInvalidUpdateAttempt", "Cluster %s cannot be "+
+				"updated to Azure CNI Overlay: subnet %s, which is not a node subnet of it, "+
+				"is associated with its route table %s.", cl.ID.Name(), id, cl.Table)
 		}
 	}
 	return nil
@@ -42,9 +41,8 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.Mode
 	cl.Mode, cl.Leaving = to, from == modeKubenet
 	if from == modeVNet {
-		cl.PodCIDRs = network.ValidPrefixes(kernel.List(kernel.ObjectAt(r.Body, "properties",
-			"networkProfile"),
-			"podCidrs"))
+		cl.PodCIDRs = network.ValidPrefixes(
+			kernel.List(r.Body, "properties", "networkProfile", "podCidrs"))
 		for _, p := range cl.Pools {
 			for _, n := range p.Nodes {
 				if len(n.Addrs) > 1 { // pods no longer have theirs in the node's subnet
@@ -89,9 +87,8 @@ func (s migrations) leaveTable(cl *cluster) {
 	default:
 		body := kernel.Clone(table.Body)
 		kept := []any{}
-		for _, route := range kernel.ListAt(kernel.ObjectAt(body, "properties"), "routes") {
-			prefix, err := netip.ParsePrefix(kernel.Text(kernel.ObjectAt(route, "properties"),
-				"addressPrefix"))
+		for _, route := range kernel.ListAt(body, "properties", "routes") {
+			prefix, err := netip.ParsePrefix(kernel.Text(route, "properties", "addressPrefix"))
 			if err != nil || !cl.provider.responsible(prefix) {
 				kept = append(kept, route)
 			}

@@ -43,11 +43,10 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 			"aks-managed-cluster-rg": cl.ID.ResourceGroup()}, 4); f != nil {
 			return f
 		}
-		links = append(links, kernel.Object{"id": string(ip)})
+		links = append(links, kernel.Link(ip))
 	}
 	if ips != nil {
-		idle := kernel.NumberOf(kernel.ObjectAt(profile, "natGatewayProfile"),
-			"idleTimeoutInMinutes")
+		idle := kernel.NumberOf(profile, "natGatewayProfile", "idleTimeoutInMinutes")
 		if f := s.store(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
 			"properties": kernel.Object{"publicIpAddresses": links,
 				"idleTimeoutInMinutes": cmp.Or(idle, 4)}}); f != nil {
@@ -63,8 +62,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 			return f
 		}
 	}
-	for _, link := range kernel.ListAt(kernel.ObjectAt(had.Body, "properties"),
-		"publicIpAddresses") {
+	for _, link := range kernel.ListAt(had.Properties(), "publicIpAddresses") {
 		ip := store.Get(arm.ID(kernel.Text(link, "id")))
 		if ip == nil || slices.ContainsFunc(ips, ip.ID.Equal) {
 			continue
@@ -87,7 +85,7 @@ func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Fa
 	p := kernel.ObjectAt(body, "properties")
 	delete(p, "natGateway")
 	if attached {
-		p["natGateway"] = kernel.Object{"id": string(gateway)}
+		p["natGateway"] = kernel.Link(gateway)
 	}
 	return s.aks.aksPut(cl, subnet.ID, body)
 }

@@ -2,7 +2,6 @@ package aks
 
 import (
 	"fmt"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -94,10 +93,10 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 	case mode != "" && mode != "overlay":
 		return invalid("networkProfile.networkPluginMode", mode)
 	case mode == "overlay" && plugin != "azure": // AKS#5662
-		return kernel.Fail(http.StatusBadRequest, "UnsupportedNetworkPluginModeWithNetworkPlugin",
+		return kernel.Bad("UnsupportedNetworkPluginModeWithNetworkPlugin",
 			"NetworkPluginMode overlay is not supported with NetworkPlugin %s.", plugin)
 	case !slices.Contains(outboundTypes, kernel.Text(profile, "outboundType")):
-		return kernel.Fail(http.StatusBadRequest, "UnsupportedOutboundType",
+		return kernel.Bad("UnsupportedOutboundType",
 			"The outbound type %s is not supported.", kernel.Text(profile, "outboundType"))
 	}
 	for _, managed := range managedIPs {
@@ -125,12 +124,12 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 }
 
 func invalid(parameter string, value any) *kernel.Failure {
-	return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+	return kernel.Bad("InvalidParameter",
 		"The value of parameter %s is invalid: %v.", parameter, value)
 }
 
 func unchangeable(property string) *kernel.Failure {
-	return kernel.Fail(http.StatusBadRequest, "PropertyChangeNotAllowed",
+	return kernel.Bad("PropertyChangeNotAllowed",
 		"Changing property '%s' is not allowed.", property)
 }
 
@@ -186,7 +185,7 @@ func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	}
 	for _, pods := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
 		if pods.Overlaps(service) {
-			return kernel.Fail(http.StatusBadRequest, "PodCidrOverlapServiceCidr",
+			return kernel.Bad("PodCidrOverlapServiceCidr",
 				"The specified pod CIDR %s overlaps with the service CIDR %s.", pods, service)
 		}
 	}
@@ -210,17 +209,14 @@ func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) 
 			}
 			subnet := s.kernel.Store.Get(subnetID)
 			if subnet == nil || !subnetID.Is(arm.TypeSubnet) {
-				return kernel.Fail(http.StatusBadRequest, "LinkedInvalidPropertyId",
-					"The subnet %s of pool %s of cluster %s was not found.", subnetID, kernel.Text(
-						p,
-						"name"), id)
+				return kernel.Bad("LinkedInvalidPropertyId", "The subnet %s of pool %s of "+
+					"cluster %s was not found.", subnetID, kernel.Text(p, "name"), id)
 			}
 			if vnet != "" && !subnetID.Parent().Equal(vnet) {
 				// code [U]
-				return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
-					"All subnets assigned to "+
-						"agent pools of cluster %s must belong to the same virtual network: %s is "+
-						"not in %s.", id.Name(), subnetID, vnet.Name())
+				return kernel.Bad("InvalidParameter", "All subnets assigned to agent pools of "+
+					"cluster %s must belong to the same virtual network: %s is not in %s.",
+					id.Name(), subnetID, vnet.Name())
 			}
 			vnet = subnetID.Parent()
 		}
@@ -232,7 +228,7 @@ func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) 
 		has := kernel.LinkOf(subnet.Body, "routeTable")
 		if mode == modeKubenet && has != "" {
 			if table != "" && !has.Equal(table) {
-				return kernel.Fail(http.StatusBadRequest, "TooManyCustomRouteTables",
+				return kernel.Bad("TooManyCustomRouteTables",
 					"Cluster %s uses more than one route table: %s and %s.", id.Name(), table, has)
 			}
 			table = has
@@ -243,9 +239,8 @@ func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) 
 		}
 	}
 	if withSubnet > 0 && withSubnet < len(pools) {
-		return kernel.Fail(http.StatusBadRequest, "AgentPoolsWithEmptySubnetError",
-			"Cluster %s cannot have agent pools without a subnet together with ones that have one.",
-			id.Name())
+		return kernel.Bad("AgentPoolsWithEmptySubnetError", "Cluster %s cannot have agent pools "+
+			"without a subnet together with ones that have one.", id.Name())
 	}
 	if vnet != "" && isNew {
 		if f := s.overlaps(profile, vnet); f != nil {
@@ -264,25 +259,24 @@ func (s networkChecks) egress(outbound string, subnet *kernel.Resource,
 	}
 	r := s.kernel.Store.Get(table)
 	if r == nil {
-		return kernel.Fail(http.StatusBadRequest, "ExistingRouteTableNotAssociatedWithSubnet",
+		return kernel.Bad("ExistingRouteTableNotAssociatedWithSubnet",
 			"An existing route table has not been associated with subnet %s. Please update the "+
 				"route table association", subnet.ID)
 	}
-	for _, route := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "routes") {
+	for _, route := range kernel.ListAt(r.Properties(), "routes") {
 		p := kernel.ObjectAt(route, "properties")
 		if kernel.Text(p, "addressPrefix") != "0.0.0.0/0" {
 			continue
 		}
 		if hop := kernel.Text(p, "nextHopType"); hop != inventory.HopAppliance &&
 			hop != inventory.HopGateway {
-			return kernel.Fail(http.StatusBadRequest, "RouteTableInvalidNextHop",
-				"Default route 0.0.0.0/0 has a next hop of %s but only next hops of "+
-					"VirtualAppliance or VirtualNetworkGateway are allowed. Please see "+
-					"http://aka.ms/aks/outboundtype for more details", hop)
+			return kernel.Bad("RouteTableInvalidNextHop", "Default route 0.0.0.0/0 has a next "+
+				"hop of %s but only next hops of VirtualAppliance or VirtualNetworkGateway "+
+				"are allowed. Please see http://aka.ms/aks/outboundtype for more details", hop)
 		}
 		return nil
 	}
-	return kernel.Fail(http.StatusBadRequest, "RouteTableMissingDefaultRouteError",
+	return kernel.Bad("RouteTableMissingDefaultRouteError",
 		"Default route 0.0.0.0/0 missing from route table %s", table)
 }
 
@@ -292,16 +286,14 @@ func (s networkChecks) overlaps(profile kernel.Object, vnet arm.ID) *kernel.Fail
 		for _, p := range network.PrefixesOf(subnet.Body) {
 			for _, pods := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
 				if pods.Overlaps(p) {
-					return kernel.Fail(http.StatusBadRequest, "PodCidrOverlapExistingSubnetsCidr",
-						"The specified pod CIDR %s is conflicted with an existing subnet CIDR %s",
-						pods, p)
+					return kernel.Bad("PodCidrOverlapExistingSubnetsCidr", "The specified pod "+
+						"CIDR %s is conflicted with an existing subnet CIDR %s", pods, p)
 				}
 			}
 			if service, err := netip.ParsePrefix(kernel.Text(profile, "serviceCidr")); err == nil &&
 				service.Overlaps(p) {
-				return kernel.Fail(http.StatusBadRequest, "ServiceCidrOverlapExistingSubnetsCidr",
-					"The specified service CIDR %s is conflicted with an existing subnet CIDR %s",
-					service, p)
+				return kernel.Bad("ServiceCidrOverlapExistingSubnetsCidr", "The specified "+
+					"service CIDR %s is conflicted with an existing subnet CIDR %s", service, p)
 			}
 		}
 	}
@@ -334,10 +326,9 @@ func (s networkChecks) sizes(id arm.ID, properties kernel.Object) *kernel.Failur
 	}
 	if total > limit {
 		// wording [U]
-		return kernel.Fail(http.StatusBadRequest, "AgentPoolMaxCountExceeded",
-			"Cluster %s would have "+
-				"%d nodes, more than the %d that are supported with network plugin %s.", id.Name(),
-			total, limit, kernel.Text(profile, "networkPlugin"))
+		return kernel.Bad("AgentPoolMaxCountExceeded", "Cluster %s would have %d nodes, more "+
+			"than the %d that are supported with network plugin %s.", id.Name(), total, limit,
+			kernel.Text(profile, "networkPlugin"))
 	}
 	for _, cidr := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
 		if bits := inventory.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() &&
@@ -360,7 +351,7 @@ func (s networkChecks) sizes(id arm.ID, properties kernel.Object) *kernel.Failur
 }
 
 func tooSmall(wanted, have int, prefix netip.Prefix, name string) *kernel.Failure {
-	return kernel.Fail(http.StatusBadRequest, "InsufficientSubnetSize",
+	return kernel.Bad("InsufficientSubnetSize",
 		"Pre-allocated IPs %d exceeds IPs available %d in Subnet Cidr %s, Subnet Name %s. If "+
 			"Autoscaler is enabled, the max-count from each nodepool is counted towards this "+
 			"total (which means that pre-allocated IPs count represents a theoretical max value, "+

@@ -166,7 +166,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 	subnet := s.aks.kernel.Store.Get(p.Subnet)
 	if subnet == nil {
-		return kernel.Fail(http.StatusBadRequest, "SubnetNotFound",
+		return kernel.Bad("SubnetNotFound",
 			"The subnet %s of pool %s was not found.", p.Subnet, p.Name)
 	}
 	each := 1
@@ -199,9 +199,8 @@ func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 }
 
 func subnetIsFull(subnet arm.ID, prefix netip.Prefix, wanted int) *kernel.Failure {
-	return kernel.Fail(http.StatusBadRequest, "SubnetIsFull",
-		"Subnet %s with address prefix %s does not have enough capacity for %d IP addresses.",
-		subnet.Name(), prefix, wanted)
+	return kernel.Bad("SubnetIsFull", "Subnet %s with address prefix %s does not have enough "+
+		"capacity for %d IP addresses.", subnet.Name(), prefix, wanted)
 }
 
 // configuration returns the ID of the i-th IP configuration of a node.
@@ -296,7 +295,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	if r == nil || s.Clusters[clusterID.Key()] == nil {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
-	pools := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "agentPoolProfiles")
+	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
 	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
 		return strings.EqualFold(kernel.Text(p, "name"), poolName)
 	})
@@ -316,7 +315,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 		return fmt.Errorf("pool %s is a system pool: it has at least one node", poolName)
 	}
 	pools[at] = p
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	f := s.checks.sizes(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": kernel.Items(pools)})
 	if f == nil {

@@ -15,8 +15,7 @@ import (
 
 // privateZone returns where a private cluster's name is: "" for none.
 func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
-	switch zone := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
-		"privateDNSZone"); {
+	switch zone := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {
 	case strings.EqualFold(zone, "none"):
 		return ""
 	case strings.HasPrefix(zone, "/"):
@@ -35,8 +34,7 @@ func privateZoneName(cluster arm.ID) string {
 // none.
 func privateName(cluster arm.ID, properties kernel.Object) string {
 	zone := privateZoneName(cluster)
-	switch asked := kernel.Text(kernel.ObjectAt(properties, "apiServerAccessProfile"),
-		"privateDNSZone"); {
+	switch asked := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {
 	case strings.EqualFold(asked, "none"):
 		return ""
 	case strings.HasPrefix(asked, "/"):
@@ -55,7 +53,7 @@ func privateHost(cluster arm.ID, properties kernel.Object) string {
 
 // makePrivate makes the endpoint, the record and the zone's link of a private cluster.
 func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if !isPrivate(properties) || len(cl.Pools) == 0 {
 		return nil
 	}
@@ -63,7 +61,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	endpoint := cl.apiEndpoint()
 	if s.kernel.Store.Get(endpoint) == nil {
 		if f := s.aksPut(cl, endpoint, kernel.Object{"properties": kernel.Object{
-			"subnet": kernel.Object{"id": string(subnet)},
+			"subnet": kernel.Link(subnet),
 			"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
 				"properties": kernel.Object{"groupIds": []any{"management"},
 					"privateLinkServiceId": string(cl.ID)}}},
@@ -92,7 +90,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 					kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}},
 		{cl.zoneLink(zone), kernel.Object{"location": "global", "properties": kernel.Object{
 			"registrationEnabled": false,
-			"virtualNetwork":      kernel.Object{"id": string(subnet.Parent())}}}},
+			"virtualNetwork":      kernel.Link(subnet.Parent())}}},
 	}
 	if own {
 		writes = append([]write{{zone, kernel.Object{"location": "global"}}}, writes...)
@@ -121,7 +119,7 @@ func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
 
 // leaveZone removes a cluster's record and link from a zone that AKS did not make for it.
 func leaveZone(s *AKS, cl *cluster, r *kernel.Resource) {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	zone := cl.privateZone(properties)
 	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.NodeGroup) {
 		return

@@ -65,7 +65,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 		if r == nil {
 			continue
 		}
-		profile := kernel.ObjectAt(kernel.ObjectAt(r.Body, "properties"), "networkProfile")
+		profile := kernel.ObjectAt(r.Properties(), "networkProfile")
 		k := KubernetesCluster{ID: r.ID, Same: cl, Running: powerOf(r) == "Running",
 			ServiceCIDR: kernel.Text(profile, "serviceCidr")}
 		pools := cl.Pools
@@ -181,8 +181,7 @@ func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []str
 	if c.Who.ObjectID == "" {
 		return "masterclient", []string{administrators}, nil
 	}
-	azureRoles := kernel.ObjectAt(kernel.ObjectAt(r.Body, "properties"),
-		"aadProfile")["enableAzureRBAC"] == true
+	azureRoles := kernel.ObjectAt(r.Properties(), "aadProfile")["enableAzureRBAC"] == true
 	if s.aks.authorization.IsDefault(c.Who) ||
 		azureRoles && s.aks.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
 		return c.Who.ObjectID, []string{administrators}, nil

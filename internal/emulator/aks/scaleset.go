@@ -51,9 +51,9 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 	nic := kernel.Object{"primary": true, "enableIPForwarding": true,
 		"ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
 			"properties": kernel.Object{"primary": true,
-				"subnet": kernel.Object{"id": string(p.Subnet)}}}}}
+				"subnet": kernel.Link(p.Subnet)}}}}
 	if group := s.ownSecurityGroup(cl, p); group != "" {
-		nic["networkSecurityGroup"] = kernel.Object{"id": string(group)}
+		nic["networkSecurityGroup"] = kernel.Link(group)
 	}
 	_, f := s.aks.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.Location,

@@ -2,7 +2,6 @@ package aks
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,18 +51,15 @@ func checkUpgrade(properties, before kernel.Object) *kernel.Failure {
 	to := kernel.Text(properties, "kubernetesVersion")
 	now := versionNumbers(to)
 	if now == nil {
-		return kernel.Fail(http.StatusBadRequest, "K8sVersionNotSupported",
-			"Managed cluster is on "+
-				"version %s, which is not supported in this region. Please use [az aks "+
-				"get-versions] "+
-				"command to get the supported version list in this region.", to)
+		return kernel.Bad("K8sVersionNotSupported", "Managed cluster is on version %s, which is "+
+			"not supported in this region. Please use [az aks get-versions] command to get "+
+			"the supported version list in this region.", to)
 	}
 	was := versionNumbers(kernel.Text(before, "kubernetesVersion"))
 	if was != nil && (slices.Compare(now, was) < 0 || now[0] == was[0] && now[1] > was[1]+1) {
-		return kernel.Fail(http.StatusBadRequest, "OperationNotAllowed",
-			"Upgrading Kubernetes version from %s to %s is not allowed. Available upgrades: [%s].",
-			kernel.Text(before, "kubernetesVersion"), to, strings.Join(
-				upgradesFrom(kernel.Text(before, "kubernetesVersion")), " "))
+		return kernel.Bad("OperationNotAllowed", "Upgrading Kubernetes version from %s to %s is "+
+			"not allowed. Available upgrades: [%s].", kernel.Text(before, "kubernetesVersion"),
+			to, strings.Join(upgradesFrom(kernel.Text(before, "kubernetesVersion")), " "))
 	}
 	return nil
 }
@@ -88,23 +84,20 @@ func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 	now, control := versionNumbers(version), versionNumbers(kernel.Text(properties,
 		"kubernetesVersion"))
 	if now == nil {
-		return kernel.Fail(http.StatusBadRequest, "AgentPoolK8sVersionNotSupported",
-			"Version %s is not "+
-				"supported in this region. Please use [az aks get-versions] command to get the "+
-				"supported version list in this region.", version)
+		return kernel.Bad("AgentPoolK8sVersionNotSupported",
+			"Version %s is not supported in this region. Please use [az aks get-versions] "+
+				"command to get the supported version list in this region.", version)
 	}
 	if slices.Compare(now, control) > 0 || control[1]-now[1] > 3 {
-		return kernel.Fail(http.StatusBadRequest, "NodePoolMcVersionIncompatible",
-			"Node pool version "+
-				"%s and control plane version %s are incompatible. Minor version of node pool "+
-				"cannot be bigger than control plane version. Minor version of node pool must be "+
-				"within three minor versions of the control plane version.", version, kernel.Text(
-				properties,
-				"kubernetesVersion"))
+		return kernel.Bad("NodePoolMcVersionIncompatible",
+			"Node pool version %s and control plane version %s are incompatible. Minor version "+
+				"of node pool cannot be bigger than control plane version. Minor version of node "+
+				"pool must be within three minor versions of the control plane version.", version,
+			kernel.Text(properties, "kubernetesVersion"))
 	}
 	if had != nil && slices.Compare(now,
 		versionNumbers(kernel.Text(had, "orchestratorVersion"))) < 0 {
-		return kernel.Fail(http.StatusBadRequest, "AgentPoolUpgradeVersionNotAllowed",
+		return kernel.Bad("AgentPoolUpgradeVersionNotAllowed",
 			"Upgrading agent pool %s from version %s to %s is not allowed.", kernel.Text(p,
 				"name"), kernel.Text(had, "orchestratorVersion"), version)
 	}

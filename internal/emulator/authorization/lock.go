@@ -14,16 +14,15 @@ const TypeLock = "Microsoft.Authorization/locks"
 // settleLock checks a management lock.
 func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	level := kernel.Text(kernel.ObjectAt(r.Body, "properties"), "level")
+	level := kernel.Text(r.Properties(), "level")
 	for _, known := range []string{"CanNotDelete", "ReadOnly"} {
 		if strings.EqualFold(level, known) {
-			kernel.ObjectAt(r.Body, "properties")["level"] = known
+			r.Properties()["level"] = known
 			return nil
 		}
 	}
-	return kernel.Fail(http.StatusBadRequest, "InvalidLockLevel",
-		"The lock level '%s' is not valid. "+
-			"The supported values are 'CanNotDelete' and 'ReadOnly'.", level)
+	return kernel.Bad("InvalidLockLevel", "The lock level '%s' is not valid. The supported "+
+		"values are 'CanNotDelete' and 'ReadOnly'.", level)
 }
 
 // checkLocks refuses a write that a lock forbids: one at the scope, above it or, for a delete,
@@ -36,8 +35,7 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 	var locked []string
 	for _, key := range slices.Sorted(maps.Keys(locks)) {
 		scope := locks[key].ID.Parent()
-		readOnly := kernel.Text(kernel.ObjectAt(locks[key].Body, "properties"),
-			"level") == "ReadOnly"
+		readOnly := kernel.Text(locks[key].Properties(), "level") == "ReadOnly"
 		if Covers(scope, w.Scope) && (readOnly || w.verb == "delete") ||
 			w.verb == "delete" && Below(scope, w.Scope) {
 			locked = append(locked, string(scope))

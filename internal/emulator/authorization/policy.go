@@ -27,7 +27,7 @@ type policies struct{ *Authorization }
 func (s policies) settleAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	if f := checkDefined(s.Authorization, p); f != nil {
 		return f
 	}
@@ -40,12 +40,11 @@ func (s policies) settleAssignment(c *kernel.Call, r,
 func (s policies) settleDefinition(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	if kernel.ObjectAt(p, "policyRule", "if") == nil ||
 		kernel.ObjectAt(p, "policyRule", "then") == nil {
-		return kernel.Fail(http.StatusBadRequest, "InvalidPolicyRule",
-			"The policy definition '%s' rule is invalid: it needs an 'if' and a 'then'.",
-			r.ID.Name())
+		return kernel.Bad("InvalidPolicyRule", "The policy definition '%s' rule is invalid: it "+
+			"needs an 'if' and a 'then'.", r.ID.Name())
 	}
 	if f := checkPolicyRule(r.ID.Name(), p); f != nil {
 		return f
@@ -69,10 +68,10 @@ func checkDefined(s *Authorization, p kernel.Object) *kernel.Failure {
 // settleSet checks that the policies of an initiative exist.
 func (s policies) settleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	members := kernel.ListAt(p, "policyDefinitions")
 	if len(members) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidPolicySetDefinition",
+		return kernel.Bad("InvalidPolicySetDefinition",
 			"The policy set definition '%s' is invalid: it needs 'policyDefinitions'.", r.ID.Name())
 	}
 	for _, m := range members {
@@ -99,7 +98,7 @@ func (s policies) members(assignment kernel.Object) (all []member) {
 	if assigned == nil || !assigned.ID.Is(TypePolicySet) {
 		return []member{{assigned, given}}
 	}
-	set := kernel.ObjectAt(assigned.Body, "properties")
+	set := assigned.Properties()
 	outer := policy.Rule{Parameters: given, Defaults: kernel.ObjectAt(set, "parameters")}
 	for _, m := range kernel.ListAt(set, "policyDefinitions") {
 		inner := kernel.Object{}
@@ -118,7 +117,7 @@ func (s policies) members(assignment kernel.Object) (all []member) {
 func (s policies) settleExemption(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	assignment := arm.ID(kernel.Text(p, "policyAssignmentId"))
 	if s.kernel.Store.Get(assignment) == nil {
 		return kernel.Fail(http.StatusNotFound, "PolicyAssignmentNotFound",
@@ -128,7 +127,7 @@ func (s policies) settleExemption(c *kernel.Call, r,
 	_, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
 	if err != nil && p["expiresOn"] != nil ||
 		!strings.EqualFold(category, "Waiver") && !strings.EqualFold(category, "Mitigated") {
-		return kernel.Fail(http.StatusBadRequest, "InvalidPolicyExemption",
+		return kernel.Bad("InvalidPolicyExemption",
 			"The policy exemption '%s' is invalid: it needs an 'exemptionCategory' of 'Waiver' or "+
 				"'Mitigated', and an 'expiresOn' that is a time.", r.ID.Name())
 	}
@@ -139,7 +138,7 @@ func (s policies) settleExemption(c *kernel.Call, r,
 // exempted reports whether an exemption that has not expired frees a resource from an assignment.
 func (s policies) exempted(id, assignment arm.ID) bool {
 	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypePolicyExemption)] {
-		p := kernel.ObjectAt(r.Body, "properties")
+		p := r.Properties()
 		until, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
 		if assignment.Equal(arm.ID(kernel.Text(p, "policyAssignmentId"))) &&
 			Covers(r.ID.Parent(), id) && (err != nil || time.Now().Before(until)) {
@@ -165,7 +164,7 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 		return nil
 	}
 	list := id.Type()[strings.LastIndex(id.Type(), "/")+1:] // of the parts of a document: routes
-	for _, item := range kernel.ListAt(kernel.ObjectAt(parent.Body, "properties"), list) {
+	for _, item := range kernel.ListAt(parent.Properties(), list) {
 		if strings.EqualFold(kernel.Text(item, "name"), id.Name()) {
 			return policies{s}.violated(id, item, "denyAction")
 		}
@@ -179,7 +178,7 @@ func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel
 	var identifiers []kernel.Object
 	var more []any
 	for _, key := range slices.Sorted(maps.Keys(assignments)) {
-		a := kernel.ObjectAt(assignments[key].Body, "properties")
+		a := assignments[key].Properties()
 		if !Covers(assignments[key].ID.Parent(), id) ||
 			kernel.Text(a, "enforcementMode") == "DoNotEnforce" ||
 			slices.ContainsFunc(kernel.List(a, "notScopes"), func(excluded string) bool {
@@ -214,7 +213,7 @@ func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel
 }
 
 func (m member) rule() policy.Rule {
-	d := kernel.ObjectAt(m.definition.Body, "properties")
+	d := m.definition.Properties()
 	return policy.Rule{Mode: kernel.Text(d, "mode"), If: kernel.ObjectAt(d, "policyRule", "if"),
 		Then: kernel.ObjectAt(d, "policyRule", "then"), Parameters: m.parameters,
 		Defaults: kernel.ObjectAt(d, "parameters")}
@@ -224,8 +223,7 @@ func (m member) rule() policy.Rule {
 func violation(assignment, definition *kernel.Resource, rule policy.Rule) (identifier,
 	detail kernel.Object) {
 	name := func(r *kernel.Resource) string {
-		return cmp.Or(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "displayName"),
-			r.ID.Name())
+		return cmp.Or(kernel.Text(r.Properties(), "displayName"), r.ID.Name())
 	}
 	shown, _ := rule.Value(rule.Then["effect"])
 	identifier = kernel.Object{

@@ -1,7 +1,6 @@
 package authorization
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -39,7 +38,7 @@ func checkAlias(definition, field string) *kernel.Failure {
 	}) {
 		return nil
 	}
-	return kernel.Fail(http.StatusBadRequest, "InvalidPolicyAlias",
+	return kernel.Bad("InvalidPolicyAlias",
 		"The policy definition '%s' rule is invalid. The 'field' property '%s' of the policy rule "+
 			"doesn't exist as an alias under provider '%s' and resource type '%s'.", definition,
 		field, provider, strings.TrimPrefix(kind, provider+"/"))

@@ -59,7 +59,7 @@ func builtInPolicy(id arm.ID) bool {
 // metadata (recorded since 2020-09-01; values that a client sends are ignored) and, since
 // 2021-06-01, in systemData.
 func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	metadata := kernel.ObjectAt(p, "metadata")
 	if metadata == nil {
 		metadata = kernel.Object{}

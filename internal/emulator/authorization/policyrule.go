@@ -17,7 +17,7 @@ import (
 // checkPolicyRule refuses a rule that this emulator cannot evaluate, or with an alias that does not
 // exist, if its effect is one that is enforced.
 func checkPolicyRule(name string, properties kernel.Object) *kernel.Failure {
-	effect := kernel.Text(kernel.ObjectAt(properties, "policyRule", "then"), "effect")
+	effect := kernel.Text(properties, "policyRule", "then", "effect")
 	if !strings.HasPrefix(effect, "[") && !strings.EqualFold(effect, "deny") &&
 		!strings.EqualFold(effect, "denyAction") {
 		return nil

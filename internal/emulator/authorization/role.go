@@ -43,7 +43,7 @@ func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 
 // roleOf reads a custom role's document.
 func roleOf(r *kernel.Resource) Role {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	out := Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName")}
 	for _, q := range kernel.ListAt(p, "permissions") {
 		out.Permissions = append(out.Permissions,
@@ -139,17 +139,16 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	if !IsGUID(r.ID.Name()) {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRoleDefinitionId",
-			"The role definition ID '%s' is not valid. The role definition ID must be a GUID.",
-			r.ID.Name())
+		return kernel.Bad("InvalidRoleDefinitionId", "The role definition ID '%s' is not valid. "+
+			"The role definition ID must be a GUID.", r.ID.Name())
 	}
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	p["type"] = "CustomRole"
 	stampRole(p, old, c.Who)
 	name := kernel.Text(p, "roleName")
 	if name == "" || len(kernel.ListAt(p, "permissions")) == 0 ||
 		len(kernel.List(p, "assignableScopes")) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRoleDefinition",
+		return kernel.Bad("InvalidRoleDefinition",
 			"A custom role needs roleName, permissions and assignableScopes.")
 	}
 	taken := slices.ContainsFunc(BuiltInRoles, func(b Role) bool {
@@ -173,7 +172,7 @@ func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
 		by.ObjectID
 	if old != nil {
-		was := kernel.ObjectAt(old.Body, "properties")
+		was := old.Properties()
 		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
 	}
 	for _, q := range kernel.ListAt(p, "permissions") {
@@ -189,9 +188,8 @@ func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Failure {
 	for _, a := range s.kernel.Store.ByType[strings.ToLower(TypeRoleAssignment)] {
 		if strings.EqualFold(roleGUID(a), r.ID.Name()) {
-			return kernel.Fail(http.StatusBadRequest, "RoleDefinitionHasAssignments",
-				"There are existing role assignments referencing role (code: "+
-					"RoleDefinitionHasAssignments).")
+			return kernel.Bad("RoleDefinitionHasAssignments", "There are existing role "+
+				"assignments referencing role (code: RoleDefinitionHasAssignments).")
 		}
 	}
 	return nil
@@ -215,8 +213,7 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 		docs = append(docs, r.asOf(c).document(scope.Subscription()))
 	}
 	for _, r := range s.kernel.Store.List(TypeRoleDefinition, "") {
-		for _, assignable := range kernel.List(kernel.ObjectAt(r.Body, "properties"),
-			"assignableScopes") {
+		for _, assignable := range kernel.List(r.Properties(), "assignableScopes") {
 			if scope == "" || Covers(arm.ID(assignable), scope) ||
 				Covers(scope, arm.ID(assignable)) {
 				docs = append(docs, s.kernel.Document(r, c.Version))
@@ -236,7 +233,7 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 	for _, m := range roleFilter().FindAllStringSubmatch(c.Param("$filter"), -1) {
 		field := map[bool]string{true: "type", false: "roleName"}[strings.EqualFold(m[1], "type")]
 		docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
-			return !strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), field), m[2])
+			return !strings.EqualFold(kernel.Text(d, "properties", field), m[2])
 		})
 	}
 	return kernel.Handled(s.kernel.PageObjects(c, docs))

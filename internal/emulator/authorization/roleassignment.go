@@ -20,8 +20,7 @@ func IsGUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // roleGUID returns the role that an assignment assigns.
 func roleGUID(assignment *kernel.Resource) string {
-	return arm.ID(kernel.Text(kernel.ObjectAt(assignment.Body, "properties"), "roleDefinitionId")).
-		Name()
+	return arm.ID(kernel.Text(assignment.Properties(), "roleDefinitionId")).Name()
 }
 
 // assignedTo returns the lower-case object ID of the principal that a document assigns a role to,
@@ -30,7 +29,7 @@ func assignedTo(r *kernel.Resource) string {
 	if !r.ID.Is(TypeRoleAssignment) {
 		return ""
 	}
-	return strings.ToLower(kernel.Text(kernel.ObjectAt(r.Body, "properties"), "principalId"))
+	return strings.ToLower(kernel.Text(r.Properties(), "principalId"))
 }
 
 // anyRole reports whether a principal has an effective role at one of the matching scopes.
@@ -99,15 +98,15 @@ func (s *Authorization) Assign(scope arm.ID, who kernel.Principal, roleName stri
 // completeAssignment fills in the fields that Azure adds to an assignment.
 func completeAssignment(r, old *kernel.Resource, by kernel.Principal) {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
 	p["scope"] = string(r.ID.Parent())
 	kernel.SetDefault(p, "principalType", "ServicePrincipal")
 	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
 		by.ObjectID
 	if old != nil {
-		p["createdOn"], p["createdBy"] = kernel.ObjectAt(old.Body, "properties")["createdOn"],
-			kernel.ObjectAt(old.Body, "properties")["createdBy"]
+		p["createdOn"], p["createdBy"] = old.Properties()["createdOn"],
+			old.Properties()["createdBy"]
 	}
 	for _, field := range []string{"condition", "conditionVersion",
 		"delegatedManagedIdentityResourceId", "description"} {
@@ -120,11 +119,10 @@ func completeAssignment(r, old *kernel.Resource, by kernel.Principal) {
 // settleRoleAssignment checks a role assignment.
 func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	if !IsGUID(r.ID.Name()) {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRoleAssignmentId",
-			"The role assignment ID '%s' is not valid. The role assignment ID must be a GUID.",
-			r.ID.Name())
+		return kernel.Bad("InvalidRoleAssignmentId", "The role assignment ID '%s' is not valid. "+
+			"The role assignment ID must be a GUID.", r.ID.Name())
 	}
 	scope := r.ID.Parent()
 	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" &&
@@ -140,10 +138,10 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	p["roleDefinitionId"] = RoleID(scope.Subscription(), found.Guid)
 	principal, tenant := kernel.Text(p, "principalId"), s.kernel.Opts.TenantOf(scope.Subscription())
 	if principal == "" {
-		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
+		return kernel.Bad("InvalidPrincipalId",
 			"A valid principal ID must be provided for role assignment.")
 	} else if !IsGUID(principal) {
-		return kernel.Fail(http.StatusBadRequest, "InvalidPrincipalId",
+		return kernel.Bad("InvalidPrincipalId",
 			"The Principal ID '%s' is not valid. Principal ID must be a GUID.", principal)
 	}
 	// With a principalType Azure does not check, so that a principal it does not know yet can be
@@ -152,20 +150,17 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 		return strings.EqualFold(who.ObjectID, principal)
 	})
 	if !exists && kernel.Text(p, "principalType") == "" {
-		return kernel.Fail(http.StatusBadRequest, "PrincipalNotFound",
-			"Principal %s does not exist in "+
-				"the directory %s. Check that you have the correct principal ID. If you are "+
-				"creating this principal and then immediately assigning a role, this error might "+
-				"be related to a replication delay. In this case, set the role assignment "+
-				"principalType property to a value, such as ServicePrincipal, User, or Group.  "+
-				"See https://aka.ms/docs-principaltype",
-			strings.ReplaceAll(principal, "-", ""), tenant)
+		return kernel.Bad("PrincipalNotFound", "Principal %s does not exist in the directory %s. "+
+			"Check that you have the correct principal ID. If you are creating this "+
+			"principal and then immediately assigning a role, this error might be related to "+
+			"a replication delay. In this case, set the role assignment principalType "+
+			"property to a value, such as ServicePrincipal, User, or Group.  See "+
+			"https://aka.ms/docs-principaltype", strings.ReplaceAll(principal, "-", ""), tenant)
 	}
 	if sent := kernel.Text(p, "principalType"); exists && sent != "" &&
 		!strings.EqualFold(sent, "ServicePrincipal") {
-		return kernel.Fail(http.StatusBadRequest, "UnmatchedPrincipalType",
-			"The PrincipalId '%s' has "+
-				"type 'ServicePrincipal' , which is different from specified PrinciaplType '%s'.",
+		return kernel.Bad("UnmatchedPrincipalType", "The PrincipalId '%s' has type "+
+			"'ServicePrincipal' , which is different from specified PrinciaplType '%s'.",
 			strings.ReplaceAll(principal, "-", ""), sent)
 	}
 	for _, other := range s.assigned[strings.ToLower(principal)] {
@@ -178,7 +173,7 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 	}
 	if old != nil && (assignedTo(old) != strings.ToLower(principal) ||
 		!strings.EqualFold(roleGUID(old), guid)) {
-		return kernel.Fail(http.StatusBadRequest, "RoleAssignmentUpdateNotPermitted",
+		return kernel.Bad("RoleAssignmentUpdateNotPermitted",
 			"Tenant ID, application ID, principal ID, and scope are not allowed to be updated.")
 	}
 	completeAssignment(r, old, c.Who)
@@ -223,8 +218,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 		docs := s.NodeGroups.DenyAssignments(scope)
 		if strings.Contains(strings.ToLower(c.Param("$filter")), "atscope()") { // not those below
 			docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
-				return !Covers(arm.ID(kernel.Text(kernel.ObjectAt(d, "properties"), "scope")),
-					scope)
+				return !Covers(arm.ID(kernel.Text(d, "properties", "scope")), scope)
 			})
 		}
 		return kernel.Handled(s.kernel.PageObjects(c, docs))

@@ -42,8 +42,7 @@ var scaleSetActions = []string{
 func (s *Compute) scaleSetAction(c *kernel.Call, set *kernel.Resource,
 	parts []string) (kernel.Reply, *kernel.Failure) {
 	action := parts[len(parts)-1]
-	spot := kernel.Text(kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile"),
-		"priority") == "Spot"
+	spot := kernel.Text(set.Body, "properties", "virtualMachineProfile", "priority") == "Spot"
 	switch {
 	case action == "simulateeviction" && spot:
 		return s.evict(c, set, parts)

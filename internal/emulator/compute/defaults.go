@@ -11,7 +11,7 @@ func (s *Compute) settleExtension(c *kernel.Call, r, old *kernel.Resource) *kern
 	if old == nil {
 		r.Doing = "Creating"
 	}
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	kernel.SetDefault(p, "autoUpgradeMinorVersion", false)
 	kernel.SetDefault(p, "settings", kernel.Object{})
 	delete(p, "protectedSettings")
@@ -20,7 +20,7 @@ func (s *Compute) settleExtension(c *kernel.Call, r, old *kernel.Resource) *kern
 
 // flexible reports whether a scale set has flexible orchestration.
 func flexible(s kernel.Sight) bool {
-	return kernel.Text(kernel.ObjectAt(s.Doc, "properties"), "orchestrationMode") == "Flexible"
+	return kernel.Text(s.Doc, "properties", "orchestrationMode") == "Flexible"
 }
 
 func uniform(s kernel.Sight) bool { return !flexible(s) }
@@ -34,12 +34,11 @@ func scaleSetFacts() []kernel.Fact {
 		return kernel.Fact{Path: p + "upgradePolicy.rollingUpgradePolicy." + path, Value: value}
 	}
 	size := func(s kernel.Sight) string {
-		return kernel.Text(kernel.ObjectAt(s.Doc, "sku"), "name")
+		return kernel.Text(s.Doc, "sku", "name")
 	}
 	windows := func(s kernel.Sight) bool {
-		return kernel.Text(kernel.ObjectAt(s.Doc, "properties", "virtualMachineProfile",
-			"storageProfile",
-			"osDisk"), "osType") == "Windows"
+		return kernel.Text(s.Doc, "properties", "virtualMachineProfile", "storageProfile", "osDisk",
+			"osType") == "Windows"
 	}
 	spot := func(s kernel.Sight) bool { return kernel.Text(s.At, "priority") == "Spot" }
 	repairs := func(s kernel.Sight) bool { return s.At["enabled"] == true }

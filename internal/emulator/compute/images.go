@@ -1,7 +1,6 @@
 package compute
 
 import (
-	"net/http"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -45,7 +44,7 @@ func checkImage(set *kernel.Resource) *kernel.Failure {
 		"imageReference")
 	for _, field := range []string{"publisher", "offer", "sku", "version"} {
 		if !imageWord().MatchString(kernel.Text(image, field)) {
-			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			return kernel.Bad("InvalidParameter",
 				"The value of parameter imageReference.%s is invalid.", field)
 		}
 	}
@@ -66,7 +65,7 @@ func diskType(size string) string {
 
 // secondGeneration reports whether a machine's image is of generation 2.
 func secondGeneration(storage kernel.Object) bool {
-	sku := strings.ToLower(kernel.Text(kernel.ObjectAt(storage, "imageReference"), "sku"))
+	sku := strings.ToLower(kernel.Text(storage, "imageReference", "sku"))
 	return strings.Contains(sku, "gen2") || strings.HasSuffix(sku, "-g2")
 }
 
@@ -139,11 +138,10 @@ func settleMachineProfile(r *kernel.Resource) {
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
 	}
-	for _, e := range kernel.ListAt(kernel.ObjectAt(profile, "extensionProfile"), "extensions") {
+	for _, e := range kernel.ListAt(profile, "extensionProfile", "extensions") {
 		delete(kernel.ObjectAt(e, "properties"), "protectedSettings")
 	}
-	interfaces := kernel.ListAt(kernel.ObjectAt(profile, "networkProfile"),
-		"networkInterfaceConfigurations")
+	interfaces := kernel.ListAt(profile, "networkProfile", "networkInterfaceConfigurations")
 	for _, nic := range interfaces {
 		p := kernel.ObjectAt(nic, "properties")
 		if p != nil && len(interfaces) == 1 {

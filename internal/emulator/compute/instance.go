@@ -23,8 +23,7 @@ func (i Instance) document(set kernel.Object, version string, expand string) ker
 	properties := kernel.Object{
 		"provisioningState":      "Succeeded",
 		"modelDefinitionApplied": "VirtualMachineScaleSet", "vmId": kernel.GuidOf("", i.id()),
-		"hardwareProfile": kernel.Object{"vmSize": kernel.Text(kernel.ObjectAt(set, "sku"),
-			"name")},
+		"hardwareProfile": kernel.Object{"vmSize": kernel.Text(set, "sku", "name")},
 	}
 	for _, field := range instanceFields {
 		if profile[field] != nil {
@@ -172,7 +171,7 @@ func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 		}
 		properties["enableIPForwarding"] = kernel.ObjectAt(c,
 			"properties")["enableIPForwarding"] == true
-		for _, wanted := range kernel.ListAt(kernel.ObjectAt(c, "properties"), "ipConfigurations") {
+		for _, wanted := range kernel.ListAt(c, "properties", "ipConfigurations") {
 			for _, have := range kernel.ListAt(properties, "ipConfigurations") {
 				if strings.EqualFold(kernel.Text(wanted, "name"), kernel.Text(have, "name")) {
 					balance(of.Number, kernel.ObjectAt(wanted, "properties"),
@@ -192,8 +191,8 @@ func balance(number int, wanted, have kernel.Object) {
 	rules := []any{}
 	for _, pool := range kernel.ListAt(wanted, "loadBalancerInboundNatPools") {
 		id := arm.ID(kernel.Text(pool, "id"))
-		rules = append(rules, kernel.Object{"id": string(id.Parent().Child("inboundNatRules",
-			id.Name()+"."+strconv.Itoa(number)))})
+		rules = append(rules, kernel.Link(id.Parent().Child("inboundNatRules",
+			id.Name()+"."+strconv.Itoa(number))))
 	}
 	if len(rules) > 0 {
 		have["loadBalancerInboundNatRules"] = rules
@@ -216,14 +215,14 @@ func (s *Compute) publicAddresses(all []Instance) (out []kernel.Object) {
 					"publicIPAllocationMethod": "Dynamic", "publicIPAddressVersion": "IPv4",
 					"idleTimeoutInMinutes": 4, "ipTags": []any{},
 					"ipAddress":       s.network.PublicAddress(id, false).String(),
-					"ipConfiguration": kernel.Object{"id": string(configuration)}}
+					"ipConfiguration": kernel.Link(configuration)}
 				for field, value := range kernel.ObjectAt(asked, "properties") {
 					properties[field] = kernel.CloneValue(value)
 				}
 				nameMachine(kernel.ObjectAt(properties, "dnsSettings"), i)
 				out = append(out, kernel.Object{"name": id.Name(), "id": string(id),
 					"etag": i.Set.Tag(), "properties": properties,
-					"sku": kernel.Object{"name": cmp.Or(kernel.Text(kernel.ObjectAt(asked, "sku"),
+					"sku": kernel.Object{"name": cmp.Or(kernel.Text(asked, "sku",
 						"name"), "Basic")}})
 			}
 		}
@@ -245,7 +244,7 @@ func (n InstanceNIC) profile(set *kernel.Resource) []kernel.Object {
 	network := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile", "networkProfile")
 	for _, c := range kernel.ListAt(network, "networkInterfaceConfigurations") {
 		if strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
-			return kernel.ListAt(kernel.ObjectAt(c, "properties"), "ipConfigurations")
+			return kernel.ListAt(c, "properties", "ipConfigurations")
 		}
 	}
 	return nil

@@ -83,7 +83,7 @@ func (s *Compute) keepMachines(c *kernel.Call, r, old *kernel.Resource) {
 		return string(kernel.Encode(kernel.ObjectAt(s.kernel.Document(of, c.Version),
 			"properties", "virtualMachineProfile")))
 	}
-	mode := kernel.Text(kernel.ObjectAt(r.Body, "properties", "upgradePolicy"), "mode")
+	mode := kernel.Text(r.Body, "properties", "upgradePolicy", "mode")
 	if mode != "Automatic" && mode != "Rolling" && model(r) != model(old) {
 		s.change(r, []string{"*"}, "old", true)
 	}
@@ -133,7 +133,7 @@ func (s *Compute) writeMachine(c *kernel.Call, i Instance) (kernel.Reply, *kerne
 	if p["userData"] != nil { // a client does not read it without asking
 		s.change(i.Set, numbers, "userData", p["userData"])
 	}
-	disks := kernel.ListAt(kernel.ObjectAt(p, "storageProfile"), "dataDisks")
+	disks := kernel.ListAt(p, "storageProfile", "dataDisks")
 	for _, disk := range disks {
 		s.attach(disk)
 	}
@@ -177,6 +177,6 @@ func (s *Compute) attach(disk kernel.Object) {
 	kernel.SetDefault(disk, "name", id.Name())
 	if of := s.kernel.Store.Get(id); of != nil {
 		kernel.SetDefault(managed, "storageAccountType", kernel.ObjectAt(of.Body, "sku")["name"])
-		kernel.SetDefault(disk, "diskSizeGB", kernel.ObjectAt(of.Body, "properties")["diskSizeGB"])
+		kernel.SetDefault(disk, "diskSizeGB", of.Properties()["diskSizeGB"])
 	}
 }

@@ -39,7 +39,7 @@ func (i Instance) id() arm.ID {
 // settleScaleSet chooses the addresses of a scale set's instances. AKS chooses those of a cluster's
 // nodes.
 func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "uniqueId",
+	kernel.SetDefault(r.Properties(), "uniqueId",
 		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
 	settleMachineProfile(r)
 	if f := checkImage(r); f != nil {
@@ -49,7 +49,7 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	if sku := kernel.ObjectAt(r.Body, "sku"); sku["capacity"] != nil {
 		if _, err := fmt.Sscan(fmt.Sprint(sku["capacity"]), &capacity); err != nil ||
 			capacity < 0 || capacity > 1000 {
-			return kernel.Fail(http.StatusBadRequest, "InvalidParameter",
+			return kernel.Bad("InvalidParameter",
 				"The value of parameter sku.capacity is invalid: %v.", sku["capacity"])
 		}
 	}
@@ -136,8 +136,7 @@ func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 			nic.Configs, nic.Addrs = append(nic.Configs, holder), append(nic.Addrs, a)
 		}
 	}
-	prefix := kernel.Text(kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile",
-		"osProfile"),
+	prefix := kernel.Text(set.Body, "properties", "virtualMachineProfile", "osProfile",
 		"computerNamePrefix")
 	if prefix == "" {
 		prefix = set.ID.Name()
@@ -215,7 +214,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		for _, i := range all {
 			for _, nic := range i.Nics {
 				doc := nic.document(i)
-				if configurations := kernel.ListAt(kernel.ObjectAt(doc, "properties"),
+				if configurations := kernel.ListAt(doc, "properties",
 					"ipConfigurations"); pools != nil && len(configurations) > 0 {
 					kernel.ObjectAt(configurations[0],
 						"properties")["loadBalancerBackendAddressPools"] = pools
@@ -267,7 +266,7 @@ func (s *Compute) interfaceCall(c *kernel.Call, nic kernel.Object, below []strin
 		var items []kernel.Object
 		switch {
 		case i == 0 && word == "ipconfigurations":
-			items = kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations")
+			items = kernel.ListAt(nic, "properties", "ipConfigurations")
 		case i == 2 && word == "publicipaddresses":
 			of := arm.ID(kernel.Text(at, "id"))
 			items = slices.DeleteFunc(public, func(address kernel.Object) bool {
@@ -312,15 +311,15 @@ func (n InstanceNIC) document(of Instance) kernel.Object {
 			"properties": kernel.Object{
 				"provisioningState": "Succeeded", "privateIPAddress": a.String(),
 				"privateIPAddressVersion":   family,
-				"privateIPAllocationMethod": "Dynamic", "primary": i == 0, "subnet": kernel.Object{
-					"id": string(n.Subnet)},
+				"privateIPAllocationMethod": "Dynamic", "primary": i == 0,
+				"subnet": kernel.Link(n.Subnet),
 			},
 		})
 	}
 	properties := kernel.Object{
 		"provisioningState": "Succeeded", "primary": n.Primary, "enableIPForwarding": false,
 		"enableAcceleratedNetworking": false, "ipConfigurations": configurations,
-		"virtualMachine": kernel.Object{"id": string(of.id())},
+		"virtualMachine": kernel.Link(of.id()),
 	}
 	n.showInterface(of, properties)
 	return kernel.Object{

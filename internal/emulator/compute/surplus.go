@@ -30,7 +30,7 @@ func isSurplus(set *kernel.Resource, number int) bool {
 }
 
 func overprovisions(set *kernel.Resource) bool {
-	p := kernel.ObjectAt(set.Body, "properties")
+	p := set.Properties()
 	return p["overprovision"] != false && kernel.Text(p, "orchestrationMode") != "Flexible"
 }
 

@@ -96,15 +96,14 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 	}
 	switch {
 	case len(unauthorized) == 1:
-		return kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
+		return kernel.Bad("InvalidTemplateDeployment",
 			"The template deployment failed with error: '%s'.", unauthorized[0])
 	case len(unauthorized) > 1:
-		return kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
+		return kernel.Bad("InvalidTemplateDeployment",
 			"Deployment failed with multiple errors: '%s'", strings.Join(unauthorized, ":"))
 	case len(details) > 0:
-		f := kernel.Fail(http.StatusBadRequest, "InvalidTemplateDeployment",
-			"The template deployment failed because of policy violation. Please see details for "+
-				"more information.")
+		f := kernel.Bad("InvalidTemplateDeployment", "The template deployment failed because of "+
+			"policy violation. Please see details for more information.")
 		f.Details = details
 		return f
 	}

@@ -107,7 +107,7 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	doc, err := armtemplate.Parse("", c.Body)
 	sent, is := doc.(*armtemplate.Object)
 	if err != nil || !is {
-		return nil, kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return nil, kernel.Bad("InvalidRequestContent",
 			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	properties := sent.Object("properties")
@@ -116,14 +116,13 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	}
 	template := properties.Object("template")
 	if template == nil {
-		return nil, kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return nil, kernel.Bad("InvalidRequestContent",
 			"The request content was invalid: the deployment has no template.")
 	}
 	location := sent.Text("location")
 	if id.ResourceGroup() == "" && location == "" {
-		return nil, kernel.Fail(http.StatusBadRequest, "LocationRequired",
-			"The 'location' property is required for deployment '%s' at subscription scope.",
-			id.Name())
+		return nil, kernel.Bad("LocationRequired", "The 'location' property is required for "+
+			"deployment '%s' at subscription scope.", id.Name())
 	}
 	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(
 		wants,
@@ -155,14 +154,14 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	}
 	switch mode := properties.Text("mode"); {
 	case properties == nil:
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return kernel.Bad("InvalidRequestContent",
 			"The request content was invalid: the deployment has no properties.")
 	case strings.EqualFold(mode, "Complete"):
 		return notHere("CompleteModeNotSupported",
 			"a deployment in Complete mode deletes what the template does not name. Deploy in "+
 				"Incremental mode, and delete the rest yourself.")
 	case !strings.EqualFold(mode, "Incremental"):
-		return kernel.Fail(http.StatusBadRequest, "InvalidDeploymentMode",
+		return kernel.Bad("InvalidDeploymentMode",
 			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.", mode)
 	}
 	if link := properties.Object("templateLink"); link != nil {
@@ -185,13 +184,9 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 }
 
 func invalidTemplate(format string, args ...any) *kernel.Failure {
-	return kernel.Fail(
-		http.StatusBadRequest,
-		"InvalidTemplate",
-		"Deployment template validation failed: '%s. Please see https://aka.ms/arm-syntax for "+
-			"usage details.'.",
-		strings.TrimSuffix(fmt.Sprintf(format, args...), "."),
-	)
+	return kernel.Bad("InvalidTemplate", "Deployment template validation failed: '%s. Please see "+
+		"https://aka.ms/arm-syntax for usage details.'.",
+		strings.TrimSuffix(fmt.Sprintf(format, args...), "."))
 }
 
 // putDeployment starts a deployment. Errors that the template does not show appear when the
@@ -252,7 +247,7 @@ func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kern
 	doc := kernel.Object{"status": run.State.Status}
 	switch run.State.Status {
 	case "Failed":
-		doc["error"] = kernel.ObjectAt(r.Body, "properties")["error"]
+		doc["error"] = r.Properties()["error"]
 	case Running, Accepted:
 		answer := kernel.OK(doc)
 		answer.Header = map[string]string{"Retry-After": strconv.Itoa(s.kernel.RetryAfter())}

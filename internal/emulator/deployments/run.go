@@ -244,9 +244,8 @@ func retried(f *kernel.Failure) bool {
 
 // unprocessable returns the failure of an expression that cannot be evaluated when it is needed.
 func (run *deploymentRun) unprocessable(r *armtemplate.Resource, err error) *kernel.Failure {
-	return kernel.Fail(http.StatusBadRequest, "InvalidTemplate",
-		"Unable to process template language expressions for resource '%s' at line '%d' and "+
-			"column '1'. '%v'", r.ID, r.Line, err)
+	return kernel.Bad("InvalidTemplate", "Unable to process template language expressions for "+
+		"resource '%s' at line '%d' and column '1'. '%v'", r.ID, r.Line, err)
 }
 
 // resourceBody returns the request body of a template's resource.
@@ -344,19 +343,12 @@ func (run *deploymentRun) finish() {
 	}
 	outputs, err := run.ready.Outputs()
 	if err != nil {
-		run.end(
-			kernel.Fail(
-				http.StatusBadRequest,
-				"DeploymentOutputEvaluationFailed",
-				"Unable to evaluate template outputs: '%v'. Please see error details and "+
-					"deployment operations. Please see https://aka.ms/arm-common-errors for "+
-					"usage details.",
-				err,
-			),
-		)
+		run.end(kernel.Bad("DeploymentOutputEvaluationFailed",
+			"Unable to evaluate template outputs: '%v'. Please see error details and deployment "+
+				"operations. Please see https://aka.ms/arm-common-errors for usage details.", err))
 		return
 	}
-	properties := kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties")
+	properties := run.deployments.kernel.Store.Get(run.id).Properties()
 	if len(outputs.Members) > 0 {
 		out := kernel.Object{}
 		for _, m := range outputs.Members {
@@ -369,7 +361,7 @@ func (run *deploymentRun) finish() {
 	}
 	made := []any{}
 	for _, id := range run.made() {
-		made = append(made, kernel.Object{"id": string(id)})
+		made = append(made, kernel.Link(id))
 	}
 	properties["outputResources"] = made
 	run.State.OutputID = operationNumber()
@@ -394,7 +386,7 @@ func (run *deploymentRun) made() []arm.ID {
 // end ends the deployment and tells its parent.
 func (run *deploymentRun) end(f *kernel.Failure) {
 	run.State.Status, run.State.Ended = Succeeded, time.Now()
-	properties := kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties")
+	properties := run.deployments.kernel.Store.Get(run.id).Properties()
 	if f != nil {
 		run.State.Status = Failed
 		properties["error"] = f.Document()
@@ -440,7 +432,7 @@ func (run *deploymentRun) cancel() {
 		}
 	}
 	run.State.Status, run.State.Ended = Canceled, time.Now()
-	run.stamp(kernel.ObjectAt(run.deployments.kernel.Store.Get(run.id).Body, "properties"))
+	run.stamp(run.deployments.kernel.Store.Get(run.id).Properties())
 	run.keep()
 	if run.activity.OperationID != "" {
 		run.deployments.kernel.Note(run.activity.Ended(nil))

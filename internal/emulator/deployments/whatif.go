@@ -153,7 +153,7 @@ func plainDocument(doc kernel.Object, id, version string) kernel.Object {
 		}
 	}
 	if arm.ID(id).Is(arm.TypeVNet) {
-		for _, s := range kernel.ListAt(kernel.ObjectAt(doc, "properties"), "subnets") {
+		for _, s := range kernel.ListAt(doc, "properties", "subnets") {
 			plainDocument(s, kernel.Text(s, "id"), "")
 		}
 	}

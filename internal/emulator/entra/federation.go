@@ -45,7 +45,7 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 	var trusted []kernel.Object
 	if who.Resource != "" {
 		for _, r := range s.kernel.Store.List(TypeFederatedCredential, arm.ID(who.Resource)) {
-			trusted = append(trusted, kernel.ObjectAt(r.Body, "properties"))
+			trusted = append(trusted, r.Properties())
 		}
 	}
 	s.kernel.Mu.RUnlock()

@@ -21,12 +21,12 @@ const (
 // deleted one.
 func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	properties["tenantId"], properties["clientId"], properties["principalId"] =
 		s.kernel.Opts.TenantOf(r.ID.Subscription()), uuid.NewString(), uuid.NewString()
 	if old != nil {
 		for _, field := range []string{"clientId", "principalId"} {
-			properties[field] = kernel.ObjectAt(old.Body, "properties")[field]
+			properties[field] = old.Properties()[field]
 		}
 	}
 	return nil
@@ -72,7 +72,7 @@ func (s *Entra) userIdentityRemoved(r *kernel.Resource) { s.Identity.Remove(Iden
 
 // IdentityOf returns the principal of a user-assigned identity.
 func IdentityOf(r *kernel.Resource) kernel.Principal {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	return kernel.Principal{
 		Name: r.ID.Name(), ClientID: kernel.Text(p, "clientId"), ObjectID: kernel.Text(p,
 			"principalId"), Tenant: kernel.Text(p, "tenantId"), Resource: string(r.ID),
@@ -82,20 +82,20 @@ func IdentityOf(r *kernel.Resource) kernel.Principal {
 // settleFederatedCredential checks a federated credential.
 func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	for _, field := range []string{"issuer", "subject"} {
 		if kernel.Text(p, field) == "" {
-			return kernel.Fail(http.StatusBadRequest, "BadRequest",
+			return kernel.Bad("BadRequest",
 				"The federated identity credential %s needs the property %s.", r.ID.Name(), field)
 		}
 	}
 	if len(kernel.List(p, "audiences")) != 1 {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest",
+		return kernel.Bad("BadRequest",
 			"The federated identity credential %s needs exactly one audience.", r.ID.Name())
 	}
 	siblings := s.kernel.Store.List(TypeFederatedCredential, r.ID.Parent())
 	for _, sibling := range siblings {
-		q := kernel.ObjectAt(sibling.Body, "properties")
+		q := sibling.Properties()
 		if !sibling.ID.Equal(r.ID) && kernel.Text(q, "issuer") == kernel.Text(p, "issuer") &&
 			kernel.Text(q, "subject") == kernel.Text(p, "subject") {
 			return kernel.Fail(http.StatusConflict, "Conflict",
@@ -103,7 +103,7 @@ func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resourc
 		}
 	}
 	if old == nil && len(siblings) >= 20 {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest", "Too many Federated Identity "+
+		return kernel.Bad("BadRequest", "Too many Federated Identity "+
 			"Credentials are configured for the managed identity: 20 is the limit.")
 	}
 	return nil
@@ -122,7 +122,7 @@ func AssignedIdentities(body kernel.Object) []arm.ID {
 func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failure {
 	for _, id := range AssignedIdentities(body) {
 		if r := s.kernel.Store.Get(id); r == nil || !r.ID.Is(TypeUserIdentity) {
-			return kernel.Fail(http.StatusBadRequest, "FailedIdentityOperation",
+			return kernel.Bad("FailedIdentityOperation",
 				"Identity operation for resource '%s' failed with error 'Failed to perform "+
 					"resource identity operation. Status: 'BadRequest'. Response: "+
 					"'{\"error\":{\"code\":\"BadRequest\",\"message\":\"Resource '%s' was not "+
@@ -135,8 +135,7 @@ func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failur
 // HasUserIdentity reports whether a resource uses a user-assigned identity instead of a
 // system-assigned one.
 func HasUserIdentity(body kernel.Object) bool {
-	return strings.Contains(strings.ToLower(kernel.Text(kernel.ObjectAt(body, "identity"), "type")),
-		"userassigned")
+	return strings.Contains(strings.ToLower(kernel.Text(body, "identity", "type")), "userassigned")
 }
 
 var userIdentityFacts = []kernel.Fact{{Path: "tags", Value: kernel.Object{}}}

@@ -178,8 +178,7 @@ func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) b
 	for _, term := range kernel.AndWord().Split(filter, -1) {
 		m := filterTerm().FindStringSubmatch(term)
 		if m == nil {
-			return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
-				"The $filter term %q cannot be read.", term)
+			return nil, kernel.Bad("BadRequest", "The $filter term %q cannot be read.", term)
 		}
 		field, op, value := strings.ToLower(m[1]), strings.ToLower(m[2]), m[3]+m[4]
 		if field == "eventtimestamp" {
@@ -188,11 +187,10 @@ func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) b
 				at, err = time.Parse("2006-01-02T15:04:05", value) // accepts fractions, too
 			}
 			if err != nil {
-				return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
-					"eventTimestamp %q is not a time.", value)
+				return nil, kernel.Bad("BadRequest", "eventTimestamp %q is not a time.", value)
 			}
 			if op == "ge" && at.Before(now.AddDate(0, 0, -keptDays)) { // recorded
-				return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
+				return nil, kernel.Bad("BadRequest",
 					"The start time cannot be more than 90 days in the past.")
 			}
 			if op == "le" {
@@ -205,7 +203,7 @@ func activityFilter(filter string, now time.Time) (func(kernel.ActivityRecord) b
 			continue
 		}
 		if _, known := recordField(kernel.ActivityRecord{}, field); !known || op != "eq" {
-			return nil, kernel.Fail(http.StatusBadRequest, "BadRequest",
+			return nil, kernel.Bad("BadRequest",
 				"$filter cannot use the field %q with %s.", m[1], op)
 		}
 		wanted := []string{value}

@@ -22,41 +22,33 @@ var alertLocations = []string{"global", "westeurope", "northeurope"}
 
 // settleAlert checks an activity log alert.
 func (s *Insights) settleAlert(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	kernel.SetDefault(properties, "enabled", true)
 	scopes := kernel.List(properties, "scopes")
 	if len(scopes) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest",
-			"Required property 'scopes' not found in JSON.")
+		return kernel.Bad("BadRequest", "Required property 'scopes' not found in JSON.")
 	}
 	for _, scope := range scopes {
 		id, err := arm.ParseID(strings.TrimSuffix(scope, "/"))
 		if err != nil || !strings.EqualFold(id.Subscription(), r.ID.Subscription()) {
-			return kernel.Fail(http.StatusBadRequest, "BadRequest",
-				"The scope '%s' of activity log "+
-					"alert %s is invalid: all scopes must be in the subscription of the alert "+
-					"rule.",
-				scope, r.ID.Name())
+			return kernel.Bad("BadRequest", "The scope '%s' of activity log alert %s is invalid: "+
+				"all scopes must be in the subscription of the alert rule.", scope, r.ID.Name())
 		}
 	}
 	if !slices.Contains(alertLocations,
 		strings.ToLower(strings.ReplaceAll(kernel.Text(r.Body, "location"), " ", ""))) {
-		return kernel.Fail(http.StatusBadRequest, "LocationNotAvailableForResourceType",
-			"The provided location '%s' is not available for resource type "+
-				"'Microsoft.Insights/activityLogAlerts'. List of available regions for the "+
-				"resource type is '%s'.",
-			kernel.Text(r.Body, "location"), strings.Join(alertLocations, ","))
+		return kernel.Bad("LocationNotAvailableForResourceType", "The provided location '%s' is "+
+			"not available for resource type 'Microsoft.Insights/activityLogAlerts'. List of "+
+			"available regions for the resource type is '%s'.", kernel.Text(r.Body, "location"),
+			strings.Join(alertLocations, ","))
 	}
-	if f := checkConditions(r, kernel.ListAt(kernel.ObjectAt(properties, "condition"),
-		"allOf")); f != nil {
+	if f := checkConditions(r, kernel.ListAt(properties, "condition", "allOf")); f != nil {
 		return f
 	}
-	if properties["enabled"] == true && (old == nil ||
-		kernel.ObjectAt(old.Body, "properties")["enabled"] == false) &&
+	if properties["enabled"] == true && (old == nil || old.Properties()["enabled"] == false) &&
 		s.enabledAlerts(r.ID.Subscription()) >= MaxAlerts {
-		return kernel.Fail(http.StatusConflict, "QuotaExceeded",
-			"The subscription %s has reached the limit of %d activity log alert rules.",
-			r.ID.Subscription(), MaxAlerts)
+		return kernel.Fail(http.StatusConflict, "QuotaExceeded", "The subscription %s has "+
+			"reached the limit of %d activity log alert rules.", r.ID.Subscription(), MaxAlerts)
 	}
 	return nil
 }
@@ -67,19 +59,15 @@ func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Fai
 	for _, condition := range conditions {
 		_, mixed := condition["field"]
 		if mixed && len(kernel.ListAt(condition, "anyOf")) > 0 {
-			return kernel.Fail(http.StatusBadRequest, "BadRequest",
-				"The condition '%s' of activity log "+
-					"alert %s is invalid: 'anyOf' excludes 'field'.", kernel.Encode(condition),
-				r.ID.Name())
+			return kernel.Bad("BadRequest", "The condition '%s' of activity log alert %s is "+
+				"invalid: 'anyOf' excludes 'field'.", kernel.Encode(condition), r.ID.Name())
 		}
 		for _, leaf := range leavesOf(condition) {
 			_, known := recordField(kernel.ActivityRecord{}, kernel.Text(leaf, "field"))
-			if one, several := kernel.Text(leaf,
-				"equals") != "", len(kernel.List(leaf, "containsAny")) > 0; !known ||
-				one == several {
-				return kernel.Fail(http.StatusBadRequest, "BadRequest",
-					"The condition '%s' of activity log alert %s is invalid.", kernel.Encode(leaf),
-					r.ID.Name())
+			if one, several := kernel.Text(leaf, "equals") != "",
+				len(kernel.List(leaf, "containsAny")) > 0; !known || one == several {
+				return kernel.Bad("BadRequest", "The condition '%s' of activity log alert %s is "+
+					"invalid.", kernel.Encode(leaf), r.ID.Name())
 			}
 		}
 		if strings.EqualFold(kernel.Text(condition, "field"), "category") {
@@ -87,11 +75,11 @@ func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Fai
 		}
 	}
 	if category == "" {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest",
+		return kernel.Bad("BadRequest",
 			"The condition of activity log alert %s must contain a field 'category'.", r.ID.Name())
 	}
 	if strings.EqualFold(category, "Administrative") && len(conditions) < 2 { // azure-cli#8732
-		return kernel.Fail(http.StatusBadRequest, "UnsupportedCondition",
+		return kernel.Bad("UnsupportedCondition",
 			"Specify additional conditions for this category: %s.", category)
 	}
 	return nil
@@ -102,7 +90,7 @@ func (s *Insights) enabledAlerts(subscription string) int {
 	n := 0
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
 		if strings.EqualFold(r.ID.Subscription(), subscription) &&
-			kernel.ObjectAt(r.Body, "properties")["enabled"] != false {
+			r.Properties()["enabled"] != false {
 			n++
 		}
 	}
@@ -111,19 +99,17 @@ func (s *Insights) enabledAlerts(subscription string) int {
 
 // settleActionGroup checks an action group.
 func (s *Insights) settleActionGroup(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	kernel.SetDefault(properties, "enabled", true)
 	if name := kernel.Text(properties, "groupShortName"); name == "" || len(name) > 12 {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest",
-			"The groupShortName '%s' of action "+
-				"group %s is invalid: 1 to 12 characters are allowed.", name, r.ID.Name())
+		return kernel.Bad("BadRequest", "The groupShortName '%s' of action group %s is invalid: "+
+			"1 to 12 characters are allowed.", name, r.ID.Name())
 	}
 	for _, receiver := range kernel.ListAt(properties, "webhookReceivers") {
 		if kernel.Text(receiver, "name") == "" ||
 			!strings.HasPrefix(kernel.Text(receiver, "serviceUri"), "http") {
-			return kernel.Fail(http.StatusBadRequest, "BadRequest",
-				"The webhook receiver '%s' of action group %s needs a name and a serviceUri.",
-				kernel.Text(receiver, "name"), r.ID.Name())
+			return kernel.Bad("BadRequest", "The webhook receiver '%s' of action group %s needs "+
+				"a name and a serviceUri.", kernel.Text(receiver, "name"), r.ID.Name())
 		}
 	}
 	for _, kind := range []string{"emailReceivers", "smsReceivers", "webhookReceivers",
@@ -153,7 +139,7 @@ func actionGroupFacts() []kernel.Fact {
 // alert fires the alerts that match a record, after the delay.
 func (s *Insights) alert(record kernel.ActivityRecord) {
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
-		if alertMatches(kernel.ObjectAt(r.Body, "properties"), record) {
+		if alertMatches(r.Properties(), record) {
 			s.kernel.At(time.Now().Add(s.opts.AlertDelay), func() { s.fire(r, record) })
 		}
 	}
@@ -170,7 +156,7 @@ func alertMatches(alert kernel.Object, record kernel.ActivityRecord) bool {
 	if !inScope {
 		return false
 	}
-	for _, condition := range kernel.ListAt(kernel.ObjectAt(alert, "condition"), "allOf") {
+	for _, condition := range kernel.ListAt(alert, "condition", "allOf") {
 		leaves := leavesOf(condition)
 		if !slices.ContainsFunc(leaves, func(leaf kernel.Object) bool {
 			return leafMatches(leaf, record)
@@ -201,14 +187,12 @@ func leafMatches(leaf kernel.Object, record kernel.ActivityRecord) bool {
 
 // fire posts an alert to the webhooks of its action groups.
 func (s *Insights) fire(alert *kernel.Resource, record kernel.ActivityRecord) {
-	for _, action := range kernel.ListAt(kernel.ObjectAt(alert.Body, "properties", "actions"),
-		"actionGroups") {
+	for _, action := range kernel.ListAt(alert.Body, "properties", "actions", "actionGroups") {
 		group := s.kernel.Store.Get(arm.ID(kernel.Text(action, "actionGroupId")))
-		if group == nil || kernel.ObjectAt(group.Body, "properties")["enabled"] == false {
+		if group == nil || group.Properties()["enabled"] == false {
 			continue
 		}
-		for _, receiver := range kernel.ListAt(kernel.ObjectAt(group.Body, "properties"),
-			"webhookReceivers") {
+		for _, receiver := range kernel.ListAt(group.Properties(), "webhookReceivers") {
 			var doc kernel.Object
 			if receiver["useCommonAlertSchema"] == true {
 				doc = s.commonSchema(alert, record)
@@ -244,7 +228,7 @@ func (s *Insights) webhookToken(receiver kernel.Object) string {
 const alertTime = "2006-01-02T15:04:05.000Z"
 
 func (s *Insights) commonSchema(alert *kernel.Resource, r kernel.ActivityRecord) kernel.Object {
-	description := kernel.Text(kernel.ObjectAt(alert.Body, "properties"), "description")
+	description := kernel.Text(alert.Properties(), "description")
 	context := s.alertContext(r)
 	return kernel.Object{"schemaId": "azureMonitorCommonAlertSchema", "data": kernel.Object{
 		"essentials": kernel.Object{

@@ -15,7 +15,7 @@ import (
 // arm answers one authenticated request.
 func (q request) arm() (answer Reply, f *Failure) {
 	if q.c.Version == "" {
-		return Reply{}, Fail(http.StatusBadRequest, "MissingApiVersionParameter",
+		return Reply{}, Bad("MissingApiVersionParameter",
 			"The api-version query parameter (?api-version=) is required for all requests.")
 	}
 	for _, s := range q.services {
@@ -190,7 +190,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	old := k.Store.Get(id)
 	kind := k.KindOf(id)
 	if _, isObject := sent["properties"].(Object); sent["properties"] != nil && !isObject {
-		return nil, Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return nil, Bad("InvalidRequestContent",
 			"The request content was invalid: properties is not an object.")
 	}
 	if f := CheckTags(sent); f != nil {
@@ -247,8 +247,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 func checkLocation(body Object, old *Resource) *Failure {
 	location := NormalLocation(Text(body, "location"))
 	if location == "" {
-		return Fail(http.StatusBadRequest, "LocationRequired",
-			"The location property is required for this definition.")
+		return Bad("LocationRequired", "The location property is required for this definition.")
 	}
 	if old != nil && NormalLocation(Text(old.Body, "location")) != location {
 		return Fail(http.StatusConflict, "InvalidResourceLocation", "The resource '%s' already "+

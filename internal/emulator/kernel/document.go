@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 
 	"github.com/google/uuid"
@@ -19,9 +18,9 @@ func SetDefault(o Object, field string, value any) {
 }
 
 // NumberOf reads a whole number of any JSON number type; 0 for anything else.
-func NumberOf(o Object, field string) int {
+func NumberOf(o Object, path ...string) int {
 	var n int
-	_, _ = fmt.Sscan(fmt.Sprint(o[field]), &n) // no number: 0
+	_, _ = fmt.Sscan(fmt.Sprint(at(o, path)), &n) // no number: 0
 	return n
 }
 
@@ -37,15 +36,15 @@ func Items[T any](list []T) []any {
 func CheckList(o Object, name string) *Failure {
 	items, isList := o[name].([]any)
 	if o[name] != nil && (!isList || len(ListAt(o, name)) != len(items)) {
-		return Fail(http.StatusBadRequest, "InvalidRequestFormat",
+		return Bad("InvalidRequestFormat",
 			"Cannot parse the request: %s is not a list of objects.", name)
 	}
 	return nil
 }
 
 // List returns the strings in a list.
-func List(o Object, name string) []string {
-	items, _ := o[name].([]any)
+func List(o Object, path ...string) []string {
+	items, _ := at(o, path).([]any)
 	var out []string
 	for _, item := range items {
 		if s, ok := item.(string); ok {
@@ -55,10 +54,19 @@ func List(o Object, name string) []string {
 	return out
 }
 
+// Link returns a reference to a resource.
+func Link(id arm.ID) Object { return Object{"id": string(id)} }
+
 // LinkOf returns the ID in properties.<field>.id, or "".
 func LinkOf(body Object, field string) arm.ID {
-	id, _ := ObjectAt(body, "properties", field)["id"].(string)
-	return arm.ID(id)
+	return arm.ID(
+		Text(body, "properties", field, "id"))
+}
+
+// at returns the value at a path of names, nil if one is missing.
+func at(o Object, path []string) any {
+	last := len(path) - 1
+	return ObjectAt(o, path[:last]...)[path[last]]
 }
 
 // ObjectAt follows names into nested objects; nil if one is missing.
@@ -73,9 +81,9 @@ func ObjectAt(o Object, names ...string) Object {
 	return o
 }
 
-// ListAt returns the list of objects under a name.
-func ListAt(o Object, name string) []Object {
-	items, _ := o[name].([]any)
+// ListAt returns the list of objects at a path.
+func ListAt(o Object, path ...string) []Object {
+	items, _ := at(o, path).([]any)
 	out := make([]Object, 0, len(items))
 	for _, item := range items {
 		if child, ok := item.(Object); ok {
@@ -85,9 +93,9 @@ func ListAt(o Object, name string) []Object {
 	return out
 }
 
-// Text returns a string field, or "".
-func Text(o Object, name string) string {
-	s, _ := o[name].(string)
+// Text returns the string at a path, or "".
+func Text(o Object, path ...string) string {
+	s, _ := at(o, path).(string)
 	return s
 }
 
@@ -131,7 +139,7 @@ func DecodeObject(body []byte) (Object, *Failure) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
 	if err := d.Decode(&o); err != nil || o == nil {
-		return nil, Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return nil, Bad("InvalidRequestContent",
 			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	return o, nil

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/lazy"
@@ -53,7 +52,7 @@ func ResourceFilter(filter string) (func(*Resource) bool, *Failure) {
 }
 
 func invalidFilter(filter string) *Failure {
-	return Fail(http.StatusBadRequest, "InvalidFilterInQueryString",
+	return Bad("InvalidFilterInQueryString",
 		"Invalid $filter '%s' specified in the query string.", filter)
 }
 

@@ -88,6 +88,11 @@ func Fail(status int, code, format string, args ...any) *Failure {
 	return &Failure{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
+// Bad returns the refusal of a request that is wrong in itself.
+func Bad(code, format string, args ...any) *Failure {
+	return Fail(http.StatusBadRequest, code, format, args...)
+}
+
 func (f *Failure) Reply() Reply {
 	r := Reply{Status: f.Status, Header: map[string]string{},
 		Body: Encode(Object{"error": f.Document()})}

@@ -20,7 +20,7 @@ func (k *Kernel) showNested(r *Resource, doc Object) {
 	kind := k.KindOf(r.ID)
 	if kind.Parts {
 		for list := range ObjectAt(doc, "properties") {
-			for _, item := range ListAt(ObjectAt(doc, "properties"), list) {
+			for _, item := range ListAt(doc, "properties", list) {
 				if Text(item, "name") != "" && ObjectAt(item, "properties") != nil {
 					k.ShowItem(r, list, item)
 				}
@@ -28,7 +28,7 @@ func (k *Kernel) showNested(r *Resource, doc Object) {
 		}
 	}
 	for _, list := range kind.Lists {
-		for _, item := range ListAt(ObjectAt(doc, "properties"), list.Name) {
+		for _, item := range ListAt(doc, "properties", list.Name) {
 			k.ShowItem(r, list.Name, item)
 		}
 	}
@@ -58,7 +58,7 @@ func (q request) nested() (Reply, *Failure, bool) {
 		if parent == nil {
 			return Reply{}, q.Missing(id), true
 		}
-		items := ListAt(ObjectAt(q.Document(parent, q.c.Version), "properties"), list.Name)
+		items := ListAt(q.Document(parent, q.c.Version), "properties", list.Name)
 		switch {
 		case n == 9 && q.c.Method == http.MethodGet:
 			return Handled(q.PageObjects(q.c, items))
@@ -132,7 +132,7 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply,
 		q.leaving.add(id, items[i], time.Now().Add(q.OperationTime(q.c)))
 		return q.Accepted(q.c, nil), nil
 	}
-	items = ListAt(ObjectAt(q.Document(stored, q.c.Version), "properties"), list)
+	items = ListAt(q.Document(stored, q.c.Version), "properties", list)
 	i = slices.IndexFunc(items, named)
 	return q.Started(q.c, stored, Reply{Status: status, Header: map[string]string{},
 		Body: Encode(items[i])}), nil

@@ -88,17 +88,16 @@ const maxTags = 50
 func CheckTags(o Object) *Failure {
 	tags, isObject := o["tags"].(Object)
 	if o["tags"] != nil && !isObject {
-		return Fail(http.StatusBadRequest, "InvalidRequestContent",
+		return Bad("InvalidRequestContent",
 			"The request content was invalid: tags is not an object.")
 	}
 	for name, value := range tags {
 		if _, isText := value.(string); !isText {
-			return Fail(http.StatusBadRequest, "InvalidTagValue",
-				"The value of tag '%s' is invalid: %v.", name, value)
+			return Bad("InvalidTagValue", "The value of tag '%s' is invalid: %v.", name, value)
 		}
 	}
 	if len(tags) > maxTags {
-		return Fail(http.StatusBadRequest, "InvalidTagCount",
+		return Bad("InvalidTagCount",
 			"The number of tags %d exceeds the maximum of %d.", len(tags), maxTags)
 	}
 	return nil

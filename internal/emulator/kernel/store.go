@@ -47,6 +47,9 @@ type Resource struct {
 	Seats []Seat `json:"-"`
 }
 
+// Properties returns the properties of the document.
+func (r *Resource) Properties() Object { return ObjectAt(r.Body, "properties") }
+
 // NewResource makes a resource of a request's document, without the fields that only Azure may
 // write.
 func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {

@@ -54,7 +54,7 @@ func deleted(vault *kernel.Resource) arm.ID {
 // settle fills in a vault's defaults, or takes a deleted vault's document to recover it (recorded;
 // the refusals are documented: general/key-vault-recovery).
 func (s *KeyVault) settle(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	gone := s.kernel.Store.Get(deleted(r))
 	recovers := kernel.Text(p, "createMode") == "recover"
 	delete(p, "createMode")
@@ -73,9 +73,8 @@ func (s *KeyVault) settle(c *kernel.Call, r, old *kernel.Resource) *kernel.Failu
 				"https://go.microsoft.com/fwlink/?linkid=2149745 for more information on soft "+
 				"delete.")
 	}
-	if kernel.Text(kernel.ObjectAt(p, "sku"), "name") == "" || kernel.Text(p, "tenantId") == "" {
-		return kernel.Fail(http.StatusBadRequest, "BadRequest",
-			"The parameters sku and tenantId are required.")
+	if kernel.Text(p, "sku", "name") == "" || kernel.Text(p, "tenantId") == "" {
+		return kernel.Bad("BadRequest", "The parameters sku and tenantId are required.")
 	}
 	kernel.SetDefault(p, "accessPolicies", []any{})
 	kernel.SetDefault(p, "enabledForDeployment", false)
@@ -107,7 +106,7 @@ func (s *KeyVault) show(r *kernel.Resource, doc kernel.Object, version string) {
 
 // removed keeps a deleted vault for the time in which it can be recovered.
 func (s *KeyVault) removed(r *kernel.Resource) {
-	p, now := kernel.ObjectAt(r.Body, "properties"), time.Now().UTC()
+	p, now := r.Properties(), time.Now().UTC()
 	days := kernel.NumberOf(p, "softDeleteRetentionInDays")
 	properties := kernel.Object{"vaultId": string(r.ID), "location": r.Body["location"],
 		"tags": kernel.Object{}, "deletionDate": now.Format(time.RFC3339),
@@ -158,7 +157,7 @@ func (s *KeyVault) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		return kernel.OK(document(r)), nil, true
 	case c.Method != http.MethodPost || !purges:
 		return kernel.Reply{}, kernel.NotFound(c), true
-	case kernel.ObjectAt(r.Body, "properties")["purgeProtectionEnabled"] == true: // code [U]
+	case r.Properties()["purgeProtectionEnabled"] == true: // code [U]
 		return kernel.Reply{}, kernel.Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"Operation \"DeletedVaultPurge\" is not allowed. Purge protection is enabled."), true
 	}

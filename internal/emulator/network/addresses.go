@@ -3,7 +3,6 @@ package network
 import (
 	"encoding/json"
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 
@@ -142,11 +141,9 @@ func (s *Addresses) Settle(r *kernel.Resource) *kernel.Failure {
 			continue
 		}
 		if chosen[seatKey(subnet.ID, addr)] {
-			return kernel.Fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
-				"IP configuration "+
-					"%s is using the private IP address %s which is already allocated to "+
-					"resource %s.",
-				ref.Holder, addr, r.ID)
+			return kernel.Bad("PrivateIPAddressIsAllocated", "IP configuration %s is using the "+
+				"private IP address %s which is already allocated to resource %s.", ref.Holder,
+				addr, r.ID)
 		}
 		chosen[seatKey(subnet.ID, addr)] = true
 		r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder})
@@ -181,10 +178,9 @@ func (s *Addresses) DynamicSeat(ref reference, subnet *kernel.Resource,
 		}
 	}
 	if !addr.IsValid() {
-		return kernel.Seat{}, kernel.Fail(http.StatusBadRequest, "SubnetIsFull",
+		return kernel.Seat{}, kernel.Bad("SubnetIsFull",
 			"Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.",
-			subnet.ID.Name(), kernel.Text(kernel.ObjectAt(subnet.Body, "properties"),
-				"addressPrefix"))
+			subnet.ID.Name(), kernel.Text(subnet.Properties(), "addressPrefix"))
 	}
 	chosen[seatKey(subnet.ID, addr)] = true
 	return kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder}, nil
@@ -202,7 +198,7 @@ func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
 		return netip.Addr{}, nil
 	}
 	if asked == "" {
-		return netip.Addr{}, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressMissing",
+		return netip.Addr{}, kernel.Bad("PrivateIPAddressMissing",
 			"Private IP address is required when privateIPAllocationMethod is Static in IP "+
 				"configuration %s.", ref.Holder)
 	}
@@ -211,19 +207,17 @@ func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
 		return err == nil && p.Contains(addr)
 	})
 	if i < 0 {
-		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressNotInSubnet",
+		return addr, kernel.Bad("PrivateIPAddressNotInSubnet",
 			"Private static IP address %s does not belong to the range of subnet prefix %s.", asked,
-			kernel.Text(kernel.ObjectAt(subnet.Body, "properties"), "addressPrefix"))
+			kernel.Text(subnet.Properties(), "addressPrefix"))
 	}
 	p := PrefixesOf(subnet.Body)[i]
 	if free := freeAddress(p, func(a netip.Addr) bool { return a != addr }); free != addr {
-		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressInReservedRange",
-			"Private static IP address %s falls within reserved IP range of subnet prefix %s.",
-			asked, p)
+		return addr, kernel.Bad("PrivateIPAddressInReservedRange", "Private static IP address %s "+
+			"falls within reserved IP range of subnet prefix %s.", asked, p)
 	}
-	if holder := s.Of(subnet.ID).By[addr]; holder != "" &&
-		!kernel.PartOf(holder, r.ID) {
-		return addr, kernel.Fail(http.StatusBadRequest, "PrivateIPAddressIsAllocated",
+	if holder := s.Of(subnet.ID).By[addr]; holder != "" && !kernel.PartOf(holder, r.ID) {
+		return addr, kernel.Bad("PrivateIPAddressIsAllocated",
 			"IP configuration %s is using the private IP address %s which is already allocated "+
 				"to resource %s.", ref.Holder, addr, holder)
 	}

@@ -34,7 +34,7 @@ var publicIPFacts = []kernel.Fact{
 		Value: kernel.Object{"protectionMode": "VirtualNetworkInherited"},
 		Since: "2022-05-01",
 		When: func(s kernel.Sight) bool {
-			return kernel.Text(kernel.ObjectAt(s.Doc, "sku"), "name") == "Standard"
+			return kernel.Text(s.Doc, "sku", "name") == "Standard"
 		},
 	},
 	{Path: "properties.dnsSettings.fqdn", Value: func(s kernel.Sight) any {
@@ -93,7 +93,7 @@ func onMachine(s kernel.Sight) bool {
 
 // InternalSuffix returns the DNS suffix of a network, which all interfaces in it share.
 func InternalSuffix(nic kernel.Object) any {
-	for _, c := range kernel.ListAt(kernel.ObjectAt(nic, "properties"), "ipConfigurations") {
+	for _, c := range kernel.ListAt(nic, "properties", "ipConfigurations") {
 		if subnet := kernel.LinkOf(c, "subnet"); subnet != "" {
 			guid := uuid.NewSHA1(uuid.Nil, []byte("suffix "+subnet.Parent().Key())).String()
 			return strings.ReplaceAll(guid, "-", "")[:26] + ".xx.internal.cloudapp.net"

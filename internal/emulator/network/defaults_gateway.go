@@ -8,8 +8,7 @@ import (
 )
 
 func gatewayV2(s kernel.Sight) bool {
-	return strings.HasSuffix(kernel.Text(kernel.ObjectAt(s.Doc, "properties", "sku"), "tier"),
-		"_v2")
+	return strings.HasSuffix(kernel.Text(s.Doc, "properties", "sku", "tier"), "_v2")
 }
 
 func gatewayV1(s kernel.Sight) bool { return !gatewayV2(s) }

@@ -54,12 +54,11 @@ func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []eff
 		v6 = v6 || p.Addr().Is6()
 	}
 	for _, peering := range s.kernel.Store.List(TypePeering, vnet.ID) {
-		p := kernel.ObjectAt(peering.Body, "properties")
+		p := peering.Properties()
 		// also without allowVirtualNetworkAccess, which only concerns the tag VirtualNetwork
 		if kernel.Text(p, "peeringState") == peeringConnected {
 			for _, prefix := range ValidPrefixes(
-				kernel.List(kernel.ObjectAt(p, "remoteAddressSpace"),
-					"addressPrefixes")) {
+				kernel.List(p, "remoteAddressSpace", "addressPrefixes")) {
 				add(prefix.String(), hopPeering)
 			}
 		}
@@ -164,13 +163,11 @@ func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 		}
 	case "effectivenetworksecuritygroups":
 		if own := s.kernel.Store.Get(id); own != nil {
-			values = append(values,
-				s.effectiveRules(own.Body,
-					kernel.Object{"networkInterface": kernel.Object{"id": string(own.ID)}})...)
+			values = append(values, s.effectiveRules(own.Body,
+				kernel.Object{"networkInterface": kernel.Link(own.ID)})...)
 		}
 		values = append(values,
-			s.effectiveRules(subnet.Body,
-				kernel.Object{"subnet": kernel.Object{"id": string(subnet.ID)}})...)
+			s.effectiveRules(subnet.Body, kernel.Object{"subnet": kernel.Link(subnet.ID)})...)
 	default:
 		return kernel.Reply{}, kernel.NotFound(c), true
 	}
@@ -187,24 +184,22 @@ func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object 
 	}
 	rules := []any{}
 	for _, list := range []string{"securityRules", "defaultSecurityRules"} {
-		for _, item := range kernel.ListAt(kernel.ObjectAt(s.kernel.Document(group,
-			kernel.NetworkVersion),
-			"properties"),
-			list) {
+		for _, item := range kernel.ListAt(s.kernel.Document(group, kernel.NetworkVersion),
+			"properties", list) {
 			rule := kernel.Clone(kernel.ObjectAt(item, "properties"))
 			delete(rule, "provisioningState")
 			rule["name"] = list + "/" + kernel.Text(item, "name")
 			rules = append(rules, rule)
 		}
 	}
-	return []kernel.Object{{"networkSecurityGroup": kernel.Object{"id": string(group.ID)},
+	return []kernel.Object{{"networkSecurityGroup": kernel.Link(group.ID),
 		"association": association, "effectiveSecurityRules": rules}}
 }
 
 // subnetOf returns the subnet of an interface's first address, or nil.
 func (s *Network) subnetOf(id arm.ID) *kernel.Resource {
 	if r := s.kernel.Store.Get(id); r != nil && id.Is(TypeNIC) {
-		configuration := kernel.ListAt(kernel.ObjectAt(r.Body, "properties"), "ipConfigurations")[0]
+		configuration := kernel.ListAt(r.Properties(), "ipConfigurations")[0]
 		return s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 	}
 	if nic, subnet, known := s.Instances.InterfaceOf(id); known && nic.Equal(id) {

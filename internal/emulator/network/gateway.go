@@ -20,11 +20,10 @@ func acceptsWrites(*kernel.Resource) *kernel.Failure { return nil }
 
 // settleGateway checks an Application Gateway's subnet and addresses.
 func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	configurations := kernel.ListAt(properties, "gatewayIPConfigurations")
 	if len(configurations) == 0 {
-		return kernel.Fail(http.StatusBadRequest,
-			"ApplicationGatewayMustHaveGatewayIPConfiguration",
+		return kernel.Bad("ApplicationGatewayMustHaveGatewayIPConfiguration",
 			"Application gateway %s must have a gatewayIPConfiguration.", r.ID)
 	}
 	keepGUID(r, old)
@@ -32,25 +31,23 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 	keepPublic(properties, old)
 	properties["operationalState"] = "Running"
 	if old != nil {
-		properties["operationalState"] = kernel.ObjectAt(old.Body, "properties")["operationalState"]
+		properties["operationalState"] = old.Properties()["operationalState"]
 	}
 	for _, configuration := range configurations {
 		subnet := s.network.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 		if subnet == nil {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
 				kernel.Text(configuration, "name"), r.ID)
 		}
 		if isolated(r.Body) && !delegated(subnet.Body) {
-			return kernel.Fail(http.StatusBadRequest,
-				"ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
+			return kernel.Bad("ApplicationGatewayNetworkIsolationRequiresSubnetDelegation",
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
 		}
 		if table := s.network.kernel.Store.Get(kernel.LinkOf(subnet.Body,
 			"routeTable")); table != nil && classicV2(r.Body) {
-			if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
-				"routes"),
+			if f := gatewayTakes(table.ID, kernel.ListAt(table.Properties(), "routes"),
 				r.ID); f != nil {
 				return f
 			}
@@ -82,7 +79,7 @@ func (s *gateways) classicIn(subnet arm.ID) arm.ID {
 // classicV2 reports whether a gateway's subnet must lead 0.0.0.0/0 to the Internet: a v2 one has
 // to, unless it has network isolation (application-gateway-private-deployment).
 func classicV2(body kernel.Object) bool {
-	tier := kernel.Text(kernel.ObjectAt(body, "properties", "sku"), "tier")
+	tier := kernel.Text(body, "properties", "sku", "tier")
 	return !isolated(body) && (tier == "" || strings.HasSuffix(tier, "_v2"))
 }
 
@@ -93,10 +90,9 @@ func isolated(body kernel.Object) bool {
 // delegated reports whether the subnet is delegated to Application Gateways, as it is for one with
 // network isolation.
 func delegated(subnet kernel.Object) bool {
-	return slices.ContainsFunc(kernel.ListAt(kernel.ObjectAt(subnet, "properties"), "delegations"),
+	return slices.ContainsFunc(kernel.ListAt(subnet, "properties", "delegations"),
 		func(d kernel.Object) bool {
-			return strings.EqualFold(kernel.Text(kernel.ObjectAt(d, "properties"), "serviceName"),
-				arm.TypeGateway)
+			return strings.EqualFold(kernel.Text(d, "properties", "serviceName"), arm.TypeGateway)
 		})
 }
 
@@ -122,7 +118,7 @@ func (s *gateways) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	if f := s.network.kernel.Busy(id); f != nil {
 		return kernel.Reply{}, f, true
 	}
-	kernel.ObjectAt(r.Body, "properties")["operationalState"] = states[verb]
+	r.Properties()["operationalState"] = states[verb]
 	r.Retag(time.Now().Add(s.network.kernel.OperationTime(c)))
 	s.network.kernel.Store.Changed(r)
 	s.network.kernel.Record(c, id, verb+"/action", nil)

@@ -15,8 +15,7 @@ import (
 func keepPublic(properties kernel.Object, old *kernel.Resource) {
 	was := map[string]any{}
 	if old != nil {
-		for _, c := range kernel.ListAt(kernel.ObjectAt(old.Body, "properties"),
-			"sslCertificates") {
+		for _, c := range kernel.ListAt(old.Properties(), "sslCertificates") {
 			was[kernel.Text(c, "name")] = kernel.ObjectAt(c, "properties")["publicCertData"]
 		}
 	}

@@ -108,7 +108,7 @@ func (s *gateways) lockedBackends(id arm.ID) (arm.ID, []backend) {
 // backendsOf returns the pools that a gateway's rules send to, each with the settings they name.
 // The pool of the ingress add-on, for which no rule is made here, is among them.
 func backendsOf(r *kernel.Resource) []backend {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	part := func(list string, id arm.ID) kernel.Object {
 		for _, p := range kernel.ListAt(properties, list) {
 			if strings.EqualFold(kernel.Text(p, "name"), id.Name()) {
@@ -135,7 +135,7 @@ func backendsOf(r *kernel.Resource) []backend {
 		out = append(out, b)
 	}
 	of := func(p kernel.Object, field string) arm.ID {
-		return arm.ID(kernel.Text(kernel.ObjectAt(p, field), "id"))
+		return arm.ID(kernel.Text(p, field, "id"))
 	}
 	for _, rule := range kernel.ListAt(properties, "requestRoutingRules") {
 		p := kernel.ObjectAt(rule, "properties")
@@ -163,7 +163,7 @@ func backendsOf(r *kernel.Resource) []backend {
 func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 	pools := []any{}
 	probed, _ := c.Found.(map[Probe][2]string)
-	running := kernel.Text(kernel.ObjectAt(r.Body, "properties"), "operationalState") == "Running"
+	running := kernel.Text(r.Properties(), "operationalState") == "Running"
 	for _, b := range backendsOf(r) {
 		servers := []any{}
 		for _, address := range b.servers {
@@ -178,10 +178,9 @@ func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 				"healthProbeLog": found[1]})
 		}
 		pools = append(pools, kernel.Object{
-			"backendAddressPool": kernel.Object{"id": string(b.pool)},
+			"backendAddressPool": kernel.Link(b.pool),
 			"backendHttpSettingsCollection": []any{kernel.Object{
-				"backendHttpSettings": kernel.Object{
-					"id": string(b.settings)}, "servers": servers}},
+				"backendHttpSettings": kernel.Link(b.settings), "servers": servers}},
 		})
 	}
 	c.LocationOnly = true

@@ -30,8 +30,7 @@ func approved(target arm.ID) kernel.Object {
 // linkResources returns what private endpoints can connect to: the frontends with a private link.
 func (s *gateways) linkResources(r *kernel.Resource) []kernel.Object {
 	out := []kernel.Object{}
-	for _, f := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
-		"frontendIPConfigurations") {
+	for _, f := range kernel.ListAt(r.Properties(), "frontendIPConfigurations") {
 		if name := kernel.Text(f, "name"); kernel.LinkOf(f, "privateLinkConfiguration") != "" {
 			out = append(out, kernel.Object{"name": name,
 				"id":   string(r.ID.Child("privateLinkResources", name)),
@@ -54,7 +53,7 @@ type linkConnection struct {
 func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 	var out []linkConnection
 	for _, e := range s.network.kernel.Store.List(TypePrivateEndpoint, "") {
-		p := kernel.ObjectAt(e.Body, "properties")
+		p := e.Properties()
 		for _, c := range kernel.ListAt(p, "privateLinkServiceConnections") {
 			of := kernel.ObjectAt(c, "properties")
 			state := kernel.ObjectAt(of, linkState)
@@ -72,7 +71,7 @@ func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 				"id":   string(r.ID.Child("privateEndpointConnections", name)),
 				"type": arm.TypeGateway + "/privateEndpointConnections",
 				"properties": kernel.Object{"provisioningState": kernel.State(r),
-					"privateEndpoint": kernel.Object{"id": string(e.ID)},
+					"privateEndpoint": kernel.Link(e.ID),
 					linkState:         kernel.Clone(state),
 					"linkIdentifier":  fmt.Sprint(number.Sum32())}}})
 		}
@@ -130,7 +129,7 @@ func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 			return kernel.Reply{}, f, true
 		}
 		if state, verb = kernel.ObjectAt(sent, "properties", linkState), "write"; state == nil {
-			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Reply{}, kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: %s has no %s.", child, linkState), true
 		}
 	}

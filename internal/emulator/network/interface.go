@@ -1,7 +1,6 @@
 package network
 
 import (
-	"net/http"
 	"slices"
 	"strings"
 
@@ -12,14 +11,13 @@ import (
 // settleInterface checks a network interface. Its addresses are chosen by SettleSeats.
 func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if f := kernel.CheckList(properties, "ipConfigurations"); f != nil {
 		return f
 	}
 	configurations := kernel.ListAt(properties, "ipConfigurations")
 	if len(configurations) == 0 {
-		return kernel.Fail(http.StatusBadRequest,
-			"NetworkInterfaceMustHaveAtLeastOneIpConfiguration",
+		return kernel.Bad("NetworkInterfaceMustHaveAtLeastOneIpConfiguration",
 			"Network interface %s must have one or more IP configurations.", r.ID)
 	}
 	names := map[string]bool{}
@@ -29,10 +27,8 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		p := kernel.ObjectAt(configuration, "properties")
 		subnet := kernel.LinkOf(configuration, "subnet")
 		if name == "" || p == nil || subnet == "" || names[name] {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
-				"Cannot parse the request: IP configuration %q of %s needs a unique name and a "+
-					"subnet.",
-				name, r.ID.Name())
+			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: IP "+
+				"configuration %q of %s needs a unique name and a subnet.", name, r.ID.Name())
 		}
 		names[name] = true
 		for _, readOnly := range []string{"id", "etag", "type"} {
@@ -42,22 +38,19 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		kernel.SetDefault(p, "primary", i == 0)
 		if p["primary"] == false &&
 			len(kernel.ListAt(p, "applicationGatewayBackendAddressPools")) > 0 {
-			return kernel.Fail(http.StatusBadRequest,
+			return kernel.Bad(
 				"ApplicationGatewayLoadBalancingNotSupportedOnSecondaryIpConfigurations",
 				"Network Interface with Id: %s has a secondary IpConfigurations %s is using "+
 					"ApplicationGatewayAddressPools. ApplicationGateway loadbalancing is not "+
 					"supported for secondary IpConfigurations.", r.ID, name)
 		}
 		if vnet != "" && !vnet.Equal(subnet.Parent()) {
-			return kernel.Fail(http.StatusBadRequest, "SubnetsNotInSameVnet",
-				"Subnet %s is not in the "+
-					"same Virtual Network as the subnets of other IP configurations of %s.", subnet,
-				r.ID)
+			return kernel.Bad("SubnetsNotInSameVnet", "Subnet %s is not in the same Virtual "+
+				"Network as the subnets of other IP configurations of %s.", subnet, r.ID)
 		}
 		vnet = subnet.Parent()
 		if old != nil { // a private endpoint wrote it
-			for _, had := range kernel.ListAt(kernel.ObjectAt(old.Body, "properties"),
-				"ipConfigurations") {
+			for _, had := range kernel.ListAt(old.Properties(), "ipConfigurations") {
 				if kernel.Text(had, "name") == name {
 					keep(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
 				}
@@ -65,7 +58,7 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		}
 	}
 	if old != nil {
-		keep(properties, kernel.ObjectAt(old.Body, "properties"), "privateEndpoint", "macAddress")
+		keep(properties, old.Properties(), "privateEndpoint", "macAddress")
 	}
 	kernel.SetDefault(properties, "enableIPForwarding", false)
 	kernel.SetDefault(properties, "enableAcceleratedNetworking", false)
@@ -91,9 +84,8 @@ func samePools(r, old *kernel.Resource) bool { return gatewayPools(r) == gateway
 func gatewayPools(nic *kernel.Resource) string {
 	var all []string
 	if nic != nil {
-		for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"),
-			"ipConfigurations") {
-			for _, pool := range kernel.ListAt(kernel.ObjectAt(c, "properties"),
+		for _, c := range kernel.ListAt(nic.Properties(), "ipConfigurations") {
+			for _, pool := range kernel.ListAt(c, "properties",
 				"applicationGatewayBackendAddressPools") {
 				all = append(all, arm.ID(kernel.Text(pool, "id")).Key())
 			}

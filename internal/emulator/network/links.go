@@ -155,19 +155,19 @@ func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []refe
 func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failure {
 	kind := r.ID.Type()
 	for _, l := range Links { // null means the same as an absent field
-		if properties := kernel.ObjectAt(r.Body, "properties"); strings.EqualFold(kind, l.from) &&
+		if properties := r.Properties(); strings.EqualFold(kind, l.from) &&
 			!strings.ContainsAny(l.path, ".[") {
 			if properties[l.path] == nil {
 				delete(properties, l.path)
 			} else if _, isObject := properties[l.path].(kernel.Object); !isObject {
-				return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+				return kernel.Bad("InvalidRequestFormat",
 					"Cannot parse the request: %s of %s has no id.", l.path, r.ID.Name())
 			}
 		}
 	}
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		if ref.Target() == "" {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: a reference of %s has no id.", ref.Holder)
 		}
 		target := s.kernel.Store.Get(ref.Target())
@@ -179,9 +179,8 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 		}
 		for _, other := range s.Linked[target.ID.Key()] {
 			if code := exclusive[ref.Link.To]; code != "" && !other.Equal(ref.Holder) {
-				return kernel.Fail(http.StatusBadRequest, code,
-					"Resource %s is referencing %s that is already allocated to resource %s.", r.ID,
-					target.ID, other)
+				return kernel.Bad(code, "Resource %s is referencing %s that is already allocated "+
+					"to resource %s.", r.ID, target.ID, other)
 			}
 		}
 		if ref.Link.from != TypeVM { // which marks in them its primary interface
@@ -194,10 +193,9 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 
 // invalidReference refuses a document with an ID that does not exist.
 func invalidReference(target, from arm.ID) *kernel.Failure {
-	f := kernel.Fail(http.StatusBadRequest, "InvalidResourceReference",
-		"Resource %s referenced by resource %s was not found. Please make sure that the "+
-			"referenced resource exists, and that both resources are in the same region.", target,
-		from)
+	f := kernel.Bad("InvalidResourceReference", "Resource %s referenced by resource %s was not "+
+		"found. Please make sure that the referenced resource exists, and that both "+
+		"resources are in the same region.", target, from)
 	f.Details = []any{
 		kernel.Object{"code": "NotFound", "message": fmt.Sprintf("Resource %s not found.", target)}}
 	return f
@@ -254,9 +252,9 @@ func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 			}
 			if isList {
 				shown, _ := properties[name].([]any)
-				properties[name] = append(shown, kernel.Object{"id": string(holder)})
+				properties[name] = append(shown, kernel.Link(holder))
 			} else {
-				properties[name] = kernel.Object{"id": string(holder)}
+				properties[name] = kernel.Link(holder)
 			}
 			break
 		}
@@ -286,6 +284,6 @@ func (s *Network) Unlinked(r *kernel.Resource) *kernel.Failure {
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		by = append(by, string(users[key]))
 	}
-	return kernel.Fail(http.StatusBadRequest, refusal[0], "%s",
+	return kernel.Bad(refusal[0], "%s",
 		fmt.Sprintf(refusal[1], r.ID, strings.Join(by, ", "), len(by)))
 }

@@ -30,7 +30,7 @@ func balancerFacts() []kernel.Fact {
 // settleBalancer drops from a load balancer what only Azure writes.
 func settleBalancer(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	balancerParts.drop(properties)
 	for _, pool := range kernel.ListAt(properties, "backendAddressPools") {
 		p := kernel.ObjectAt(pool, "properties")
@@ -63,7 +63,7 @@ func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version st
 		p := kernel.ObjectAt(pool, "properties")
 		name := kernel.Text(pool, "name")
 		for _, member := range append(members[strings.ToLower(name)], nodes...) {
-			link := kernel.Object{"id": string(member)}
+			link := kernel.Link(member)
 			shown, _ := p["backendIPConfigurations"].([]any)
 			all, _ := p["loadBalancerBackendAddresses"].([]any)
 			p["backendIPConfigurations"] = append(shown, link)
@@ -142,10 +142,9 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 		if s.Balanced == nil || s.Balanced(r.ID) == nil {
 			continue
 		}
-		for _, pool := range kernel.ListAt(kernel.ObjectAt(r.Body, "properties"),
-			"backendAddressPools") {
-			out = append(out, kernel.Object{"id": string(r.ID.Child("backendAddressPools",
-				kernel.Text(pool, "name")))})
+		for _, pool := range kernel.ListAt(r.Properties(), "backendAddressPools") {
+			out = append(out, kernel.Link(r.ID.Child("backendAddressPools",
+				kernel.Text(pool, "name"))))
 		}
 	}
 	return out
@@ -153,7 +152,7 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 
 // showInterface shows the backend pools that an interface of a cluster's node is in.
 func (s *Network) showInterface(r *kernel.Resource, doc kernel.Object, version string) {
-	configurations := kernel.ListAt(kernel.ObjectAt(doc, "properties"), "ipConfigurations")
+	configurations := kernel.ListAt(doc, "properties", "ipConfigurations")
 	for _, balancer := range s.kernel.Store.List(TypeLoadBalancer, r.ID.Group()) {
 		if s.Balanced != nil && len(configurations) > 0 && slices.ContainsFunc(
 			s.Balanced(balancer.ID), r.ID.Child("ipConfigurations",

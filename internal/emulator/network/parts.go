@@ -40,7 +40,7 @@ func (of parts) show(r *kernel.Resource, resourceType string, properties kernel.
 			id, partType := r.ID.Child(list, kernel.Text(item, "name")), resourceType+"/"+list
 			add(id, list, partType, item)
 			if sub := of.sub[list]; sub != "" {
-				for _, below := range kernel.ListAt(kernel.ObjectAt(item, "properties"), sub) {
+				for _, below := range kernel.ListAt(item, "properties", sub) {
 					add(id.Child(sub, kernel.Text(below, "name")), sub, partType+"/"+sub, below)
 				}
 			}
@@ -65,7 +65,7 @@ func (of parts) show(r *kernel.Resource, resourceType string, properties kernel.
 	}
 	for _, b := range backs {
 		if known, _ := b.target[b.name].([]any); !contains(known, b.from) {
-			b.target[b.name] = append(known, kernel.Object{"id": string(b.from)})
+			b.target[b.name] = append(known, kernel.Link(b.from))
 		}
 	}
 }

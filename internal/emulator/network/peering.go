@@ -2,7 +2,6 @@ package network
 
 import (
 	"maps"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,7 +28,7 @@ func (s *peerings) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kerne
 
 func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	for field, value := range map[string]any{"allowVirtualNetworkAccess": true,
 		"allowForwardedTraffic": false, "allowGatewayTransit": false, "useRemoteGateways": false,
 		"doNotVerifyRemoteGateways": false} {
@@ -39,32 +38,28 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	if remote == nil || !remote.ID.Is(arm.TypeVNet) {
 		return invalidReference(kernel.LinkOf(r.Body, "remoteVirtualNetwork"), r.ID)
 	}
-	properties["remoteVirtualNetwork"] = kernel.Object{"id": string(remote.ID)}
+	properties["remoteVirtualNetwork"] = kernel.Link(remote.ID)
 	own := r.ID.Parent()
 	for _, p := range s.network.kernel.Store.List(TypePeering, own) {
 		if !p.ID.Equal(r.ID) && kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(remote.ID) {
-			return kernel.Fail(http.StatusBadRequest, "AnotherPeeringAlreadyReferencesRemoteVnet",
-				"Peering %s cannot be created or updated because virtual network %s already has "+
-					"a peering %s referencing remote virtual network %s.", r.ID, own, p.ID,
-				remote.ID)
+			return kernel.Bad("AnotherPeeringAlreadyReferencesRemoteVnet", "Peering %s cannot be "+
+				"created or updated because virtual network %s already has a peering %s "+
+				"referencing remote virtual network %s.", r.ID, own, p.ID, remote.ID)
 		}
 	}
 	if overlap := overlapping(AddressSpace(vnet), AddressSpace(remote.Body)); overlap != "" ||
 		own.Equal(remote.ID) {
 		// code [U]; the message is that of the case below
-		return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
-			"Cannot create or update "+
-				"peering %s. Virtual networks %s and %s cannot be peered because their address "+
-				"spaces overlap. Overlapping address prefixes: %s.", r.ID, own, remote.ID, overlap)
+		return kernel.Bad("VnetAddressSpacesOverlap", "Cannot create or update peering %s. "+
+			"Virtual networks %s and %s cannot be peered because their address spaces "+
+			"overlap. Overlapping address prefixes: %s.", r.ID, own, remote.ID, overlap)
 	}
 	if f := s.clearOfPeers(vnet, r.ID, remote); f != nil {
 		return f
 	}
 	reverse := s.reverse(own, remote.ID)
-	if reverse != nil &&
-		kernel.Text(kernel.ObjectAt(reverse.Body, "properties"),
-			"peeringState") == peeringDisconnected {
-		return kernel.Fail(http.StatusBadRequest, "RemotePeeringIsDisconnected",
+	if reverse != nil && kernel.Text(reverse.Properties(), "peeringState") == peeringDisconnected {
+		return kernel.Bad("RemotePeeringIsDisconnected",
 			"Cannot create or update peering %s because remote peering %s referencing parent "+
 				"virtual network %s is in Disconnected state. Update or re-create the remote "+
 				"peering to get it back to Initiated state. Peering gets Disconnected when "+
@@ -75,8 +70,7 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 		properties["peeringState"] = peeringConnected
 	}
 	// as it is synced now
-	properties["remoteAddressSpace"] = kernel.CloneValue(kernel.ObjectAt(remote.Body,
-		"properties")["addressSpace"])
+	properties["remoteAddressSpace"] = kernel.CloneValue(remote.Properties()["addressSpace"])
 	return nil
 }
 
@@ -96,8 +90,7 @@ func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
 			}
 			if overlap := overlapping(side.space, AddressSpace(other.Body)); overlap != "" {
 				// AzureTRE#4641
-				return kernel.Fail(http.StatusBadRequest,
-					"VnetAddressSpaceOverlapsWithAlreadyPeeredVnet",
+				return kernel.Bad("VnetAddressSpaceOverlapsWithAlreadyPeeredVnet",
 					"Cannot create or update peering %s. Virtual networks %s and %s cannot be "+
 						"peered because address space of the first virtual network overlaps with "+
 						"address space of virtual network %s already peered with the second "+
@@ -138,12 +131,12 @@ func (s *peerings) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kerne
 }
 
 func (s *peerings) connectPeering(r *kernel.Resource) {
-	if kernel.Text(kernel.ObjectAt(r.Body, "properties"), "peeringState") != peeringConnected {
+	if kernel.Text(r.Properties(), "peeringState") != peeringConnected {
 		return
 	}
 	if other := s.reverse(r.ID.Parent(),
 		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
-		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringConnected
+		other.Properties()["peeringState"] = peeringConnected
 		s.network.kernel.Store.TouchAround(other.ID)
 	}
 }
@@ -152,7 +145,7 @@ func (s *peerings) connectPeering(r *kernel.Resource) {
 func (s *peerings) peeringRemoved(r *kernel.Resource) {
 	if other := s.reverse(r.ID.Parent(),
 		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
-		kernel.ObjectAt(other.Body, "properties")["peeringState"] = peeringDisconnected
+		other.Properties()["peeringState"] = peeringDisconnected
 		s.network.kernel.Store.TouchAround(other.ID)
 	}
 }
@@ -175,7 +168,7 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
 	}
-	now := kernel.CloneValue(kernel.ObjectAt(remote.Body, "properties")["addressSpace"])
+	now := kernel.CloneValue(remote.Properties()["addressSpace"])
 	properties["remoteVirtualNetworkAddressSpace"] = now
 	if gateways := s.gatewaysOf(remote.ID); len(gateways) > 0 {
 		properties["remoteGateways"] = gateways
@@ -183,9 +176,8 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 	inSync := func(p *kernel.Resource, vnet arm.ID) bool {
 		r := s.network.kernel.Store.Get(vnet)
 		return p == nil || r == nil ||
-			string(kernel.Encode(kernel.ObjectAt(p.Body,
-				"properties")["remoteAddressSpace"])) == string(
-				kernel.Encode(kernel.ObjectAt(r.Body, "properties")["addressSpace"]))
+			string(kernel.Encode(p.Properties()["remoteAddressSpace"])) == string(
+				kernel.Encode(r.Properties()["addressSpace"]))
 	}
 	local, other := inSync(s.reverse(r.ID.Parent(), remote.ID), r.ID.Parent()), inSync(r, remote.ID)
 	// the other side has nothing to synchronize with
@@ -205,7 +197,7 @@ func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 		maps.Keys(s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
 		holder := s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
-			out = append(out, kernel.Object{"id": string(gateway)})
+			out = append(out, kernel.Link(gateway))
 		}
 	}
 	return out
@@ -214,18 +206,18 @@ func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 // settlePeerings checks the peerings in a virtual network's document. The others stay unchanged
 // (arm-template-whatif#281).
 func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(vnet.Body, "properties")
+	properties := vnet.Properties()
 	if f := kernel.CheckList(properties, "virtualNetworkPeerings"); f != nil {
 		return f
 	}
 	for _, doc := range kernel.ListAt(properties, "virtualNetworkPeerings") {
 		if kernel.Text(doc, "name") == "" {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: a peering of %s has no name.", vnet.ID.Name())
 		}
 		id := vnet.ID.Child("virtualNetworkPeerings", kernel.Text(doc, "name"))
 		if kernel.ObjectAt(doc, "properties") == nil {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: peering %s has no properties.", id)
 		}
 		old := s.network.kernel.Store.Get(id)
@@ -238,8 +230,7 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 			"remoteVirtualNetwork")) {
 			// Sending it again neither connects nor synchronizes it [U].
 			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
-				kernel.ObjectAt(child.Body, "properties")[kept] = kernel.ObjectAt(old.Body,
-					"properties")[kept]
+				child.Properties()[kept] = old.Properties()[kept]
 			}
 		}
 		vnet.Children = append(vnet.Children, child)
@@ -257,10 +248,9 @@ func (s *peerings) settleSpace(vnet *kernel.Resource) *kernel.Failure {
 		}
 		if overlap := overlapping(AddressSpace(vnet.Body),
 			AddressSpace(remote.Body)); overlap != "" {
-			return kernel.Fail(http.StatusBadRequest, "VnetAddressSpacesOverlap",
-				"The address space of "+
-					"virtual network %s overlaps with the one of virtual network %s, with which "+
-					"it is peered. Overlapping address prefixes: %s.", vnet.ID, remote.ID, overlap)
+			return kernel.Bad("VnetAddressSpacesOverlap", "The address space of virtual network "+
+				"%s overlaps with the one of virtual network %s, with which it is peered. "+
+				"Overlapping address prefixes: %s.", vnet.ID, remote.ID, overlap)
 		}
 	}
 	return nil

@@ -27,8 +27,8 @@ const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy t
 
 // settlePrivateZoneLink marks a link as complete at once.
 func (s zones) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	p := kernel.ObjectAt(r.Body, "properties")
-	network := arm.ID(kernel.Text(kernel.ObjectAt(p, "virtualNetwork"), "id"))
+	p := r.Properties()
+	network := arm.ID(kernel.Text(p, "virtualNetwork", "id"))
 	if found := s.kernel.Store.Get(network); found == nil || !network.Is(arm.TypeVNet) {
 		return referenceMissing(network)
 	}
@@ -39,7 +39,7 @@ func (s zones) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *k
 
 // settlePrivateRecord gives a record set its full name.
 func settlePrivateRecord(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	p := kernel.ObjectAt(r.Body, "properties")
+	p := r.Properties()
 	kernel.SetDefault(p, "ttl", 3600)
 	name, zone := r.ID.Name()+".", r.ID.Parent().Name()+"."
 	if name == "@." { // the zone itself
@@ -70,7 +70,7 @@ func (s zones) showPrivateZone(r *kernel.Resource, doc kernel.Object, version st
 	for _, child := range all {
 		if child.ID.Is(TypePrivateZoneLink) {
 			links++
-			if kernel.ObjectAt(child.Body, "properties")["registrationEnabled"] == true {
+			if child.Properties()["registrationEnabled"] == true {
 				registering++
 			}
 		}
@@ -85,7 +85,7 @@ func authorityStays(r *kernel.Resource) *kernel.Failure {
 	if !strings.HasSuffix(strings.ToUpper(r.ID.Type()), "/SOA") {
 		return nil
 	}
-	return kernel.Fail(http.StatusBadRequest, "BadRequest",
+	return kernel.Bad("BadRequest",
 		"The record set of type SOA of zone %s cannot be deleted.", r.ID.Parent().Name())
 }
 
@@ -136,9 +136,9 @@ func (s endpoints) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 // storedPrivateEndpoint makes the network interface with which an endpoint has its address
 // (recorded).
 func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	nic := endpointInterface(r)
-	properties["networkInterfaces"] = []any{kernel.Object{"id": string(nic)}}
+	properties["networkInterfaces"] = []any{kernel.Link(nic)}
 	s.touchLinked(r)
 	if s.kernel.Store.Get(nic) != nil {
 		return nil
@@ -151,14 +151,14 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 		}
 	}
 	configuration := kernel.Object{
-		"subnet": kernel.Object{"id": string(kernel.LinkOf(r.Body, "subnet"))},
+		"subnet": kernel.Link(kernel.LinkOf(r.Body, "subnet")),
 		"privateLinkConnectionProperties": kernel.Object{"groupId": group,
 			"requiredMemberName": group,
 			"fqdns":              names},
 	}
 	_, f := s.kernel.PutResource(c, nic, kernel.Object{
 		"location": r.Body["location"], "managedBy": string(r.ID), "properties": kernel.Object{
-			"privateEndpoint": kernel.Object{"id": string(r.ID)}, "macAddress": "",
+			"privateEndpoint": kernel.Link(r.ID), "macAddress": "",
 			"auxiliaryMode": "None", "ipConfigurations": []any{kernel.Object{
 				"name":       "privateEndpointIpConfig." + kernel.GuidOf("configuration", r.ID),
 				"properties": configuration}},
@@ -194,10 +194,9 @@ func (s endpoints) privateEndpointRemoved(r *kernel.Resource) {
 
 // touchLinked renders the resources again that show a private endpoint.
 func (s endpoints) touchLinked(endpoint *kernel.Resource) {
-	for _, connection := range kernel.ListAt(kernel.ObjectAt(endpoint.Body, "properties"),
+	for _, connection := range kernel.ListAt(endpoint.Properties(),
 		"privateLinkServiceConnections") {
-		s.kernel.Store.Touch(arm.ID(kernel.Text(kernel.ObjectAt(connection, "properties"),
-			"privateLinkServiceId")))
+		s.kernel.Store.Touch(arm.ID(kernel.Text(connection, "properties", "privateLinkServiceId")))
 	}
 }
 
@@ -217,7 +216,7 @@ func showEndpoints(s *Network, subnet *kernel.Resource, properties kernel.Object
 
 // endpointInterface returns the interface of a private endpoint.
 func endpointInterface(endpoint *kernel.Resource) arm.ID {
-	name := kernel.Text(kernel.ObjectAt(endpoint.Body, "properties"), "customNetworkInterfaceName")
+	name := kernel.Text(endpoint.Properties(), "customNetworkInterfaceName")
 	if name == "" {
 		name = endpoint.ID.Name() + ".nic." + kernel.GuidOf("interface", endpoint.ID)
 	}
@@ -246,8 +245,8 @@ func (s *Network) EndpointAddress(endpoint arm.ID) string {
 	if nic == nil {
 		return ""
 	}
-	for _, c := range kernel.ListAt(kernel.ObjectAt(nic.Body, "properties"), "ipConfigurations") {
-		return kernel.Text(kernel.ObjectAt(c, "properties"), "privateIPAddress")
+	for _, c := range kernel.ListAt(nic.Properties(), "ipConfigurations") {
+		return kernel.Text(c, "properties", "privateIPAddress")
 	}
 	return ""
 }

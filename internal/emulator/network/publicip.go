@@ -3,7 +3,6 @@ package network
 import (
 	"encoding/binary"
 	"hash/fnv"
-	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
@@ -24,19 +23,18 @@ var PublicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
 // September 2025): Azure's default since then is not known.
 func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	kernel.SetDefault(r.Body, "sku", kernel.Object{})
 	sku := kernel.ObjectAt(r.Body, "sku")
 	if sku == nil {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+		return kernel.Bad("InvalidRequestFormat",
 			"Cannot parse the request: the sku of %s is not an object.", r.ID.Name())
 	}
 	kernel.SetDefault(sku, "name", "Basic")
 	if kernel.Text(sku, "name") == "Basic" && kernel.Text(sku, "tier") == "Global" {
-		return kernel.Fail(http.StatusBadRequest,
-			"GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress", "Global publicIP "+
-				"addresses are only supported for standard SKU public IP addresses. Public IP "+
-				"address %s is not standard SKU.", r.ID)
+		return kernel.Bad("GlobalPublicIPAddressNotSupportedForBasicPublicIpAddress",
+			"Global publicIP addresses are only supported for standard SKU public IP addresses. "+
+				"Public IP address %s is not standard SKU.", r.ID)
 	}
 	if f := checkDomainLabel(s.kernel, r); f != nil {
 		return f
@@ -49,14 +47,14 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 	kernel.SetDefault(properties, "publicIPAllocationMethod", "Dynamic")
 	kernel.SetDefault(properties, "idleTimeoutInMinutes", 4)
 	kernel.SetDefault(properties, "ipTags", []any{})
-	if kernel.Text(kernel.ObjectAt(r.Body, "sku"), "name") == "Standard" &&
+	if kernel.Text(r.Body, "sku", "name") == "Standard" &&
 		kernel.Text(properties, "publicIPAllocationMethod") != "Static" {
-		return kernel.Fail(http.StatusBadRequest, "StandardSkuPublicIPAddressesMustBeStatic",
+		return kernel.Bad("StandardSkuPublicIPAddressesMustBeStatic",
 			"Standard sku publicIp %s must have AllocationMethod set to Static.", r.ID)
 	}
-	if old != nil && kernel.Text(kernel.ObjectAt(old.Body, "properties"),
+	if old != nil && kernel.Text(old.Properties(),
 		"publicIPAddressVersion") == kernel.Text(properties, "publicIPAddressVersion") {
-		properties["ipAddress"] = kernel.ObjectAt(old.Body, "properties")["ipAddress"]
+		properties["ipAddress"] = old.Properties()["ipAddress"]
 	}
 	held := len(s.Linked[r.ID.Key()]) > 0
 	if properties["ipAddress"] == nil &&
@@ -73,23 +71,20 @@ var domainLabel = lazy.Regexp(`^[a-z][a-z0-9-]{1,61}[a-z0-9]$`)
 // checkDomainLabel refuses a label that is malformed, or that another address in the region has
 // (Azure's pages on deployment errors). The labels of other subscriptions do not count here.
 func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
-	label := kernel.Text(kernel.ObjectAt(r.Body, "properties", "dnsSettings"), "domainNameLabel")
+	label := kernel.Text(r.Body, "properties", "dnsSettings", "domainNameLabel")
 	if label == "" {
 		return nil
 	}
 	if !domainLabel().MatchString(label) {
-		return kernel.Fail(http.StatusBadRequest, "InvalidDomainNameLabel",
-			"The domain name label %s is invalid. It must conform to the following regular "+
-				"expression: %s.", label, domainLabel())
+		return kernel.Bad("InvalidDomainNameLabel", "The domain name label %s is invalid. It "+
+			"must conform to the following regular expression: %s.", label, domainLabel())
 	}
 	for _, other := range k.Store.ByType[kernel.KindKey(TypePublicIP)] {
 		if !other.ID.Equal(r.ID) && strings.EqualFold(other.ID.Subscription(),
 			r.ID.Subscription()) && other.Body["location"] == r.Body["location"] &&
-			kernel.Text(kernel.ObjectAt(other.Body, "properties", "dnsSettings"),
-				"domainNameLabel") == label {
-			return kernel.Fail(http.StatusBadRequest, "DnsRecordInUse",
-				"DNS record %s.%s.cloudapp.azure.com is already used by another public IP.",
-				label, kernel.Text(r.Body, "location"))
+			kernel.Text(other.Body, "properties", "dnsSettings", "domainNameLabel") == label {
+			return kernel.Bad("DnsRecordInUse", "DNS record %s.%s.cloudapp.azure.com is already "+
+				"used by another public IP.", label, kernel.Text(r.Body, "location"))
 		}
 	}
 	return nil
@@ -101,12 +96,10 @@ func (s *Network) GivePublic(holder *kernel.Resource) {
 		if ref.Link.To != TypePublicIP {
 			continue
 		}
-		if r := s.kernel.Store.Get(ref.Target()); r != nil &&
-			kernel.ObjectAt(r.Body, "properties")["ipAddress"] == nil {
-			p := kernel.ObjectAt(r.Body, "properties")
+		if r := s.kernel.Store.Get(ref.Target()); r != nil && r.Properties()["ipAddress"] == nil {
+			p := r.Properties()
 			p["ipAddress"] = s.PublicAddress(r.ID,
-				kernel.Text(p, "publicIPAddressVersion") == "IPv6").
-				String()
+				kernel.Text(p, "publicIPAddressVersion") == "IPv6").String()
 			s.kernel.Store.Changed(r)
 		}
 	}
@@ -125,7 +118,7 @@ func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version st
 func (s *Network) PublicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(TypePublicIP)] {
-		taken[kernel.Text(kernel.ObjectAt(r.Body, "properties"), "ipAddress")] = true
+		taken[kernel.Text(r.Properties(), "ipAddress")] = true
 	}
 	h := fnv.New32a()
 	h.Write([]byte(id.Key()))
@@ -151,6 +144,6 @@ func (s *Network) PublicAddress(id arm.ID, v6 bool) netip.Addr {
 func settleNAT(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	kernel.SetDefault(r.Body, "sku", kernel.Object{"name": "Standard"})
-	kernel.SetDefault(kernel.ObjectAt(r.Body, "properties"), "idleTimeoutInMinutes", 4)
+	kernel.SetDefault(r.Properties(), "idleTimeoutInMinutes", 4)
 	return nil
 }

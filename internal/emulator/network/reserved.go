@@ -1,8 +1,6 @@
 package network
 
 import (
-	"net/http"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -18,18 +16,15 @@ func (s *Network) settleReserved(subnet *kernel.Resource) *kernel.Failure {
 	table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable"))
 	switch name := subnet.ID.Name(); {
 	case name == "GatewaySubnet" && kernel.LinkOf(subnet.Body, "networkSecurityGroup") != "":
-		return kernel.Fail(http.StatusBadRequest,
-			"NetworkSecurityGroupCannotBeAttachedToGatewaySubnet",
+		return kernel.Bad("NetworkSecurityGroupCannotBeAttachedToGatewaySubnet",
 			"The operation failed because the network security group %s can not be associated to "+
 				"the GatewaySubnet. Please remove the network security group associated to the "+
 				"GatewaySubnet.", kernel.LinkOf(subnet.Body, "networkSecurityGroup").Name())
 	case name == "AzureBastionSubnet" && table != nil:
-		return kernel.Fail(http.StatusBadRequest, "RouteTableCannotBeAttachedForAzureBastionSubnet",
+		return kernel.Bad("RouteTableCannotBeAttachedForAzureBastionSubnet",
 			"Route table %s cannot be attached to subnet %s.", table.ID, subnet.ID)
 	case table != nil:
-		return firewallTakes(subnet.ID, table.ID,
-			kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
-				"routes"))
+		return firewallTakes(subnet.ID, table.ID, kernel.ListAt(table.Properties(), "routes"))
 	}
 	return nil
 }
@@ -46,10 +41,9 @@ func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure
 			return nil
 		}
 	}
-	return kernel.Fail(http.StatusBadRequest,
-		"AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet", "Route Table %s on "+
-			"firewall subnet %s must have 0.0.0.0/0 route with next hop Internet.", table.Name(),
-		subnet.Name())
+	return kernel.Bad("AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet",
+		"Route Table %s on firewall subnet %s must have 0.0.0.0/0 route with next hop Internet.",
+		table.Name(), subnet.Name())
 }
 
 // CheckSeat refuses an address in a subnet that is reserved for other resources.
@@ -57,13 +51,12 @@ func (s *Addresses) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fa
 	for name, kind := range reservedFor {
 		if ref.Link.from == kind && subnet.ID.Name() != name {
 			// [U] the code
-			return kernel.Fail(http.StatusBadRequest, "SubnetNameNotAllowed",
+			return kernel.Bad("SubnetNameNotAllowed",
 				"Resource %s must be in a subnet named %s, not %s.", ref.Holder, name, subnet.ID)
 		}
 		if ref.Link.from != kind && subnet.ID.Name() == name {
-			return kernel.Fail(http.StatusBadRequest,
-				"SubnetWithExternalResourcesCannotBeUsedByOtherResources", "Subnet %s is "+
-					"reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
+			return kernel.Bad("SubnetWithExternalResourcesCannotBeUsedByOtherResources",
+				"Subnet %s is reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
 		}
 	}
 	for _, holder := range s.Of(subnet.ID).By {
@@ -72,10 +65,9 @@ func (s *Addresses) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fa
 			!ref.Holder.Is(typeLinkConfiguration) {
 			// [U] the code: the documentation only says that the subnet may contain nothing but
 			// gateways.
-			return kernel.Fail(http.StatusBadRequest,
-				"ApplicationGatewaySubnetCannotBeUsedByOtherResources", "Subnet %s cannot hold "+
-					"both Application Gateways and other resources: %s is in it, %s cannot be.",
-				subnet.ID, holder, ref.Holder)
+			return kernel.Bad("ApplicationGatewaySubnetCannotBeUsedByOtherResources",
+				"Subnet %s cannot hold both Application Gateways and other resources: %s is in "+
+					"it, %s cannot be.", subnet.ID, holder, ref.Holder)
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ import (
 
 // settleRouteTable checks a table's routes.
 func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	keepGUID(r, old)
 	if properties["disableBgpRoutePropagation"] == nil {
 		properties["disableBgpRoutePropagation"] = false
@@ -35,16 +35,14 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 		if f != nil {
 			return f
 		}
-		name, prefix := strings.ToLower(kernel.Text(route, "name")), kernel.Text(
-			kernel.ObjectAt(route, "properties"),
-			"addressPrefix")
+		name, prefix := strings.ToLower(kernel.Text(route, "name")),
+			kernel.Text(route, "properties", "addressPrefix")
 		if p, err := netip.ParsePrefix(prefix); err == nil {
 			prefix = p.String() // one prefix has several spellings
 		}
 		if names[name] {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
-				"Cannot parse the request: there are two routes named %s.", kernel.Text(route,
-					"name"))
+			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: there are two "+
+				"routes named %s.", kernel.Text(route, "name"))
 		}
 		names[name] = true
 		if other, taken := prefixes[prefix]; taken {
@@ -56,9 +54,8 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 		stored = append(stored, route)
 	}
 	if len(stored) > s.Opts.RouteLimit {
-		return kernel.Fail(http.StatusBadRequest, "RouteLimitExceeded",
-			"Route table %s cannot have more than %d routes.", r.ID.Name(),
-			s.Opts.RouteLimit)
+		return kernel.Bad("RouteLimitExceeded", "Route table %s cannot have more than %d routes.",
+			r.ID.Name(), s.Opts.RouteLimit)
 	}
 	properties["routes"] = stored
 	for _, subnet := range s.Linked[r.ID.Key()] {
@@ -82,7 +79,7 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 	name := kernel.Text(route, "name")
 	properties := kernel.ObjectAt(route, "properties")
 	if name == "" || properties == nil {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+		return kernel.Bad("InvalidRequestFormat",
 			"Cannot parse the request: a route needs a name and properties.")
 	}
 	delete(properties, "provisioningState")
@@ -97,18 +94,17 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 		inventory.HopInternet, inventory.HopNone}
 	i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, hopType) })
 	if i < 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+		return kernel.Bad("InvalidRequestFormat",
 			"Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
 	}
 	properties["nextHopType"] = types[i]
 	if types[i] == inventory.HopAppliance {
 		if _, err := netip.ParseAddr(hop); err != nil {
-			return kernel.Fail(http.StatusBadRequest, "InvalidNextHopIpAddress",
-				"Route %s with next "+
-					"hop type VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
+			return kernel.Bad("InvalidNextHopIpAddress", "Route %s with next hop type "+
+				"VirtualAppliance needs a valid nextHopIpAddress, not %q.", name, hop)
 		}
 	} else if hop != "" {
-		return kernel.Fail(http.StatusBadRequest, "NextHopIpAddressNotAllowed",
+		return kernel.Bad("NextHopIpAddressNotAllowed",
 			"Route %s with next hop type %s cannot have a nextHopIpAddress.", name, types[i])
 	}
 	if properties["hasBgpOverride"] == nil {
@@ -127,8 +123,7 @@ func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.
 		p := kernel.ObjectAt(route, "properties")
 		if kernel.Text(p, "addressPrefix") == "0.0.0.0/0" &&
 			kernel.Text(p, "nextHopType") != inventory.HopInternet {
-			return kernel.Fail(http.StatusBadRequest,
-				"ApplicationGatewaySubnetRouteTableNotSupported",
+			return kernel.Bad("ApplicationGatewaySubnetRouteTableNotSupported",
 				"For routes associated to subnet containing Application Gateway V2, please "+
 					"ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, "+
 					"application gateway %s.", table, gateway)
@@ -141,9 +136,9 @@ func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.
 func keepGUID(r, old *kernel.Resource) {
 	guid := uuid.NewString()
 	if old != nil {
-		guid = kernel.Text(kernel.ObjectAt(old.Body, "properties"), "resourceGuid")
+		guid = kernel.Text(old.Properties(), "resourceGuid")
 	}
-	kernel.ObjectAt(r.Body, "properties")["resourceGuid"] = guid
+	r.Properties()["resourceGuid"] = guid
 }
 
 // beingUpdated refuses a write to a resource while an operation runs on it. The reason is in the

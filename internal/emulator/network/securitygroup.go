@@ -2,7 +2,6 @@ package network
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -30,7 +29,7 @@ var defaultRules = []struct {
 // settleSecurityGroup checks the rules of a network security group.
 func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if f := kernel.CheckList(properties, "securityRules"); f != nil {
 		return f
 	}
@@ -43,9 +42,8 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 		if name == "" || p == nil || kernel.Text(p, "direction") == "" ||
 			kernel.Text(p, "access") == "" ||
 			kernel.Text(p, "protocol") == "" {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat", "Cannot parse the "+
-				"request: security rule %q of %s needs a name, direction, access and protocol.",
-				name, r.ID.Name())
+			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: security rule "+
+				"%q of %s needs a name, direction, access and protocol.", name, r.ID.Name())
 		}
 		for _, readOnly := range []string{"id", "etag", "type"} {
 			delete(rule, readOnly)
@@ -54,21 +52,19 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 		var priority int
 		if _, err := fmt.Sscan(fmt.Sprint(p["priority"]), &priority); err != nil ||
 			priority < 100 || priority > 4096 {
-			return kernel.Fail(http.StatusBadRequest, "SecurityRuleInvalidPriority",
-				"Security rule has invalid Priority. Value provided: %v Allowed range 100-4096.",
-				p["priority"])
+			return kernel.Bad("SecurityRuleInvalidPriority", "Security rule has invalid "+
+				"Priority. Value provided: %v Allowed range 100-4096.", p["priority"])
 		}
 		if names[strings.ToLower(name)] {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: there are two security rules named %s.", name)
 		}
 		names[strings.ToLower(name)] = true
 		place := fmt.Sprint(strings.ToLower(kernel.Text(p, "direction")), priority)
 		if other, taken := places[place]; taken {
 			// terraform-provider-azurerm#11137
-			return kernel.Fail(http.StatusBadRequest, "SecurityRuleConflict", "Security rule %s "+
-				"conflicts with rule %s. Rules cannot have the same Priority and Direction.", name,
-				other)
+			return kernel.Bad("SecurityRuleConflict", "Security rule %s conflicts with rule %s. "+
+				"Rules cannot have the same Priority and Direction.", name, other)
 		}
 		places[place] = name
 		stored = append(stored, rule)

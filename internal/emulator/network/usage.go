@@ -24,7 +24,7 @@ func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	}
 	addr, err := netip.ParseAddr(c.Param("ipAddress"))
 	if err != nil {
-		return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidIPAddressFormat",
+		return kernel.Reply{}, kernel.Bad("InvalidIPAddressFormat",
 			"The value '%s' of ipAddress is not an IP address.", c.Param("ipAddress")), true
 	}
 	return kernel.OK(s.availability(vnet, addr)), nil, true

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"net/http"
 	"net/netip"
 	"slices"
 
@@ -15,13 +14,12 @@ const subnetsUnchangedSince = "2023-09-01"
 
 // settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
 func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if len(AddressSpace(r.Body)) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
-			"Cannot parse the request: "+
-				"virtual network %s has no valid addressSpace.addressPrefixes.", r.ID.Name())
+		return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: virtual network %s "+
+			"has no valid addressSpace.addressPrefixes.", r.ID.Name())
 	}
-	for _, p := range kernel.List(kernel.ObjectAt(properties, "addressSpace"), "addressPrefixes") {
+	for _, p := range kernel.List(properties, "addressSpace", "addressPrefixes") {
 		if f := CheckPrefix(p, r.ID); f != nil {
 			return f
 		}
@@ -57,12 +55,12 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 	for _, doc := range kernel.ListAt(kernel.Object{"subnets": sent}, "subnets") {
 		name := kernel.Text(doc, "name")
 		if name == "" {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: a subnet of %s has no name.", r.ID.Name())
 		}
 		id := r.ID.Child("subnets", name)
 		if wanted[id.Key()] {
-			return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+			return kernel.Bad("InvalidRequestFormat",
 				"Cannot parse the request: there are two subnets named %s.", name)
 		}
 		wanted[id.Key()] = true
@@ -165,7 +163,7 @@ func (s *Network) settleSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.
 func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet kernel.Object,
 	location string,
 	siblings []*kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f
 	}
@@ -174,9 +172,8 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 		if !slices.ContainsFunc(PrefixesOf(r.Body), func(p netip.Prefix) bool {
 			return p.Contains(a)
 		}) {
-			return kernel.Fail(http.StatusBadRequest, "InUsePrefixCannotBeDeleted",
-				"IpPrefix of Subnet %s cannot be changed: the address %s in it is in use by %s.",
-				r.ID.Name(), a, used.By[a])
+			return kernel.Bad("InUsePrefixCannotBeDeleted", "IpPrefix of Subnet %s cannot be "+
+				"changed: the address %s in it is in use by %s.", r.ID.Name(), a, used.By[a])
 		}
 	}
 	if f := s.SettleLinks(r, location); f != nil {
@@ -186,8 +183,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 		return f
 	}
 	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil {
-		if f := gatewayTakes(table.ID, kernel.ListAt(kernel.ObjectAt(table.Body, "properties"),
-			"routes"),
+		if f := gatewayTakes(table.ID, kernel.ListAt(table.Properties(), "routes"),
 			s.gateways.classicIn(r.ID)); f != nil {
 			return f
 		}
@@ -243,7 +239,7 @@ func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
 	if by == "" {
 		return nil
 	}
-	return kernel.Fail(http.StatusBadRequest, "InUseSubnetCannotBeDeleted",
+	return kernel.Bad("InUseSubnetCannotBeDeleted",
 		"Subnet %s is in use by %s and cannot be deleted. In order to delete the subnet, delete "+
 			"all the resources within the subnet. See aka.ms/deletesubnet.", r.ID.Name(), by)
 }
@@ -251,13 +247,13 @@ func (s *Network) subnetRemovable(r *kernel.Resource) *kernel.Failure {
 // placeSubnet checks that a subnet is inside its network and overlaps no other subnet.
 func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 	siblings []*kernel.Resource) *kernel.Failure {
-	properties := kernel.ObjectAt(r.Body, "properties")
+	properties := r.Properties()
 	written := kernel.List(properties, "addressPrefixes")
 	if one := kernel.Text(properties, "addressPrefix"); one != "" {
 		written = append(written, one)
 	}
 	if len(written) == 0 {
-		return kernel.Fail(http.StatusBadRequest, "InvalidRequestFormat",
+		return kernel.Bad("InvalidRequestFormat",
 			"Cannot parse the request: subnet %s has no addressPrefix.", r.ID.Name())
 	}
 	for _, text := range written {
@@ -269,18 +265,16 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 			return space.Bits() <= p.Bits() && space.Contains(p.Addr())
 		}
 		if !slices.ContainsFunc(AddressSpace(vnet), inside) {
-			return kernel.Fail(http.StatusBadRequest, "NetcfgInvalidSubnet",
-				"Subnet '%s' is not valid "+
-					"because its IP address range is outside the IP address range of virtual "+
-					"network '%s'.", r.ID.Name(), r.ID.Parent().Name())
+			return kernel.Bad("NetcfgInvalidSubnet", "Subnet '%s' is not valid because its IP "+
+				"address range is outside the IP address range of virtual network '%s'.",
+				r.ID.Name(), r.ID.Parent().Name())
 		}
 		for _, s := range siblings {
 			for _, q := range PrefixesOf(s.Body) {
 				if q.Overlaps(p) {
-					return kernel.Fail(http.StatusBadRequest, "NetcfgSubnetRangesOverlap",
-						"Subnet '%s' is not valid because its IP address range overlaps with "+
-							"that of an existing subnet in virtual network '%s'.", r.ID.Name(),
-						r.ID.Parent().Name())
+					return kernel.Bad("NetcfgSubnetRangesOverlap", "Subnet '%s' is not valid "+
+						"because its IP address range overlaps with that of an existing "+
+						"subnet in virtual network '%s'.", r.ID.Name(), r.ID.Parent().Name())
 				}
 			}
 		}
@@ -292,24 +286,21 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 func CheckPrefix(text string, of arm.ID) *kernel.Failure {
 	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return kernel.Fail(http.StatusBadRequest, "InvalidAddressPrefixFormat",
+		return kernel.Bad("InvalidAddressPrefixFormat",
 			"Address prefix %s of resource %s is not formatted correctly. It should follow CIDR "+
 				"notation, for example 10.0.0.0/24.", text, of)
 	}
 	if p != p.Masked() {
-		return kernel.Fail(http.StatusBadRequest, "InvalidCIDRNotation",
-			"The address prefix %s has an "+
-				"invalid CIDR notation. For the given prefix length, the address prefix should "+
-				"be %s.",
-			text, p.Masked())
+		return kernel.Bad("InvalidCIDRNotation", "The address prefix %s has an invalid CIDR "+
+			"notation. For the given prefix length, the address prefix should be %s.", text,
+			p.Masked())
 	}
 	return nil
 }
 
 // AddressSpace returns the valid prefixes of a virtual network.
 func AddressSpace(vnet kernel.Object) []netip.Prefix {
-	return ValidPrefixes(kernel.List(kernel.ObjectAt(vnet, "properties", "addressSpace"),
-		"addressPrefixes"))
+	return ValidPrefixes(kernel.List(vnet, "properties", "addressSpace", "addressPrefixes"))
 }
 
 // PrefixesOf returns the valid prefixes of a subnet.

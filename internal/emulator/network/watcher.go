@@ -26,7 +26,7 @@ func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bo
 	}
 	for _, field := range []string{"sourceIPAddress", "destinationIPAddress"} {
 		if _, err := netip.ParseAddr(kernel.Text(sent, field)); err != nil {
-			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidIpAddress",
+			return kernel.Reply{}, kernel.Bad("InvalidIpAddress",
 				"The value of %s is not an IP address: %q.", field, kernel.Text(sent, field)), true
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bo
 			"The target resource %s was not found.", kernel.Text(sent, "targetResourceId")), true
 	case !source:
 		// [U] the code
-		return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "SourceIpAddressNotFound",
+		return kernel.Reply{}, kernel.Bad("SourceIpAddressNotFound",
 			"The source address %s belongs to no interface of %s.", kernel.Text(sent,
 				"sourceIPAddress"), kernel.Text(sent, "targetResourceId")), true
 	}

@@ -31,9 +31,8 @@ func (s *Resources) checkRegion(c *kernel.Call, r, old *kernel.Resource) *kernel
 	if slices.Contains(regionNames, location) {
 		return nil
 	}
-	return kernel.Fail(http.StatusBadRequest, "LocationNotAvailableForResourceGroup",
-		"The provided location '%s' is not available for resource group. List of available "+
-			"regions is '%s'.",
+	return kernel.Bad("LocationNotAvailableForResourceGroup", "The provided location '%s' is not "+
+		"available for resource group. List of available regions is '%s'.",
 		kernel.Text(r.Body, "location"), strings.Join(regionNames, ","))
 }
 

@@ -30,7 +30,7 @@ func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure
 	if text := c.Param("$top"); text != "" {
 		var err error
 		if top, err = strconv.Atoi(text); err != nil || top < 1 {
-			return kernel.Reply{}, kernel.Fail(http.StatusBadRequest, "InvalidTopParameter",
+			return kernel.Reply{}, kernel.Bad("InvalidTopParameter",
 				"The $top query parameter is invalid: '%s'.", text), true
 		}
 	}

@@ -102,10 +102,8 @@ func changeTags(have, sent kernel.Object, operation string) (kernel.Object, *ker
 			}
 		}
 	default:
-		return nil, kernel.Fail(http.StatusBadRequest, "InvalidRequestContent",
-			"The tags operation "+
-				"'%s' is invalid. The supported operations are Merge, Replace and Delete.",
-			operation)
+		return nil, kernel.Bad("InvalidRequestContent", "The tags operation '%s' is invalid. The "+
+			"supported operations are Merge, Replace and Delete.", operation)
 	}
 	if have == nil {
 		have = kernel.Object{}
