@@ -117,13 +117,7 @@ func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kern
 	if systems == 0 {
 		return kernel.Bad("MustDefineAtLeastOneSystemPool", "Must define at least one system pool.")
 	}
-	most := maxPools
-	if slices.ContainsFunc(pools, func(p kernel.Object) bool {
-		return kernel.Text(p, "type") == PoolAvailabilitySet
-	}) {
-		most = 1
-	}
-	if len(pools) > most {
+	if most := mostPools(properties); len(pools) > most {
 		return kernel.Bad("MaxAgentPoolCountReached",
 			"The maximum number of agent pools %d is reached.", most)
 	}
@@ -131,6 +125,16 @@ func (s agentPools) check(id arm.ID, properties kernel.Object, isNew bool) *kern
 		return f
 	}
 	return s.checks.sizes(id, properties)
+}
+
+// mostPools returns how many pools a cluster can have: with an availability set only one.
+func mostPools(properties kernel.Object) int {
+	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
+		if kernel.Text(p, "type") == PoolAvailabilitySet {
+			return 1
+		}
+	}
+	return maxPools
 }
 
 // countOf reads a pool's count from any JSON number type.
@@ -152,11 +156,18 @@ func mostNodes(p kernel.Object) int {
 	return n
 }
 
+// poolAt returns the index of a pool in a list of profiles, -1 for none.
+func poolAt(pools []kernel.Object, name string) int {
+	return slices.IndexFunc(pools, func(p kernel.Object) bool {
+		return strings.EqualFold(kernel.Text(p, "name"), name)
+	})
+}
+
+// profileOf returns the profile of a cluster's pool, nil for none.
 func profileOf(r *kernel.Resource, name string) kernel.Object {
-	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
-		if strings.EqualFold(kernel.Text(p, "name"), name) {
-			return p
-		}
+	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
+	if at := poolAt(pools, name); at >= 0 {
+		return pools[at]
 	}
 	return nil
 }
@@ -214,9 +225,7 @@ func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		}
 		return kernel.Handled(s.kernel.PageObjects(c, docs))
 	}
-	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
-		return strings.EqualFold(kernel.Text(p, "name"), c.Path[9])
-	})
+	at := poolAt(pools, c.Path[9])
 	switch {
 	case n > 10:
 		return kernel.Handled(s.act(c, r, pools, at))

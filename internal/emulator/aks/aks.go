@@ -109,8 +109,7 @@ func WriteRoutes(s *AKS) {
 // types returns the resource types of Microsoft.ContainerService.
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{
-		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.APIServers.issuerOf,
-			s.kernel.Opts.TenantOf),
+		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.kernel.Opts.TenantOf),
 			Settle: s.settleCluster, Busy: s.clusterBusy, Deleting: s.deleteCluster,
 			Gets: &kernel.OwnBucket{Limit: s.kernel.Buckets.Limits.Clusters,
 				Refusal: "The request is being throttled " +
@@ -119,7 +118,7 @@ func (s *AKS) types() []kernel.Kind {
 			Stored: s.storedCluster, Show: s.showCluster,
 			Removed: s.clusterRemoved},
 		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
-			Show: showMaintenance, Facts: []kernel.Fact{
+			Show: kernel.ShowBare, Facts: []kernel.Fact{
 				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented
 		{Name: TypeTrustedAccess},
 	}

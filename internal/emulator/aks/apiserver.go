@@ -120,9 +120,9 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 	}
 	defer s.aks.kernel.Lock()()
 	s.aks.kernel.Happen()
-	cl, r := s.aks.Clusters[ofAPIServer(c).Key()], s.aks.kernel.Store.Get(ofAPIServer(c))
-	if cl == nil || r == nil {
-		return kernel.Reply{}, s.aks.kernel.Missing(ofAPIServer(c))
+	cl, r, f := s.called(c)
+	if f != nil {
+		return kernel.Reply{}, f
 	}
 	namespace, words := "", []string{""}
 	if rest, found := strings.CutPrefix(path, "api/v1/"); found {
@@ -155,6 +155,16 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 	}
 	return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
 		"the server could not find the requested resource")
+}
+
+// called returns the cluster whose API server is called, and its document.
+func (s *APIServers) called(c *kernel.Call) (*cluster, *kernel.Resource, *kernel.Failure) {
+	id := ofAPIServer(c)
+	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	if cl == nil || r == nil {
+		return nil, nil, s.aks.kernel.Missing(id)
+	}
+	return cl, r, nil
 }
 
 // discovery answers the calls with which clients begin: the version, and the API groups and

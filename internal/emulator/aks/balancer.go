@@ -5,6 +5,7 @@ import (
 	"crypto/md5"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -153,10 +154,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 
 // publicIP makes a public IP address, unless it exists.
 func (s balancers) publicIP(cl *cluster, id arm.ID, tags kernel.Object, idle int) *kernel.Failure {
-	if s.aks.kernel.Store.Get(id) != nil {
-		return nil
-	}
-	return s.aks.aksPut(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
+	return s.aks.ensure(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
 		"tags": tags, "properties": kernel.Object{"publicIPAllocationMethod": "Static",
 			"idleTimeoutInMinutes": idle}})
 }
@@ -370,7 +368,7 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 	if cl == nil || r == nil {
 		return nil, fmt.Errorf("no cluster %s", id)
 	}
-	if !slices.EqualFunc(cl.Services, services, Service.equal) {
+	if !reflect.DeepEqual(cl.Services, services) {
 		was := cl.Services
 		cl.Services = services
 		s.aks.kernel.Store.Changed(r)
@@ -385,10 +383,4 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 		addresses[v.UID] = balancers{s.aks}.addressOf(cl, v)
 	}
 	return addresses, nil
-}
-
-func (v Service) equal(other Service) bool {
-	return v.Namespace == other.Namespace && v.Name == other.Name && v.UID == other.UID &&
-		v.Internal == other.Internal && slices.Equal(v.Sources, other.Sources) &&
-		slices.Equal(v.Ports, other.Ports)
 }

@@ -142,7 +142,7 @@ func (p *cloudProvider) reconcile() {
 	}
 	c := p.cluster.call(http.MethodPut, p.cluster.Table, body)
 	c.Header.Set("If-Match", p.etag)
-	answer, f := p.put(c)
+	answer, f := p.aks.admittedPut(c, p.cluster.Table)
 	p.aks.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
 		// the error is lost: updateRoutes shadows it (cloud-provider-azure#11003)
@@ -194,38 +194,33 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 	}
 }
 
-// admitted checks that the cluster's identity may make a call, if the options require roles.
-func (p *cloudProvider) admitted(c *kernel.Call) *kernel.Failure {
-	if p.aks.opts.CheckClusterIdentity {
-		if !p.aks.entra.Identity.Has(c.Who) {
-			return kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
+// admittedPut writes a resource as what runs in a cluster, unless a fault for the caller matches the
+// call, or the caller may not make it, if the options require roles.
+func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *kernel.Failure) {
+	c.Fault = s.kernel.Faults.Take(c, true)
+	defer func() {
+		if f != nil {
+			answer = f.Reply()
+		}
+	}()
+	if c.Fault != nil && c.Fault.Before() {
+		return answer, c.Fault.Failure()
+	}
+	if s.opts.CheckClusterIdentity {
+		if !s.entra.Identity.Has(c.Who) {
+			return answer, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
 				"The identity %s of the cluster is gone: it gets no token.", c.Who.Resource)
 		}
-		if f := p.aks.authorization.Authorize(c); f != nil {
-			return f
+		if f := s.authorization.Authorize(c); f != nil {
+			return answer, f
 		}
 	}
-	return p.aks.authorization.Govern(c)
-}
-
-// put writes the table, unless a fault for the cluster's identity matches the call.
-func (p *cloudProvider) put(c *kernel.Call) (kernel.Reply, *kernel.Failure) {
-	fault := p.aks.kernel.Faults.Take(c, true)
-	if fault != nil && fault.Before() {
-		f := fault.Failure()
-		return f.Reply(), f
+	if f := s.authorization.Govern(c); f != nil {
+		return answer, f
 	}
-	c.Fault = fault
-	f := p.admitted(c)
-	var answer kernel.Reply
-	if f == nil {
-		answer, f = p.aks.kernel.PutCall(c, p.cluster.Table)
-	}
-	if f == nil && fault != nil && fault.After() {
-		f = fault.Failure() // it never learns that the write took effect
-	}
-	if f != nil {
-		answer = f.Reply()
+	answer, f = s.kernel.PutCall(c, id)
+	if f == nil && c.Fault != nil && c.Fault.After() {
+		f = c.Fault.Failure() // it never learns that the write took effect
 	}
 	return answer, f
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -235,27 +234,18 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 // makeNetwork makes the node resource group and those parts of the network that the cluster does
 // not reuse: virtual network, route table, and the association of node subnets that have none.
 func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
-	if s.kernel.Store.Get(cl.NodeGroup) == nil {
-		if f := s.aksPut(cl, cl.NodeGroup, kernel.Object{"managedBy": string(cl.ID)}); f != nil {
-			return f
-		}
-	}
-	if own := cl.kubeletIdentity(); s.kernel.Store.Get(own) == nil {
-		if f := s.aksPut(cl, own, kernel.Object{}); f != nil {
-			return f
-		}
-	}
-	for _, addon := range addonsWithIdentity {
-		if own := cl.AddonIdentity(addon); hasAddon(r.Body, addon) &&
-			s.kernel.Store.Get(own) == nil {
-			if f := s.aksPut(cl, own, kernel.Object{}); f != nil {
-				return f
-			}
-		}
+	if f := s.ensure(cl, cl.NodeGroup, kernel.Object{"managedBy": string(cl.ID)}); f != nil {
+		return f
 	}
 	s.authorization.Assign(cl.NodeGroup, cl.Who, "Contributor")
-	if s.kernel.Store.Get(cl.securityGroup()) == nil {
-		if f := s.aksPut(cl, cl.securityGroup(), kernel.Object{}); f != nil {
+	made := []arm.ID{cl.kubeletIdentity(), cl.securityGroup()}
+	for _, addon := range addonsWithIdentity {
+		if hasAddon(r.Body, addon) {
+			made = append(made, cl.AddonIdentity(addon))
+		}
+	}
+	for _, id := range made {
+		if f := s.ensure(cl, id, kernel.Object{}); f != nil {
 			return f
 		}
 	}
@@ -269,22 +259,8 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 		}
 	}
 	if own {
-		if s.kernel.Store.Get(cl.OwnSubnet()) == nil {
-			space, nodes := []any{"10.224.0.0/12"}, kernel.Object{"addressPrefix": "10.224.0.0/16"}
-			if _, v6 := familiesOf(cl.PodCIDRs); v6 { // its own prefixes are not documented [U]
-				space = append(space, "fd3d:1c6e:d4a8::/56")
-				nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16",
-					"fd3d:1c6e:d4a8::/64"}}
-			}
-			nodes["networkSecurityGroup"] = kernel.Link(cl.securityGroup())
-			body := kernel.Object{"properties": kernel.Object{
-				"addressSpace": kernel.Object{"addressPrefixes": space},
-				"subnets": []any{kernel.Object{"name": cl.OwnSubnet().Name(),
-					"properties": nodes}},
-			}}
-			if f := s.aksPut(cl, cl.OwnSubnet().Parent(), body); f != nil {
-				return f
-			}
+		if f := s.makeOwnNetwork(cl); f != nil {
+			return f
 		}
 		subnets = append(subnets, cl.OwnSubnet())
 	}
@@ -301,8 +277,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}
 	if cl.Table == "" || s.kernel.Store.Get(cl.Table) == nil &&
 		strings.EqualFold(string(cl.Table.Group()), string(cl.NodeGroup)) {
-		cl.Table = arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeRouteTable,
-			"aks-agentpool-"+cl.Digits+"-routetable")
+		cl.Table = cl.inNodeGroup(arm.TypeRouteTable, "aks-agentpool-"+cl.Digits+"-routetable")
 		if f := s.aksPut(cl, cl.Table,
 			kernel.Object{"properties": kernel.Object{"routes": []any{}}}); f != nil {
 			return f
@@ -322,6 +297,23 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
+// makeOwnNetwork makes the network of a cluster that was given none.
+func (s *AKS) makeOwnNetwork(cl *cluster) *kernel.Failure {
+	if s.kernel.Store.Get(cl.OwnSubnet()) != nil {
+		return nil
+	}
+	space, nodes := []any{"10.224.0.0/12"}, kernel.Object{"addressPrefix": "10.224.0.0/16"}
+	if _, v6 := familiesOf(cl.PodCIDRs); v6 { // its own prefixes are not documented [U]
+		space = append(space, "fd3d:1c6e:d4a8::/56")
+		nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16", "fd3d:1c6e:d4a8::/64"}}
+	}
+	nodes["networkSecurityGroup"] = kernel.Link(cl.securityGroup())
+	return s.aksPut(cl, cl.OwnSubnet().Parent(), kernel.Object{"properties": kernel.Object{
+		"addressSpace": kernel.Object{"addressPrefixes": space},
+		"subnets":      []any{kernel.Object{"name": cl.OwnSubnet().Name(), "properties": nodes}},
+	}})
+}
+
 // aksPut writes a resource as the cluster's identity. AKS waits for operations on the network to
 // end before it continues; here its writes ignore them.
 func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
@@ -334,6 +326,14 @@ func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure
 		return f
 	}
 	return s.aksWrite(c, id, body)
+}
+
+// ensure works like aksPut for a resource that does not exist yet.
+func (s *AKS) ensure(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
+	if s.kernel.Store.Get(id) != nil {
+		return nil
+	}
+	return s.aksPut(cl, id, body)
 }
 
 // aksWrite works like aksPut without the checks of locks and policies.
@@ -359,22 +359,12 @@ func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Ca
 
 // showCluster adds the fields that AKS fills in for a running cluster.
 func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string) {
-	delete(doc, "etag")
 	properties := kernel.ObjectAt(doc, "properties")
 	showAPIServer(r.ID, properties)
 	s.APIServers.showIssuer(r, properties)
 	properties["currentKubernetesVersion"] = fullVersion(kernel.Text(properties,
 		"kubernetesVersion"))
-	properties["maxAgentPools"] = maxPools
-	if slices.ContainsFunc(kernel.ListAt(properties, "agentPoolProfiles"),
-		func(p kernel.Object) bool {
-			return kernel.Text(p, "type") == "AvailabilitySet"
-		}) {
-		properties["maxAgentPools"] = 1
-	}
-	if cl := s.Clusters[r.ID.Key()]; cl != nil {
-		showOutbound(cl, kernel.ObjectAt(properties, "networkProfile"))
-	}
+	properties["maxAgentPools"] = mostPools(properties)
 	for _, p := range kernel.ListAt(properties, "agentPoolProfiles") {
 		s.pools.show(r, p)
 	}
@@ -382,6 +372,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	if cl == nil {
 		return
 	}
+	showOutbound(cl, kernel.ObjectAt(properties, "networkProfile"))
 	showProxy(s, cl, r, properties)
 	identity := kernel.ObjectAt(doc, "identity")
 	if identity == nil { // it works as a service principal
@@ -392,16 +383,12 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	}
 	for _, addon := range addonsWithIdentity {
 		if own := s.kernel.Store.Get(cl.AddonIdentity(addon)); own != nil && hasAddon(doc, addon) {
-			kernel.ObjectAt(properties, "addonProfiles", addon)["identity"] = kernel.Object{
-				"resourceId": string(own.ID), "clientId": entra.IdentityOf(own).ClientID,
-				"objectId": entra.IdentityOf(own).ObjectID,
-			}
+			kernel.ObjectAt(properties, "addonProfiles", addon)["identity"] = shownIdentity(own)
 		}
-		config := kernel.ObjectAt(properties, "addonProfiles", "ingressApplicationGateway",
-			"config")
-		if asked := config["applicationGatewayId"]; asked != nil {
-			config["effectiveApplicationGatewayId"] = asked
-		}
+	}
+	config := kernel.ObjectAt(properties, "addonProfiles", IngressAddon, "config")
+	if asked := config["applicationGatewayId"]; asked != nil {
+		config["effectiveApplicationGatewayId"] = asked
 	}
 	if !hasServicePrincipal(doc) {
 		properties["servicePrincipalProfile"] = kernel.Object{"clientId": "msi"}
@@ -409,18 +396,20 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	// or an existing one
 	if kubelet := s.kernel.Store.Get(cl.kubeletIdentity()); kubelet != nil &&
 		properties["identityProfile"] == nil {
-		properties["identityProfile"] = kernel.Object{"kubeletidentity": kernel.Object{
-			"resourceId": string(kubelet.ID), "clientId": entra.IdentityOf(kubelet).ClientID,
-			"objectId": entra.IdentityOf(kubelet).ObjectID,
-		}}
+		properties["identityProfile"] = kernel.Object{"kubeletidentity": shownIdentity(kubelet)}
 	}
+}
+
+// shownIdentity returns how a cluster shows an identity that AKS creates.
+func shownIdentity(r *kernel.Resource) kernel.Object {
+	who := entra.IdentityOf(r)
+	return kernel.Object{"resourceId": string(r.ID), "clientId": who.ClientID,
+		"objectId": who.ObjectID}
 }
 
 // kubeletIdentity returns the identity that AKS creates for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
-	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), entra.TypeUserIdentity,
-		cl.ID.Name()+
-			"-agentpool")
+	return cl.inNodeGroup(entra.TypeUserIdentity, cl.ID.Name()+"-agentpool")
 }
 
 // addonsWithIdentity are the add-ons for which AKS creates an identity (the summary of them in
@@ -431,8 +420,7 @@ var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSec
 // AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.
 func (cl *cluster) AddonIdentity(addon string) arm.ID {
-	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), entra.TypeUserIdentity,
-		strings.ToLower(addon)+"-"+cl.ID.Name())
+	return cl.inNodeGroup(entra.TypeUserIdentity, strings.ToLower(addon)+"-"+cl.ID.Name())
 }
 
 func hasAddon(body kernel.Object, addon string) bool {

@@ -3,8 +3,6 @@ package aks
 import (
 	"strings"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
@@ -19,11 +17,10 @@ func (s *AKS) clusterPrincipal(r *kernel.Resource) kernel.Principal {
 			return entra.IdentityOf(assigned)
 		}
 	}
-	key := r.ID.Key()
 	return kernel.Principal{
 		Name:     r.ID.Name() + " identity",
-		ClientID: uuid.NewSHA1(uuid.Nil, []byte("client "+key)).String(),
-		ObjectID: uuid.NewSHA1(uuid.Nil, []byte("object "+key)).String(),
+		ClientID: kernel.GuidOf("client", r.ID),
+		ObjectID: kernel.GuidOf("object", r.ID),
 		Tenant:   s.kernel.Opts.TenantOf(r.ID.Subscription()),
 		Resource: string(r.ID),
 	}
@@ -95,9 +92,8 @@ func (s *AKS) lockedDown(cl *cluster) bool {
 
 // denyAssignmentOf returns the deny assignment that protects a node resource group.
 func denyAssignmentOf(cl *cluster) (name string, id arm.ID) {
-	guid := uuid.NewSHA1(uuid.Nil, []byte("deny "+cl.ID.Key())).String()
 	return "[AKS] Node resource group lockdown of " + cl.ID.Name(), cl.NodeGroup +
-		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+guid)
+		arm.ID("/providers/Microsoft.Authorization/denyAssignments/"+kernel.GuidOf("deny", cl.ID))
 }
 
 // NodeGroupOf returns the node resource group of a cluster, "" if the cluster does not exist.

@@ -103,9 +103,9 @@ func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure
 		return kernel.Reply{}, nil, false
 	}
 	defer s.aks.kernel.Lock()()
-	r := s.aks.kernel.Store.Get(ofAPIServer(c))
-	if r == nil {
-		return kernel.Reply{}, s.aks.kernel.Missing(ofAPIServer(c)), true
+	_, r, f := s.called(c)
+	if f != nil {
+		return kernel.Reply{}, f, true
 	}
 	if f := s.admitKubernetes(c.Who, r, "create", "serviceaccounts/token", p[3]); f != nil {
 		return kernel.Reply{}, f, true

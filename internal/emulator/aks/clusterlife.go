@@ -250,9 +250,7 @@ func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ke
 	cl.provider.stop()
 	cl.idle()
 	for _, p := range cl.Pools {
-		for len(p.Nodes) > 0 {
-			s.nodes.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
-		}
+		s.nodes.shrink(cl, p, 0)
 		_ = s.nodes.storeScaleSet(cl, p) // it only has fewer instances
 	}
 	r.Properties()["powerState"] = kernel.Object{"code": "Stopped"}
@@ -359,7 +357,6 @@ func orchestratorsDocument(id string) kernel.Object {
 
 // showOutbound adds the nodes' egress, if AKS manages it.
 func showOutbound(cl *cluster, profile kernel.Object) {
-	link := func(id arm.ID) any { return kernel.Link(id) }
 	switch kernel.Text(profile, "outboundType") {
 	case "loadBalancer":
 		balancer := kernel.ObjectAt(profile, "loadBalancerProfile")
@@ -368,10 +365,7 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 			profile["loadBalancerProfile"] = balancer
 		}
 		ips, _ := cl.outbound(profile)
-		links := []any{}
-		for _, id := range ips {
-			links = append(links, link(id))
-		}
+		links := kernel.Links(ips)
 		if len(links) > 0 { // whatever a client has sent back
 			balancer["effectiveOutboundIPs"] = links
 		}
@@ -383,11 +377,8 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 			profile["natGatewayProfile"] = gateway
 		}
 		kernel.SetDefault(gateway, "idleTimeoutInMinutes", 4)
-		links := []any{}
-		for _, id := range cl.natAddresses(profile) {
-			links = append(links, link(id))
-		}
-		gateway["effectiveOutboundIPs"] = links // whatever a client has sent back
+		gateway["effectiveOutboundIPs"] = kernel.Links(
+			cl.natAddresses(profile)) // whatever a client has sent back
 	}
 }
 

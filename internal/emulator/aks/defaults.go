@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -46,8 +44,7 @@ func privateCluster(s kernel.Sight) bool {
 }
 
 // clusterFacts returns the facts of managed clusters; poolFacts are those of their pools.
-func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
-	tenantOf func(subscription string) string) []kernel.Fact {
+func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 	const p, network = "properties.", "properties.networkProfile."
 	all := []kernel.Fact{
 		{
@@ -95,11 +92,6 @@ func clusterFacts(issuerOf func(cluster *kernel.Resource) string,
 			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true },
 		},
 		{Path: p + "oidcIssuerProfile", Value: enabled(false), Since: "2022-09-01"},
-		{
-			Path:  p + "oidcIssuerProfile.issuerURL",
-			Value: func(s kernel.Sight) any { return issuerOf(s.R) },
-			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true },
-		},
 		{
 			Path:  p + "metricsProfile",
 			Value: kernel.Object{"costAnalysis": enabled(false)},
@@ -274,19 +266,7 @@ func bodyTag(s kernel.Sight) any {
 
 // uniqueID returns an identifier that stays as long as a resource exists: 24 hexadecimal digits.
 func uniqueID(what string, id arm.ID) string {
-	guid := uuid.NewSHA1(uuid.Nil, []byte(what+" "+id.Key())).String()
-	return strings.ReplaceAll(guid, "-", "")[:24]
-}
-
-// issuerOf returns a cluster's OIDC issuer.
-func (s *APIServers) issuerOf(r *kernel.Resource) string {
-	own := uuid.NewSHA1(uuid.Nil, []byte("issuer "+r.ID.Key())).String()
-	return "https://" + kernel.Text(
-		r.Body,
-		"location",
-	) + ".oic.prod-aks.azure.com/" + s.aks.kernel.Opts.TenantOf(
-		r.ID.Subscription(),
-	) + "/" + own + "/"
+	return strings.ReplaceAll(kernel.GuidOf(what, id), "-", "")[:24]
 }
 
 // settleSpotPool gives a pool of spot machines the label and the taint that AKS gives it.

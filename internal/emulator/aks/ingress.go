@@ -85,17 +85,6 @@ func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 	inPool["backendAddresses"], properties["backendAddressPools"] = addresses, kernel.Items(pools)
 	c := cl.call(http.MethodPut, gateway.ID, body)
 	c.Who = entra.IdentityOf(identity)
-	fault := s.kernel.Faults.Take(c, true)
-	c.Fault = fault
-	var answer kernel.Reply
-	var f *kernel.Failure
-	if fault != nil && fault.Before() {
-		f = fault.Failure()
-	} else if f = cl.provider.admitted(c); f == nil {
-		answer, f = s.kernel.PutCall(c, gateway.ID)
-	}
-	if f != nil {
-		answer = f.Reply()
-	}
+	answer, _ := s.admittedPut(c, gateway.ID)
 	s.kernel.Requests.Add(c, time.Now(), answer, "ingress controller")
 }

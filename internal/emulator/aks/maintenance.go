@@ -27,9 +27,3 @@ func (s *AKS) settleMaintenance(c *kernel.Call, r, old *kernel.Resource) *kernel
 	}
 	return nil
 }
-
-// showMaintenance leaves out fields that maintenance configurations do not have.
-func showMaintenance(r *kernel.Resource, doc kernel.Object, version string) {
-	delete(doc, "etag")
-	delete(kernel.ObjectAt(doc, "properties"), "provisioningState")
-}

@@ -3,7 +3,6 @@ package aks
 import (
 	"net/http"
 	"net/netip"
-	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -54,18 +53,11 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 		}
 		return
 	}
-	s.kernel.At(laterOf(r.BusyUntil, time.Now()), func() {
+	s.kernel.At(r.BusyUntil, func() {
 		if s.Clusters[cl.ID.Key()] == cl {
 			s.leaveTable(cl)
 		}
 	})
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // leaveTable deletes a cluster's pod routes.

@@ -37,18 +37,16 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 	if had == nil && ips == nil {
 		return nil
 	}
-	var links []any
 	for _, ip := range ips {
 		if f := s.publicIP(cl, ip, kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
 			"aks-managed-cluster-rg": cl.ID.ResourceGroup()}, 4); f != nil {
 			return f
 		}
-		links = append(links, kernel.Link(ip))
 	}
 	if ips != nil {
 		idle := kernel.NumberOf(profile, "natGatewayProfile", "idleTimeoutInMinutes")
 		if f := s.store(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
-			"properties": kernel.Object{"publicIpAddresses": links,
+			"properties": kernel.Object{"publicIpAddresses": kernel.Links(ips),
 				"idleTimeoutInMinutes": cmp.Or(idle, 4)}}); f != nil {
 			return f
 		}

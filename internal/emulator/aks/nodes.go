@@ -75,8 +75,7 @@ type Node struct {
 }
 
 func (cl *cluster) OwnSubnet() arm.ID {
-	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeVNet, "aks-vnet-"+
-		cl.Digits).Child("subnets", "aks-subnet")
+	return cl.inNodeGroup(arm.TypeVNet, "aks-vnet-"+cl.Digits).Child("subnets", "aks-subnet")
 }
 
 func (cl *cluster) Pool(name string) *pool {
@@ -106,8 +105,8 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 	p := cl.Pool(name)
 	if p == nil {
 		p = &pool{Name: name, Subnet: arm.ID(kernel.Text(profile, "vnetSubnetID")),
-			ScaleSet: arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), arm.TypeScaleSet,
-				"aks-"+name+"-"+cl.Digits+"-vmss"), Kind: kernel.Text(profile, "type")}
+			ScaleSet: cl.inNodeGroup(arm.TypeScaleSet, "aks-"+name+"-"+cl.Digits+"-vmss"),
+			Kind:     kernel.Text(profile, "type")}
 		if p.Subnet == "" {
 			p.Subnet = cl.OwnSubnet()
 		}
@@ -123,19 +122,22 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 	count, _ := countOf(profile) // settlePool has checked it
 	for before := len(p.Nodes); len(p.Nodes) < count; {
 		if f := s.addNode(cl, p); f != nil { // all nodes or none
-			for len(p.Nodes) > before {
-				s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
-			}
+			s.shrink(cl, p, before)
 			if before == 0 && !p.made {
 				s.removePool(cl, p)
 			}
 			return f
 		}
 	}
+	s.shrink(cl, p, count)
+	return s.storeScaleSet(cl, p)
+}
+
+// shrink removes the last nodes of a pool, as long as it has more than a number of them.
+func (s *nodes) shrink(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
 	}
-	return s.storeScaleSet(cl, p)
 }
 
 // poolOf is a pool and its cluster.
@@ -218,9 +220,7 @@ func (s *nodes) removeNode(cl *cluster, p *pool, n *Node) {
 }
 
 func (s *nodes) removePool(cl *cluster, p *pool) {
-	for len(p.Nodes) > 0 {
-		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
-	}
+	s.shrink(cl, p, 0)
 	if p.single() {
 		s.dropMachines(p, nil)
 		s.aks.kernel.Store.Remove(p.set())
@@ -296,9 +296,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
 	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
-	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
-		return strings.EqualFold(kernel.Text(p, "name"), poolName)
-	})
+	at := poolAt(pools, poolName)
 	if at < 0 {
 		return fmt.Errorf("cluster %s has no pool %q", clusterID.Name(), poolName)
 	}

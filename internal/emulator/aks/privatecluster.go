@@ -21,8 +21,7 @@ func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
 	case strings.HasPrefix(zone, "/"):
 		return arm.ID(zone)
 	}
-	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), network.TypePrivateZone,
-		privateZoneName(cl.ID))
+	return cl.inNodeGroup(network.TypePrivateZone, privateZoneName(cl.ID))
 }
 
 // privateZoneName returns the zone that AKS makes for a cluster.
@@ -59,15 +58,13 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}
 	subnet := cl.Pools[0].Subnet
 	endpoint := cl.apiEndpoint()
-	if s.kernel.Store.Get(endpoint) == nil {
-		if f := s.aksPut(cl, endpoint, kernel.Object{"properties": kernel.Object{
-			"subnet": kernel.Link(subnet),
-			"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
-				"properties": kernel.Object{"groupIds": []any{"management"},
-					"privateLinkServiceId": string(cl.ID)}}},
-		}}); f != nil {
-			return f
-		}
+	if f := s.ensure(cl, endpoint, kernel.Object{"properties": kernel.Object{
+		"subnet": kernel.Link(subnet),
+		"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
+			"properties": kernel.Object{"groupIds": []any{"management"},
+				"privateLinkServiceId": string(cl.ID)}}},
+	}}); f != nil {
+		return f
 	}
 	zone := cl.privateZone(properties)
 	if zone == "" {
@@ -79,37 +76,24 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 			"The private DNS zone %s of cluster %s was "+
 				"not found.", zone, cl.ID.Name()) // code [U]
 	}
-	type write struct {
-		id   arm.ID
-		body kernel.Object
-	}
-	writes := []write{
-		{zone.Child("A", privateHost(cl.ID, properties)),
-			kernel.Object{"properties": kernel.Object{"ttl": 300,
-				"aRecords": []any{
-					kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}},
-		{cl.zoneLink(zone), kernel.Object{"location": "global", "properties": kernel.Object{
-			"registrationEnabled": false,
-			"virtualNetwork":      kernel.Link(subnet.Parent())}}},
-	}
 	if own {
-		writes = append([]write{{zone, kernel.Object{"location": "global"}}}, writes...)
-	}
-	for _, w := range writes {
-		if s.kernel.Store.Get(w.id) != nil {
-			continue
-		}
-		if f := s.aksPut(cl, w.id, w.body); f != nil {
+		if f := s.ensure(cl, zone, kernel.Object{"location": "global"}); f != nil {
 			return f
 		}
 	}
-	return nil
+	if f := s.ensure(cl, zone.Child("A", privateHost(cl.ID, properties)), kernel.Object{
+		"properties": kernel.Object{"ttl": 300, "aRecords": []any{
+			kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}); f != nil {
+		return f
+	}
+	return s.ensure(cl, cl.zoneLink(zone), kernel.Object{"location": "global",
+		"properties": kernel.Object{"registrationEnabled": false,
+			"virtualNetwork": kernel.Link(subnet.Parent())}})
 }
 
 // apiEndpoint returns the private endpoint of a cluster's API server.
 func (cl *cluster) apiEndpoint() arm.ID {
-	return arm.ResourceID(cl.ID.Subscription(), cl.NodeGroup.Name(), network.TypePrivateEndpoint,
-		"kube-apiserver")
+	return cl.inNodeGroup(network.TypePrivateEndpoint, "kube-apiserver")
 }
 
 // zoneLink returns the link of a zone to the nodes' network.

@@ -114,8 +114,6 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if !toAPIServer(c) {
 		return false
 	}
-	c.Secret = true
-	c.Who, c.Unknown = s.User(c)
 	if s.turnedAway(w, c, start) {
 		return true
 	}
@@ -138,8 +136,11 @@ func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Ti
 	return true
 }
 
-// turnedAway answers a call that no API server gets: there is none, or a fault answers for it.
+// turnedAway finds out who calls, and answers a call that no API server gets: there is none, or a
+// fault answers for it.
 func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start time.Time) bool {
+	c.Secret = true
+	c.Who, c.Unknown = s.User(c)
 	if s.Silent(c) {
 		s.aks.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
 		kernel.Cut(w)
@@ -168,9 +169,9 @@ func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []str
 	f *kernel.Failure) {
 	const administrators = "system:masters"
 	defer s.aks.kernel.Lock()()
-	r := s.aks.kernel.Store.Get(ofAPIServer(c))
-	if r == nil {
-		return "", nil, s.aks.kernel.Missing(ofAPIServer(c))
+	_, r, f := s.called(c)
+	if f != nil {
+		return "", nil, f
 	}
 	if c.Unknown != nil { // a service account or no user: the API server decides
 		return "", nil, nil

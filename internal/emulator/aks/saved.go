@@ -3,6 +3,7 @@ package aks
 import (
 	"encoding/json"
 	"net/netip"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -100,10 +101,7 @@ func clusterAt(path []string) arm.ID {
 	if len(path) < 8 {
 		return ""
 	}
-	id := arm.ID("")
-	for _, segment := range path[:8] {
-		id += arm.ID("/" + segment)
-	}
+	id := arm.ID("/" + strings.Join(path[:8], "/"))
 	if !id.Is(arm.TypeCluster) {
 		return ""
 	}

@@ -194,9 +194,7 @@ func (s *nodes) runs(cl *cluster, p *pool) bool {
 
 // dropSurge deletes a pool's last nodes.
 func (s *nodes) dropSurge(cl *cluster, p *pool, count int) {
-	for len(p.Nodes) > count {
-		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
-	}
+	s.shrink(cl, p, count)
 	_ = s.storeScaleSet(cl, p) // it only has fewer instances
 	s.nodesChanged(cl)
 }

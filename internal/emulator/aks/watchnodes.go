@@ -40,8 +40,6 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 		!slices.Contains([]string{"1", "true"}, c.Param("watch")) {
 		return false
 	}
-	c.Secret = true
-	c.Who, c.Unknown = s.User(c)
 	if s.turnedAway(w, c, start) {
 		return true
 	}
@@ -108,9 +106,9 @@ func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map
 	changes []kernel.Object, news chan struct{}, _ *kernel.Failure) {
 	defer s.aks.kernel.Lock()()
 	s.aks.kernel.Happen()
-	cl, r := s.aks.Clusters[ofAPIServer(c).Key()], s.aks.kernel.Store.Get(ofAPIServer(c))
-	if cl == nil || r == nil {
-		return nil, nil, nil, s.aks.kernel.Missing(ofAPIServer(c))
+	cl, r, f := s.called(c)
+	if f != nil {
+		return nil, nil, nil, f
 	}
 	if f := s.admitKubernetes(c.Who, r, "watch", "nodes", ""); f != nil {
 		return nil, nil, nil, f

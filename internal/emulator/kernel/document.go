@@ -57,6 +57,15 @@ func List(o Object, path ...string) []string {
 // Link returns a reference to a resource.
 func Link(id arm.ID) Object { return Object{"id": string(id)} }
 
+// Links returns references to resources.
+func Links(ids []arm.ID) []any {
+	out := make([]any, len(ids))
+	for i, id := range ids {
+		out[i] = Link(id)
+	}
+	return out
+}
+
 // LinkOf returns the ID in properties.<field>.id, or "".
 func LinkOf(body Object, field string) arm.ID {
 	return arm.ID(
