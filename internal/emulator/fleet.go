@@ -3,10 +3,8 @@ package emulator
 import (
 	"cmp"
 	"fmt"
-	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -104,90 +102,27 @@ func buildFleet(e *Emulator, as Principal) ([]string, error) {
 // build makes the cluster's group, network, tables, gateway and the cluster itself; number is its
 // position in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
-	sub := m.cluster.Subscription()
-	link := func(id arm.ID) kernel.Object { return kernel.Link(id) }
-	at := func(properties kernel.Object) kernel.Object {
-		return kernel.Object{"location": "westeurope", "properties": properties}
+	in := func(resourceType, name string) arm.ID {
+		return arm.ResourceID(m.cluster.Subscription(), m.cluster.ResourceGroup(), resourceType, name)
 	}
-	network := netip.AddrFrom4([4]byte{10, byte(64 + number), 0, 0})
-	inside := func(third byte, bits int) string {
-		a := network.As4()
-		a[2] = third
-		return netip.PrefixFrom(netip.AddrFrom4(a), bits).String()
+	inside := func(rest string) string { return fmt.Sprintf("10.%d.%s", 64+number, rest) }
+	vnet, special := m.nodeSubnet.Parent(), conditions[m.name]
+	p := Place{
+		Cluster: m.cluster, Network: vnet, Space: inside("0.0/16"),
+		Subnets: []PlaceSubnet{{m.nodeSubnet.Name(), inside("0.0/20"), m.table, nil},
+			{"appgw", inside("16.0/24"), m.gatewayTable, nil}},
+		Linked: []PlaceResource{{m.table, TableWith()}, {m.gatewayTable, TableWith()}},
+		Inside: []PlaceResource{{in(arm.TypeGateway, m.name+"-appgw"),
+			gatewayIn(vnet.Child("subnets", "appgw"))}},
+		Identity:       in(entra.TypeUserIdentity, m.name),
+		RoleAssignment: fmt.Sprintf("f1ee7000-0000-4000-8000-%012d", number),
+		Profile:        kernel.Object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
+		Pool:           "nodepool1", Nodes: m.nodes, Change: special.cluster,
 	}
-	vnet := m.nodeSubnet.Parent()
-	gateway := arm.ResourceID(sub, m.name+"-rg", arm.TypeGateway, m.name+"-appgw")
-	identity := arm.ResourceID(sub, m.name+"-rg", entra.TypeUserIdentity, m.name)
-	subnet := func(prefix string, table arm.ID) kernel.Object {
-		return kernel.Object{"addressPrefix": prefix, "routeTable": link(table)}
-	}
-	nodes, appgw := subnet(inside(0, 20), m.table), subnet(inside(16, 24), m.gatewayTable)
-	special := conditions[m.name]
-	var more []any
 	if special.network != nil {
-		more = special.network(nodes, appgw)
+		special.network(&p)
 	}
-	for _, step := range []struct {
-		id      arm.ID
-		version string
-		body    kernel.Object
-	}{
-		{m.cluster.Group(), "2024-03-01", kernel.Object{"location": "westeurope"}},
-		{m.table, demoNetwork, at(kernel.Object{"routes": []any{}})},
-		{m.gatewayTable, demoNetwork, at(kernel.Object{"routes": []any{}})},
-		{vnet, demoNetwork, at(kernel.Object{
-			"addressSpace": kernel.Object{"addressPrefixes": []any{inside(0, 16)}},
-			"subnets": append([]any{
-				kernel.Object{"name": m.nodeSubnet.Name(), "properties": nodes},
-				kernel.Object{"name": "appgw", "properties": appgw}}, more...),
-		})},
-		{gateway, demoNetwork, at(kernel.Object{"sku": gatewaySKU(),
-			"gatewayIPConfigurations": []any{
-				kernel.Object{"name": "subnet",
-					"properties": kernel.Object{"subnet": link(vnet.Child("subnets", "appgw"))}},
-			}})},
-		{identity, demoIdentity, kernel.Object{"location": "westeurope"}},
-	} {
-		if err := c.Put(step.id, step.version, step.body); err != nil {
-			return err
-		}
-	}
-	if err := m.assign(c, identity, number); err != nil {
-		return err
-	}
-	body := at(kernel.Object{
-		"networkProfile": kernel.Object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
-		"agentPoolProfiles": []any{kernel.Object{
-			"name": "nodepool1", "count": m.nodes, "mode": "System", "vnetSubnetID": string(
-				m.nodeSubnet),
-		}},
-	})
-	body["identity"] = kernel.Object{
-		"type": "UserAssigned", "userAssignedIdentities": kernel.Object{
-			string(identity): kernel.Object{}},
-	}
-	if special.cluster != nil {
-		special.cluster(body)
-	}
-	return c.Put(m.cluster, demoAKS, body)
-}
-
-// assign gives the cluster's identity its rights on the group.
-func (m fleetMember) assign(c *Client, identity arm.ID, number int) error {
-	who, err := c.Get(identity, demoIdentity)
-	if err != nil {
-		return err
-	}
-	id := m.cluster.Group() + arm.ID(fmt.Sprintf("/providers/%s/f1ee7000-0000-4000-8000-%012d",
-		authorization.TypeRoleAssignment, number))
-	err = c.Put(id, demoRoles, kernel.Object{"properties": kernel.Object{
-		"roleDefinitionId": authorization.RoleID(m.cluster.Subscription(),
-			authorization.NetworkContributor),
-		"principalId":   kernel.ObjectAt(who, "properties")["principalId"],
-		"principalType": "ServicePrincipal",
-	}})
-	c.e.DelayRole(id, 0)
-	return err
+	return c.Make(p)
 }
 
 // copyRoutes waits for the cluster's routes and copies them to the gateway's table.

@@ -18,9 +18,8 @@ type condition struct {
 	cluster func(body kernel.Object)
 	// subnet is the name of the node subnet, if it is not "nodes".
 	subnet string
-	// network changes the properties of the node subnet and the gateway's subnet, and returns more
-	// subnets.
-	network func(nodes, gateway kernel.Object) []any
+	// network changes its network before that is made.
+	network func(*Place)
 	// after changes something once the cluster has its routes.
 	after func(c *Client, m fleetMember) error
 }
@@ -47,10 +46,8 @@ var conditions = map[string]condition{
 	"shop-20": {blocks: "it has calico, and the gateway's subnet has the cluster's route table",
 		cluster: policyEngine("calico"), after: gatewayOnTable},
 	"shop-21": {blocks: "its node subnet has no address for a surge node",
-		network: func(nodes, _ kernel.Object) []any {
-			prefix := kernel.Text(nodes, "addressPrefix")
-			nodes["addressPrefix"] = strings.TrimSuffix(prefix, "/20") + "/29"
-			return nil
+		network: func(p *Place) {
+			p.Subnets[0].Prefix = strings.Replace(p.Subnets[0].Prefix, "/20", "/29", 1)
 		}},
 
 	"shop-22": {cluster: policyEngine("none")},
@@ -99,26 +96,19 @@ func ofSize(size string) func(kernel.Object) {
 	return func(body kernel.Object) { poolOf(body)["vmSize"] = "Standard_" + size }
 }
 
-func forContainers(bits int) func(_, gateway kernel.Object) []any {
-	return func(_, gateway kernel.Object) []any {
-		prefix := strings.Replace(kernel.Text(gateway, "addressPrefix"), ".16.0/24",
-			fmt.Sprintf(".32.0/%d", bits), 1)
-		return []any{kernel.Object{"name": "containers", "properties": kernel.Object{
-			"addressPrefix": prefix, "delegations": []any{kernel.Object{"name": "alb",
+func forContainers(bits int) func(*Place) {
+	return func(p *Place) {
+		prefix := strings.Replace(p.Subnets[1].Prefix, ".16.0/24", fmt.Sprintf(".32.0/%d", bits), 1)
+		p.Subnets = append(p.Subnets, PlaceSubnet{Name: "containers", Prefix: prefix,
+			More: kernel.Object{"delegations": []any{kernel.Object{"name": "alb",
 				"properties": kernel.Object{
-					"serviceName": "Microsoft.ServiceNetworking/trafficControllers"}}}}}}
+					"serviceName": "Microsoft.ServiceNetworking/trafficControllers"}}}}})
 	}
 }
 
 // gatewayOnTable associates the gateway's subnet with the cluster's table.
 func gatewayOnTable(c *Client, m fleetMember) error {
-	id := m.nodeSubnet.Parent().Child("subnets", "appgw")
-	doc, err := c.Get(id, demoNetwork)
-	if err != nil {
-		return err
-	}
-	kernel.ObjectAt(doc, "properties")["routeTable"] = kernel.Link(m.table)
-	return c.Put(id, demoNetwork, doc)
+	return c.associate(m.nodeSubnet.Parent().Child("subnets", "appgw"), m.table)
 }
 
 // lockGroup locks the node resource group, or else the group of the network, in which AKS deletes

@@ -4,24 +4,9 @@ import (
 	"net/http"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
-
-// setTable changes the route table of the node subnet; "" removes it.
-func (m fleetMember) setTable(c *Client, table arm.ID) error {
-	doc, err := c.Get(m.nodeSubnet, demoNetwork)
-	if err != nil {
-		return err
-	}
-	properties := kernel.Object{
-		"addressPrefix": kernel.ObjectAt(doc, "properties")["addressPrefix"]}
-	if table != "" {
-		properties["routeTable"] = kernel.Link(table)
-	}
-	return c.Put(m.nodeSubnet, demoNetwork, kernel.Object{"properties": properties})
-}
 
 // damage breaks four clusters, and hides a route of a fifth.
 func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
@@ -31,10 +16,10 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	}
 	stripped, other, shadowed, emptied := by["shop-05"], by["shop-09"], by["shop-06"], by["big-50"]
 	lacking := by["shop-07"]
-	if err := stripped.setTable(c, ""); err != nil {
+	if err := c.Strip(stripped.nodeSubnet); err != nil {
 		return nil, err
 	}
-	if err := other.setTable(c, other.gatewayTable); err != nil {
+	if err := c.associate(other.nodeSubnet, other.gatewayTable); err != nil {
 		return nil, err
 	}
 	routes, err := shadowed.routes(c, shadowed.gatewayTable)

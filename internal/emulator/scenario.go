@@ -11,10 +11,9 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/aks"
-	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Client calls an emulator's ARM API in the name of a principal, without a connection: by its own
@@ -98,12 +97,19 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 }
 
 // Strip removes a subnet's route table, like a redeploy whose template does not name the table.
-func (c *Client) Strip(subnet arm.ID) error {
+func (c *Client) Strip(subnet arm.ID) error { return c.associate(subnet, "") }
+
+// associate associates a subnet with a table, or with none.
+func (c *Client) associate(subnet, table arm.ID) error {
 	doc, err := c.Get(subnet, demoNetwork)
 	if err != nil {
 		return err
 	}
-	delete(kernel.ObjectAt(doc, "properties"), "routeTable")
+	properties := kernel.ObjectAt(doc, "properties")
+	delete(properties, "routeTable")
+	if table != "" {
+		properties["routeTable"] = kernel.Link(table)
+	}
 	return c.Put(subnet, demoNetwork, doc)
 }
 
@@ -139,18 +145,15 @@ type Demo struct {
 	OwnRoute      string // name of the route in the gateway's table that is not a pod route
 }
 
-// demoNetwork and demoAKS are the api-versions the scenario is built with.
+// The api-versions that scenarios are built with, and their region.
 const (
+	demoGroups   = "2024-03-01"
+	demoLocation = "westeurope"
 	demoNetwork  = "2025-05-01"
 	demoAKS      = "2025-10-01"
 	demoIdentity = "2024-11-30"
 	demoRoles    = "2022-04-01"
 )
-
-// gatewaySKU returns the SKU of the scenarios' Application Gateways.
-func gatewaySKU() kernel.Object {
-	return kernel.Object{"name": "Standard_v2", "tier": "Standard_v2", "capacity": 2}
-}
 
 // DemoIn names the demo's resources in a subscription.
 func DemoIn(subscription string) Demo {
@@ -163,15 +166,8 @@ func DemoIn(subscription string) Demo {
 		ClusterTable:  arm.ResourceID(subscription, "net-rg", arm.TypeRouteTable, "shop-rt"),
 		GatewayTable:  arm.ResourceID(subscription, "net-rg", arm.TypeRouteTable, "appgw-rt"),
 		Firewall:      "10.42.3.4",
-		OwnRoute:      "to-branch-office",
+		OwnRoute:      BranchRoute,
 	}
-}
-
-// firewallIn returns the body of an Azure Firewall, which gets the first address of its subnet.
-func firewallIn(vnet arm.ID) kernel.Object {
-	return kernel.Object{"properties": kernel.Object{"ipConfigurations": []any{kernel.Object{
-		"name": "ip", "properties": kernel.Object{"subnet": kernel.Link(
-			vnet.Child("subnets", "AzureFirewallSubnet"))}}}}}
 }
 
 // BuildDemo builds the demo scenario through the emulator's own handler: a network with a node
@@ -206,101 +202,41 @@ func buildDemo(e *Emulator, as Principal) (Demo, error) {
 		return d, err
 	}
 	defer end()
-	sub := d.Cluster.Subscription()
-	nsg := arm.ResourceID(sub, "net-rg", "Microsoft.Network/networkSecurityGroups", "nodes-nsg")
-	at := func(o kernel.Object) kernel.Object { o["location"] = "westeurope"; return o }
-	link := func(id arm.ID) kernel.Object { return kernel.Link(id) }
-	route := func(name, prefix, hopType, hop string) kernel.Object {
-		p := kernel.Object{"addressPrefix": prefix, "nextHopType": hopType}
-		if hop != "" {
-			p["nextHopIpAddress"] = hop
-		}
-		return kernel.Object{"name": name, "properties": p}
+	sub, vnet := d.Cluster.Subscription(), d.NodeSubnet.Parent()
+	in := func(resourceType, name string) arm.ID {
+		return arm.ResourceID(sub, vnet.ResourceGroup(), resourceType, name)
 	}
-	gateway := arm.ResourceID(sub, "net-rg", arm.TypeGateway, "shop-agw")
-	identity := arm.ResourceID(sub, "shop-rg", entra.TypeUserIdentity, "shop-identity")
-	type step struct {
-		id      arm.ID
-		version string
-		body    kernel.Object
-	}
-	for _, step := range []step{
-		{arm.GroupID(sub, "net-rg"), "2024-03-01", at(kernel.Object{})},
-		{arm.GroupID(sub, "shop-rg"), "2024-03-01", at(kernel.Object{})},
-		{nsg, demoNetwork,
-			at(kernel.Object{"properties": kernel.Object{"securityRules": []any{}}})},
-		{d.ClusterTable, demoNetwork,
-			at(kernel.Object{"properties": kernel.Object{
-				"routes": []any{route("egress", "0.0.0.0/0", inventory.HopAppliance,
-					d.Firewall)}}})},
-		{d.GatewayTable, demoNetwork,
-			at(kernel.Object{"properties": kernel.Object{
-				"routes": []any{route(d.OwnRoute, "10.60.0.0/16", inventory.HopGateway, "")}}})},
-		{d.NodeSubnet.Parent(), demoNetwork, at(kernel.Object{
-			"tags": kernel.Object{"team": "network"},
-			"properties": kernel.Object{
-				"addressSpace": kernel.Object{"addressPrefixes": []any{"10.42.0.0/16"}},
-				"subnets": []any{
-					kernel.Object{"name": d.NodeSubnet.Name(), "properties": kernel.Object{
-						"addressPrefix": "10.42.1.0/24", "routeTable": link(d.ClusterTable),
-						"networkSecurityGroup": link(nsg),
-						"serviceEndpoints": []any{
-							kernel.Object{"service": "Microsoft.Storage",
-								"locations": []any{"westeurope", "northeurope"}}},
-						"defaultOutboundAccess": false,
-						"notInAnySDK": kernel.Object{"answer": json.Number("42"),
-							"why": "a field that no SDK knows survives, too"},
-					}},
-					kernel.Object{"name": d.GatewaySubnet.Name(), "properties": kernel.Object{
-						"addressPrefix": "10.42.2.0/24", "routeTable": link(d.GatewayTable),
-						"delegations": []any{
-							kernel.Object{"name": "gateway",
-								"properties": kernel.Object{"serviceName": arm.TypeGateway}}},
-					}},
-					kernel.Object{"name": "AzureFirewallSubnet",
-						"properties": kernel.Object{"addressPrefix": "10.42.3.0/24"}},
-				},
-			},
-		})},
-		{arm.ResourceID(sub, "net-rg", arm.TypeFirewall, "hub"), demoNetwork,
-			at(firewallIn(d.NodeSubnet.Parent()))},
-		{gateway, demoNetwork,
-			at(kernel.Object{"properties": kernel.Object{"sku": gatewaySKU(),
-				"gatewayIPConfigurations": []any{
-					kernel.Object{"name": "subnet",
-						"properties": kernel.Object{"subnet": link(d.GatewaySubnet)}},
-				}}})},
-		{identity, demoIdentity, at(kernel.Object{})},
-	} {
-		if err := c.Put(step.id, step.version, step.body); err != nil {
-			return d, err
-		}
-	}
-	who, err := c.Get(identity, demoIdentity)
-	if err != nil {
-		return d, err
-	}
-	assignment := arm.GroupID(sub, "net-rg") +
-		arm.ID("/providers/"+authorization.TypeRoleAssignment+
-			"/a55160ed-0000-4000-8000-000000000001")
-	if err := c.Put(assignment, demoRoles, kernel.Object{"properties": kernel.Object{
-		"roleDefinitionId": authorization.RoleID(sub, authorization.NetworkContributor),
-		"principalId": kernel.ObjectAt(who,
-			"properties")["principalId"], "principalType": "ServicePrincipal",
-	}}); err != nil {
-		return d, err
-	}
-	e.DelayRole(assignment, 0)
-	if err := c.Put(d.Cluster, demoAKS, at(kernel.Object{
-		"identity": kernel.Object{"type": "UserAssigned", "userAssignedIdentities": kernel.Object{
-			string(identity): kernel.Object{}}},
-		"properties": kernel.Object{
-			"networkProfile": kernel.Object{"networkPlugin": "kubenet",
-				"outboundType": "userDefinedRouting"},
-			"agentPoolProfiles": []any{kernel.Object{"name": d.Pool, "count": 3, "mode": "System",
-				"vnetSubnetID": string(d.NodeSubnet)}},
+	nsg := in(network.TypeNSG, "nodes-nsg")
+	if err := c.Make(Place{
+		Cluster: d.Cluster, Network: vnet, Space: "10.42.0.0/16",
+		Tags: kernel.Object{"team": "network"},
+		Subnets: []PlaceSubnet{
+			{d.NodeSubnet.Name(), "10.42.1.0/24", d.ClusterTable, kernel.Object{
+				"networkSecurityGroup": kernel.Link(nsg),
+				"serviceEndpoints": []any{kernel.Object{"service": "Microsoft.Storage",
+					"locations": []any{"westeurope", "northeurope"}}},
+				"defaultOutboundAccess": false,
+				"notInAnySDK": kernel.Object{"answer": json.Number("42"),
+					"why": "a field that no SDK knows survives, too"},
+			}},
+			{d.GatewaySubnet.Name(), "10.42.2.0/24", d.GatewayTable, kernel.Object{
+				"delegations": []any{kernel.Object{"name": "gateway",
+					"properties": kernel.Object{"serviceName": arm.TypeGateway}}},
+			}},
+			{Name: "AzureFirewallSubnet", Prefix: "10.42.3.0/24"},
 		},
-	})); err != nil {
+		Linked: []PlaceResource{{nsg, kernel.Object{"securityRules": []any{}}},
+			{d.ClusterTable, TableWith(DefaultRoute(d.Firewall))},
+			{d.GatewayTable, TableWith(RouteToBranch("10.60.0.0/16"))}},
+		Inside: []PlaceResource{{in(arm.TypeFirewall, "hub"), firewallIn(vnet)},
+			{in(arm.TypeGateway, "shop-agw"), gatewayIn(d.GatewaySubnet)}},
+		Identity: arm.ResourceID(sub, d.Cluster.ResourceGroup(), entra.TypeUserIdentity,
+			"shop-identity"),
+		RoleAssignment: "a55160ed-0000-4000-8000-000000000001",
+		Profile: kernel.Object{"networkPlugin": "kubenet",
+			"outboundType": "userDefinedRouting"},
+		Pool: d.Pool, Nodes: 3,
+	}); err != nil {
 		return d, err
 	}
 	return d, e.waitForRoutes(c, d.ClusterTable, 4)

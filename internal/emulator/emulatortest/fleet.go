@@ -36,66 +36,53 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 	if err != nil {
 		t.Fatal(err)
 	}
-	type object = map[string]any
-	put := func(id arm.ID, version string, properties object) {
-		t.Helper()
-		if err := op.Put(id, version,
-			object{"location": "westeurope", "properties": properties}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	link := func(id arm.ID) object { return object{"id": string(id)} }
 	var fleet []Member
 	for i := range clusters {
 		sub, name := subscriptions[i%len(subscriptions)], fmt.Sprintf("aks-%04d", i)
-		group := name + "-rg"
 		of := func(resourceType, suffix string) arm.ID {
-			return arm.ResourceID(sub, group, resourceType, name+suffix)
+			return arm.ResourceID(sub, name+"-rg", resourceType, name+suffix)
 		}
 		vnet, own := of(arm.TypeVNet, "-vnet"), of(arm.TypeRouteTable, "-rt")
 		m := Member{Cluster: of(arm.TypeCluster, ""), Nodes: vnet.Child("subnets", "nodes")}
-		put(arm.GroupID(sub, group), "2024-03-01", nil)
 		at := fmt.Sprintf("10.%d.%d.", i/256, i%256)
-		inNodes := object{"addressPrefix": at + "0/25"}
-		if i%2 == 0 {
-			put(own, networkVersion,
-				object{"routes": []any{
-					object{"name": "egress", "properties": object{"addressPrefix": "0.0.0.0/0",
-						"nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "250"}}}})
-			inNodes["routeTable"] = link(own)
-		}
-		subnets := []any{object{"name": "nodes", "properties": inNodes}, object{"name": appliances,
-			"properties": object{"addressPrefix": at + "240/28"}}}
-		if i%4 != 3 {
-			m.Gateway, m.Target = vnet.Child("subnets", "appgw"), of(arm.TypeRouteTable,
-				"-appgw-rt")
-			put(m.Target, networkVersion,
-				object{"routes": []any{
-					object{"name": "to-branch-office",
-						"properties": object{"addressPrefix": "10.200.0.0/16",
-							"nextHopType": inventory.HopGateway}}}})
-			subnets = append(subnets,
-				object{"name": "appgw", "properties": object{"addressPrefix": at + "128/26",
-					"routeTable": link(m.Target)}})
-		}
-		put(vnet, networkVersion,
-			object{"addressSpace": object{"addressPrefixes": []any{at + "0/24"}},
-				"subnets": subnets})
-		if i%2 == 0 {
-			put(of(arm.TypeInterface, "-nva"), networkVersion, object{"enableIPForwarding": true,
-				"ipConfigurations": []any{object{"name": "ip", "properties": object{
-					"privateIPAllocationMethod": "Static", "privateIPAddress": at + "250",
-					"subnet": link(vnet.Child("subnets", appliances))}}}})
-		}
-		put(m.Cluster, "2025-10-01", object{
-			"networkProfile": object{"networkPlugin": "kubenet",
+		p := emulator.Place{Cluster: m.Cluster, Network: vnet, Space: at + "0/24",
+			Subnets: []emulator.PlaceSubnet{{Name: "nodes", Prefix: at + "0/25"},
+				{Name: appliances, Prefix: at + "240/28"}},
+			Profile: object{"networkPlugin": "kubenet",
 				"podCidr": fmt.Sprintf("10.%d.0.0/16", 100+i%100), "serviceCidr": "172.16.0.0/16"},
-			"agentPoolProfiles": []any{object{"name": "np", "mode": "System", "count": nodes,
-				"vnetSubnetID": string(m.Nodes)}},
-		})
+			Pool: "np", Nodes: nodes,
+		}
+		if i%2 == 0 {
+			p.Subnets[0].Table = own
+			p.Linked = append(p.Linked, emulator.PlaceResource{ID: own,
+				Properties: emulator.TableWith(emulator.DefaultRoute(at + "250"))})
+			p.Inside = append(p.Inside, appliance(of(arm.TypeInterface, "-nva"), vnet, at+"250"))
+		}
+		if i%4 != 3 {
+			m.Gateway = vnet.Child("subnets", "appgw")
+			m.Target = of(arm.TypeRouteTable, "-appgw-rt")
+			p.Linked = append(p.Linked, emulator.PlaceResource{ID: m.Target,
+				Properties: emulator.TableWith(emulator.RouteToBranch("10.200.0.0/16"))})
+			p.Subnets = append(p.Subnets, emulator.PlaceSubnet{Name: "appgw",
+				Prefix: at + "128/26", Table: m.Target})
+		}
+		if err := op.Make(p); err != nil {
+			t.Fatal(err)
+		}
 		fleet = append(fleet, m)
 	}
 	return fleet
+}
+
+type object = map[string]any
+
+// appliance returns the interface of the appliance to which the default route leads.
+func appliance(id, vnet arm.ID, address string) emulator.PlaceResource {
+	subnet := object{"id": string(vnet.Child("subnets", appliances))}
+	return emulator.PlaceResource{ID: id, Properties: object{"enableIPForwarding": true,
+		"ipConfigurations": []any{object{"name": "ip", "properties": object{
+			"privateIPAllocationMethod": "Static", "privateIPAddress": address,
+			"subnet": subnet}}}}}
 }
 
 // appliances is the subnet of the appliance to which the default route leads.
