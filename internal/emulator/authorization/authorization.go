@@ -55,8 +55,7 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 		},
 		Calls: []kernel.Special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall,
 			policies{s}.call},
-		Things: []kernel.Thing{{Name: "takesEffect", Save: func() any { return s.takesEffect },
-			Restore: func(read func(into any) error) error { return read(&s.takesEffect) }}},
+		Things: []kernel.Thing{kernel.ThingAt("takesEffect", &s.takesEffect)},
 	})
 	return s
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // later is a scheduled action.
 type later struct {
@@ -19,9 +22,7 @@ func (k *Kernel) At(t time.Time, do func()) {
 	for i > 0 && k.later[i-1].at.After(t) {
 		i--
 	}
-	k.later = append(k.later, later{})
-	copy(k.later[i+1:], k.later[i:])
-	k.later[i] = later{t, do}
+	k.later = slices.Insert(k.later, i, later{t, do})
 	time.AfterFunc(time.Until(t), func() {
 		defer k.Lock()()
 		k.Happen()

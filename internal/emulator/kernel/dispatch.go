@@ -94,8 +94,7 @@ func NotFound(c *Call) *Failure {
 func (q request) resource(id arm.ID) (Reply, *Failure) {
 	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
 		q.Store.Get(group) == nil {
-		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
-			"Resource group '%s' could not be found.", group.Name())
+		return Reply{}, q.Missing(group)
 	}
 	switch q.c.Method {
 	case http.MethodGet, http.MethodHead:
@@ -384,8 +383,7 @@ func (q request) list() (Reply, *Failure) {
 		return Reply{}, NotFound(q.c)
 	}
 	if group := scope.Group(); group != "" && q.Store.Get(group) == nil {
-		return Reply{}, Fail(http.StatusNotFound, "ResourceGroupNotFound",
-			"Resource group '%s' could not be found.", group.Name())
+		return Reply{}, q.Missing(group)
 	}
 	if scope.ResourceGroup() != "" && !scope.Is(arm.TypeResourceGroup) &&
 		q.Store.Get(scope) == nil {

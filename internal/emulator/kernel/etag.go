@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 )
@@ -9,19 +10,14 @@ import (
 // ends: in every recorded write the answer's ETag differs from the one that the resource had
 // afterwards.
 func (r *Resource) Tag() string {
-	if r.Settled != "" && !r.Settles.After(time.Now()) {
-		return r.Settled
+	if r.Settles.After(time.Now()) {
+		return r.ETag
 	}
-	return r.ETag
+	return r.LastTag()
 }
 
 // LastTag returns the ETag that a resource has once the operation on it has ended.
-func (r *Resource) LastTag() string {
-	if r.Settled != "" {
-		return r.Settled
-	}
-	return r.ETag
-}
+func (r *Resource) LastTag() string { return cmp.Or(r.Settled, r.ETag) }
 
 // Retag gives a resource the ETags of a write whose operation ends at a time.
 func (r *Resource) Retag(ends time.Time) {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -101,19 +102,9 @@ func (f *Fault) right() bool {
 
 // Failure returns the error that is answered, or with which the operation ends.
 func (f *Fault) Failure() *Failure {
-	status := f.Status
-	if status == 0 {
-		status = http.StatusInternalServerError
-	}
-	code := f.Code
-	if code == "" {
-		code = strings.ReplaceAll(http.StatusText(status), " ", "")
-	}
-	message := f.Message
-	if message == "" {
-		message = "injected"
-	}
-	return &Failure{Status: status, Code: code, Message: message, RetryAfter: f.RetryAfter}
+	status := cmp.Or(f.Status, http.StatusInternalServerError)
+	return &Failure{Status: status, Code: cmp.Or(f.Code, StatusName(status)),
+		Message: cmp.Or(f.Message, "injected"), RetryAfter: f.RetryAfter}
 }
 
 // faults are the injected ones that remain. The lacking rights are the last ones: a call that gets
@@ -131,10 +122,8 @@ func (fs *faults) Take(c *Call, internal bool) *Fault {
 		limit := max(f.Count, 1)
 		if f.Method != "" && !strings.EqualFold(f.Method, c.Method) ||
 			!f.path.MatchString("/"+strings.Join(c.Path, "/")) ||
-			f.Count >= 0 && f.Fired >= limit || f.Principal != "" && f.Principal != c.Who.Name {
-			continue
-		}
-		if internal && f.Principal == "" {
+			f.Count >= 0 && f.Fired >= limit || f.Principal != "" && f.Principal != c.Who.Name ||
+			internal && f.Principal == "" {
 			continue
 		}
 		if f.Skip > 0 {
@@ -201,11 +190,7 @@ func (fs *faults) Inject(f Fault) (remove func(), err error) {
 	return func() {
 		fs.mu.Lock()
 		defer fs.mu.Unlock()
-		for i, have := range fs.list {
-			if have == added {
-				fs.list = append(fs.list[:i:i], fs.list[i+1:]...)
-			}
-		}
+		fs.list = slices.DeleteFunc(fs.list, func(have *Fault) bool { return have == added })
 	}, nil
 }
 

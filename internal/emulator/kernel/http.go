@@ -214,10 +214,7 @@ func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
 func (q request) answer() (answer Reply) {
 	defer func() { // a panic in ARM has been recovered, and undone, already
 		if reason := recover(); reason != nil {
-			q.panicked(reason)
-			answer = Fail(http.StatusInternalServerError, "InternalServerError",
-				"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
-				q.c.Method, q.c.Key(), reason).Reply()
+			answer = q.panicked(reason).Reply()
 		}
 	}()
 	if q.Host.Hosts(q.c) {

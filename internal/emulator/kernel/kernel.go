@@ -144,9 +144,10 @@ type Options struct {
 // New makes a kernel without services.
 func New(opts Options) *Kernel {
 	k := &Kernel{
-		Opts:       opts,
-		Log:        opts.Log,
-		Store:      newStore(),
+		Opts: opts,
+		Log:  opts.Log,
+		Store: &store{Resources: map[string]*Resource{},
+			ByType: map[string]map[string]*Resource{}},
 		kinds:      kinds{Kinds: map[string]*Kind{}, waits: map[string][2]int{}},
 		Operations: map[string]*Operation{},
 		leaving:    leaving{},
@@ -159,13 +160,8 @@ func New(opts Options) *Kernel {
 		func(c *Call) (Reply, *Failure, bool) { return k.on(c).operation() },
 		func(c *Call) (Reply, *Failure, bool) { return k.on(c).nested() },
 	}
-	k.things = []Thing{{"server", func() any { return k.Server.address },
-		func(read func(into any) error) error { return read(&k.Server.address) }},
-		{"leaving", func() any { return k.leaving },
-			func(read func(into any) error) error { return read(&k.leaving) }}}
-	for _, s := range opts.Subscriptions {
-		k.Store.addSubscription(s)
-	}
+	k.things = []Thing{ThingAt("server", &k.Server.address), ThingAt("leaving", &k.leaving)}
+	k.Store.Subscriptions = opts.Subscriptions
 	return k
 }
 

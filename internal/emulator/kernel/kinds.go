@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"encoding/json"
 	"strings"
 	"time"
@@ -87,10 +88,7 @@ func (k *Kernel) Render(r *Resource, version string) []byte {
 	if raw := r.rendered[version]; raw != nil && r.renderedAs == shows {
 		return raw
 	}
-	if r.renderedAs != shows || len(r.rendered) == maxRendered {
-		r.rendered = nil
-	}
-	if r.rendered == nil {
+	if r.rendered == nil || r.renderedAs != shows || len(r.rendered) == maxRendered {
 		r.rendered = map[string][]byte{}
 	}
 	raw := Encode(k.Document(r, version))
@@ -163,10 +161,8 @@ func State(r *Resource) string {
 		return "Deleting"
 	}
 	switch {
-	case r.BusyUntil.After(time.Now()) && r.Doing != "":
-		return r.Doing
 	case r.BusyUntil.After(time.Now()):
-		return "Updating"
+		return cmp.Or(r.Doing, "Updating")
 	case r.Failed != nil:
 		return "Failed"
 	}

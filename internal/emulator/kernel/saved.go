@@ -45,6 +45,13 @@ type Thing struct {
 	Restore func(read func(into any) error) error
 }
 
+// ThingAt returns the thing that a variable holds.
+func ThingAt[T any](name string, at *T) Thing {
+	return Thing{name, func() any { return *at }, func(read func(any) error) error {
+		return read(at)
+	}}
+}
+
 // changedThings returns the things that differ from what was last written.
 func (d *disk) changedThings() (map[string][]byte, error) {
 	out := map[string][]byte{}

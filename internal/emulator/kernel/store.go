@@ -87,15 +87,6 @@ type index interface {
 	Removed(r *Resource)
 }
 
-func newStore() *store {
-	return &store{
-		Resources: map[string]*Resource{},
-		ByType:    map[string]map[string]*Resource{},
-	}
-}
-
-func (s *store) addSubscription(id string) { s.Subscriptions = append(s.Subscriptions, id) }
-
 func (s *store) HasSubscription(id string) bool {
 	return slices.ContainsFunc(s.Subscriptions, func(have string) bool {
 		return strings.EqualFold(have, id)

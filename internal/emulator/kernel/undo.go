@@ -67,37 +67,21 @@ func (q request) recovered(answer *Reply, f **Failure) {
 	if reason == nil {
 		return
 	}
-	q.panicked(reason)
+	refusal := q.panicked(reason)
 	if u != nil {
 		u.takeBack(q.Kernel)
 	}
-	*answer, *f = Reply{}, Fail(
-		http.StatusInternalServerError,
-		"InternalServerError",
-		"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
-		q.c.Method,
-		q.c.Key(),
-		reason,
-	)
+	*answer, *f = Reply{}, refusal
 }
 
-// panicked logs what is needed to find the bug.
-func (q request) panicked(reason any) {
-	q.Log.Error(
-		"a bug in the emulator: a request made it panic; it was answered with 500 and undone",
-		"method",
-		q.c.Method,
-		"path",
-		q.c.Key(),
-		"apiVersion",
-		q.c.Version,
-		"body",
-		string(q.c.Body),
-		"panic",
-		fmt.Sprint(reason),
-		"stack",
-		string(debug.Stack()),
-	)
+// panicked logs what is needed to find the bug, and returns what is answered.
+func (q request) panicked(reason any) *Failure {
+	q.Log.Error("a bug in the emulator: a request made it panic; it was answered with 500 and "+
+		"undone", "method", q.c.Method, "path", q.c.Key(), "apiVersion", q.c.Version, "body",
+		string(q.c.Body), "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
+	return Fail(http.StatusInternalServerError, "InternalServerError",
+		"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
+		q.c.Method, q.c.Key(), reason)
 }
 
 // takeBack restores the recorded state.
@@ -122,13 +106,8 @@ func (u *undo) takeBack(k *Kernel) {
 func (k *Kernel) Guarded(what string, do func()) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			k.Log.Error(
-				"a bug in the emulator: "+what+" panicked",
-				"panic",
-				fmt.Sprint(reason),
-				"stack",
-				string(debug.Stack()),
-			)
+			k.Log.Error("a bug in the emulator: "+what+" panicked", "panic", fmt.Sprint(reason),
+				"stack", string(debug.Stack()))
 		}
 	}()
 	do()

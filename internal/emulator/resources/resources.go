@@ -34,8 +34,7 @@ func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 		Types: s.types(), Names: specified, Waits: s.waits(), Above: []kernel.Special{
 			s.topCall}, Refuse: s.deprovisioning,
 		Calls: []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
-		Things: []kernel.Thing{{Name: "registration", Save: func() any { return s.registration },
-			Restore: func(read func(into any) error) error { return read(&s.registration) }}},
+		Things: []kernel.Thing{kernel.ThingAt("registration", &s.registration)},
 		Resume: kernel.Resumer{Last: s.resume},
 	})
 	return s
