@@ -74,8 +74,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 		return Decision{Verb: Refuse, Why: "it no longer exists"}
 	case have == nil && s.Guest && !adopt:
 		return Decision{Verb: Refuse, Why: "it would be made in the network " +
-			s.ID.Parent().Name() +
-			", which was not made for this cluster; --adopt allows that"}
+			s.ID.Parent().Name() + ", which was not made for this cluster; --adopt allows that"}
 	case have == nil:
 		return Decision{Verb: Create}
 	}

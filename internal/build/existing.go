@@ -252,8 +252,7 @@ func useSubnets(c *Cluster, n Network) error {
 		for _, d := range subnet.Get("properties.delegations").Array() {
 			if to := d.Get("properties.serviceName").String(); !strings.EqualFold(to, p.allowed) {
 				return wrong(p.field, "the subnet %s is delegated to %s, and cannot be used for "+
-					"anything else",
-					p.id.Short(), to)
+					"anything else", p.id.Short(), to)
 			}
 		}
 		if err := countUsed(c, p, subnet); err != nil {
@@ -268,9 +267,8 @@ func useSubnets(c *Cluster, n Network) error {
 func countUsed(c *Cluster, p place, subnet gjson.Result) error {
 	node := p.field != fieldGatewayID
 	if node && len(subnet.Get("properties.applicationGatewayIPConfigurations").Array()) > 0 {
-		return wrong(p.field, "the subnet %s holds an Application Gateway, which needs it for "+
-			"itself",
-			p.id.Short())
+		return wrong(p.field,
+			"the subnet %s holds an Application Gateway, which needs it for itself", p.id.Short())
 	}
 	for _, one := range subnet.Get("properties.ipConfigurations").Array() {
 		id := arm.ID(one.Get("id").String())
@@ -279,8 +277,7 @@ func countUsed(c *Cluster, p place, subnet gjson.Result) error {
 		case strings.HasPrefix(id.Key(), c.GatewayID().Key()+"/"):
 		case !node && !strings.Contains(id.Key(), strings.ToLower("/"+arm.TypeGateway+"/")):
 			return wrong(p.field, "the subnet %s holds %s, and an Application Gateway needs one "+
-				"for itself",
-				p.id.Short(), id.Short())
+				"for itself", p.id.Short(), id.Short())
 		default:
 			*p.used++
 		}
@@ -386,9 +383,8 @@ func checkBuiltTable(c *Cluster, n Network, on arm.ID) error {
 	}
 	command := finding.Command("az network vnet subnet update --ids %s --route-table %s",
 		c.Existing.Nodes, kept)
-	return wrong(fieldVNetSubnet,
-		"the subnet has %s %s, which has the cluster's routes: associate "+
-			"it again first: %s", what, kept.Short(), command)
+	return wrong(fieldVNetSubnet, "the subnet has %s %s, which has the cluster's routes: "+
+		"associate it again first: %s", what, kept.Short(), command)
 }
 
 var everywhere = netip.MustParsePrefix("0.0.0.0/0")
@@ -419,12 +415,10 @@ func checkEgress(c *Cluster, n Network, field Field, table arm.ID) error {
 			"add it there first", table.Short(), c.Egress)
 	case !c.Egress.IsValid() && hop != "":
 		return wrong(fieldEgress, "the existing route table %s sends 0.0.0.0/0 to %s, expected "+
-			"%s %s",
-			table.Short(), hop, fieldEgress, hop)
+			"%s %s", table.Short(), hop, fieldEgress, hop)
 	case !c.Egress.IsValid() && route.Exists() && !strings.EqualFold(kind, "Internet"):
 		return wrong(field, "its route table %s sends 0.0.0.0/0 to %s: clusters have no egress "+
-			"there",
-			table.Short(), kind)
+			"there", table.Short(), kind)
 	}
 	return nil
 }
@@ -441,9 +435,8 @@ func checkRoutes(c *Cluster, n Network, table arm.ID) error {
 		inPods := err == nil && p.Bits() >= pods.Bits() && p.Overlaps(pods)
 		if inPods && !n.Built {
 			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route "+
-				"%s for %s; two clusters cannot share a table, expected another pod CIDR "+
-				"if no cluster uses the route",
-				pods, table.Short(), r.Get("name"), p)
+				"%s for %s; two clusters cannot share a table, expected another pod CIDR if "+
+				"no cluster uses the route", pods, table.Short(), r.Get("name"), p)
 		}
 		if !inPods {
 			c.Existing.routes++

@@ -46,8 +46,7 @@ const mostTableName = 80
 // builtIn returns a built-in role, as the subscription of a scope shows it.
 func builtIn(guid string, scope arm.ID) arm.ID {
 	return arm.ID("/subscriptions/" + scope.Subscription() + "/providers/" +
-		arm.TypeRoleDefinition +
-		"/" + guid)
+		arm.TypeRoleDefinition + "/" + guid)
 }
 
 // addonSteps assign roles to the identity that AKS makes for the gateway's add-on: it writes the
@@ -103,8 +102,7 @@ func gatewaySteps(c Cluster) []Step {
 		"autoscaleConfiguration": object{
 			"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most,
 		},
-		"gatewayIPConfigurations": named("gateway",
-			object{"subnet": linked(c.GatewaySubnetID())}),
+		"gatewayIPConfigurations": named("gateway", object{"subnet": linked(c.GatewaySubnetID())}),
 		"frontendIPConfigurations": named("public",
 			object{"publicIPAddress": linked(c.AddressID())}),
 		"frontendPorts":       named("http", object{"port": 80}),

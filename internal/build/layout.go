@@ -118,8 +118,7 @@ func overlaps(c *Cluster, peers []netip.Prefix) error {
 		}
 		if !a.prefix.Addr().Is4() || a.prefix != a.prefix.Masked() || a.prefix.Bits() < 8 {
 			return wrong(a.field, "%s, expected an IPv4 prefix of /8 or longer, without bits "+
-				"after its mask",
-				a.prefix)
+				"after its mask", a.prefix)
 		}
 		for _, b := range all[:i] {
 			if b.prefix.IsValid() && b.prefix.Overlaps(a.prefix) {
@@ -143,8 +142,7 @@ func overlaps(c *Cluster, peers []netip.Prefix) error {
 	}
 	if c.Egress.IsValid() && (!c.Egress.Is4() || c.Nodes.Contains(c.Egress)) {
 		return wrong(fieldEgress, "a firewall cannot be at %s, expected an IPv4 address outside "+
-			"of the node subnet",
-			c.Egress)
+			"of the node subnet", c.Egress)
 	}
 	return nil
 }
@@ -193,35 +191,28 @@ func fits(c *Cluster) error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(mostNodes(c),
-			"%d nodes and %d more during an upgrade are too many for the %s",
+		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade are too many for the %s",
 			n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes)-n.nodesUsed < n.nodeAddresses:
-		return wrong(fieldOf(c, fieldNodes),
-			"%s has %d addresses%s; %d nodes and %d more during an upgrade take %d, expected /%d "+
-				"or wider",
-			c.Nodes, capacity.Usable(c.Nodes), ofOthers(n.nodesUsed), n.nodes, n.surge,
-			n.nodeAddresses,
+		return wrong(fieldOf(c, fieldNodes), "%s has %d addresses%s; %d nodes and %d more during "+
+			"an upgrade take %d, expected /%d or wider", c.Nodes, capacity.Usable(c.Nodes),
+			ofOthers(n.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
 			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
 	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
-		return wrong(fieldOf(c, fieldPods),
-			"%s has %d addresses%s; full nodes take %d, expected /%d or wider", c.Pods,
-			capacity.Usable(c.Pods), ofOthers(n.podsUsed), n.podAddresses,
-			capacity.SubnetFor(n.podAddresses+n.podsUsed))
+		return wrong(fieldOf(c, fieldPods), "%s has %d addresses%s; full nodes take %d, expected "+
+			"/%d or wider", c.Pods, capacity.Usable(c.Pods), ofOthers(n.podsUsed),
+			n.podAddresses, capacity.SubnetFor(n.podAddresses+n.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
-		return wrong(fieldPodCIDR,
-			"%s has %d ranges of /24, one for each node; %d nodes and %d more during an upgrade "+
-				"need /%d or wider",
-			c.PodCIDR, 1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
+		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d "+
+			"more during an upgrade need /%d or wider", c.PodCIDR,
+			1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > routeLimit:
 		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
-			"route table holds %d",
-			n.nodes, n.surge, routeLimit)
+			"route table holds %d", n.nodes, n.surge, routeLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
-		return wrong(fieldOf(c, fieldGateway),
-			"%s has %d addresses%s; %d instances and a private frontend take %d, expected /%d or "+
-				"wider", c.Gateway,
+		return wrong(fieldOf(c, fieldGateway), "%s has %d addresses%s; %d instances and a "+
+			"private frontend take %d, expected /%d or wider", c.Gateway,
 			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
 			c.ApplicationGateway.Most+1,
 			capacity.SubnetFor(c.ApplicationGateway.Most+1+n.gatewayUsed))

@@ -214,8 +214,7 @@ func (c Cluster) ClusterActions() []string {
 	}
 	if c.HasTable() {
 		actions = append(actions, "Microsoft.Network/routeTables/read",
-			"Microsoft.Network/routeTables/write",
-			"Microsoft.Network/routeTables/routes/read",
+			"Microsoft.Network/routeTables/write", "Microsoft.Network/routeTables/routes/read",
 			"Microsoft.Network/routeTables/routes/write",
 			"Microsoft.Network/routeTables/routes/delete")
 	}

@@ -38,8 +38,7 @@ func (v *verifier) guarded() {
 
 const noSubnet = "no node subnet was found; the login may lack rights on the node resource group"
 
-func (v *verifier) association(kind string, id arm.ID, property inventory.Property,
-	value arm.ID) {
+func (v *verifier) association(kind string, id arm.ID, property inventory.Property, value arm.ID) {
 	wrong := v.against(id, finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing,
 		finding.PoolWithoutTable, finding.NetworkManagerTable, finding.PolicyTable,
 		finding.TableElsewhere, finding.Unsettled)

@@ -120,8 +120,7 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	if s.azure, err = newViewer(ctx, server.Info, Operator); err != nil {
 		return false, err
 	}
-	if s.keeper, err = o.NewKeeper(server.Info,
-		append(Config(names), guarded(web))); err != nil {
+	if s.keeper, err = o.NewKeeper(server.Info, append(Config(names), guarded(web))); err != nil {
 		return false, err
 	}
 	if o.Started != nil {

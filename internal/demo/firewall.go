@@ -99,8 +99,7 @@ func (s *stage) egress(ctx context.Context) (string, error) {
 	}
 	takes, found := routes.Lookup(netip.MustParseAddr("203.0.113.1"))
 	if found && takes.HopType == trace.HopInternet {
-		if by := trace.Exit(read.Subnet(s.web.Subnet),
-			read.Cluster(s.web.Cluster)); by != "" {
+		if by := trace.Exit(read.Subnet(s.web.Subnet), read.Cluster(s.web.Cluster)); by != "" {
 			return by, nil
 		}
 	}

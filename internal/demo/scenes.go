@@ -53,9 +53,8 @@ func (s *stage) copied(ctx context.Context, want int, rest map[string]string) fu
 		}
 		for prefix, r := range from {
 			if to[prefix].hop != r.hop {
-				return fmt.Errorf(
-					"%s leads to %q in the gateway's table and to %s in the cluster's", prefix,
-					to[prefix].hop, r.hop)
+				return fmt.Errorf("%s leads to %q in the gateway's table and to %s in the "+
+					"cluster's", prefix, to[prefix].hop, r.hop)
 			}
 		}
 		if len(to) != len(from) {
@@ -100,8 +99,7 @@ func playSync(ctx context.Context, s *stage) (string, error) {
 			"has %d", len(rest))
 	}
 	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to "+
-			"the firewall is not copied", s.names.OwnRoute),
-		s.until(ctx, s.copied(ctx, 3, rest))
+		"the firewall is not copied", s.names.OwnRoute), s.until(ctx, s.copied(ctx, 3, rest))
 }
 
 // scale sets the number of nodes, through ARM.

@@ -103,7 +103,8 @@ func buildFleet(e *Emulator, as Principal) ([]string, error) {
 // position in the fleet, and in the address space.
 func (m fleetMember) build(c *Client, number int) error {
 	in := func(resourceType, name string) arm.ID {
-		return arm.ResourceID(m.cluster.Subscription(), m.cluster.ResourceGroup(), resourceType, name)
+		return arm.ResourceID(m.cluster.Subscription(), m.cluster.ResourceGroup(), resourceType,
+			name)
 	}
 	inside := func(rest string) string { return fmt.Sprintf("10.%d.%s", 64+number, rest) }
 	vnet, special := m.nodeSubnet.Parent(), conditions[m.name]

@@ -105,9 +105,8 @@ func tableOf(subnet *arm.Document) arm.ID {
 }
 
 // keepGroup keeps the resource group if it holds anything else.
-func keepGroup(
-	ctx context.Context, client *azure.Client, c build.Cluster, all []Removal, goes map[string]bool,
-) ([]Removal, error) {
+func keepGroup(ctx context.Context, client *azure.Client, c build.Cluster, all []Removal,
+	goes map[string]bool) ([]Removal, error) {
 	if !goes[c.GroupID().Key()] {
 		return all, nil
 	}
@@ -128,11 +127,9 @@ func keepGroup(
 // Delete deletes what PreviewDelete lists, one resource after the other, and checks again before
 // each. It calls prune, which may be nil, when the cluster is gone but its identity still exists:
 // the identity's tags say what the cluster used.
-func Delete(
-	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
+func Delete(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
 	prune func(context.Context) error,
-	tell func(number, of int, r Removal, elapsed time.Duration),
-) ([]Removal, error) {
+	tell func(number, of int, r Removal, elapsed time.Duration)) ([]Removal, error) {
 	all, err := PreviewDelete(ctx, client, c, clusterOnly)
 	if err != nil {
 		return nil, err

@@ -54,9 +54,8 @@ func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned [
 
 // Left proves that nothing is left of a deleted cluster. It lists what is left, and what it lacks
 // the rights to check.
-func Left(
-	ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool, t Traces,
-) (left, unchecked []string, err error) {
+func Left(ctx context.Context, client *azure.Client, c build.Cluster, clusterOnly bool,
+	t Traces) (left, unchecked []string, err error) {
 	again, err := PreviewDelete(ctx, client, c, clusterOnly)
 	if err != nil {
 		return nil, nil, err

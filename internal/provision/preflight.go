@@ -24,9 +24,8 @@ func (l Lack) String() string {
 
 // Preflight lists the rights that the caller lacks for the plan. If it cannot read rights, it says
 // why; that does not count as a lack.
-func Preflight(
-	ctx context.Context, client *azure.Client, c build.Cluster, planned []Outcome,
-) (lacks []Lack, unread string, err error) {
+func Preflight(ctx context.Context, client *azure.Client, c build.Cluster,
+	planned []Outcome) (lacks []Lack, unread string, err error) {
 	have := build.Made{}
 	for _, o := range planned {
 		if o.Have != nil {

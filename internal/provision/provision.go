@@ -98,9 +98,8 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt b
 }
 
 // PreviewSteps works like Preview of some steps.
-func PreviewSteps(
-	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
-) ([]Outcome, error) {
+func PreviewSteps(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
+	adopt bool) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
 	for _, step := range steps {
@@ -125,10 +124,8 @@ func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bo
 }
 
 // Take works like Create of some steps.
-func Take(
-	ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step, adopt bool,
-	tell Observer,
-) ([]Outcome, error) {
+func Take(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
+	adopt bool, tell Observer) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
 	for i, step := range steps {

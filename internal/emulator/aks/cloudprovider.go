@@ -152,9 +152,8 @@ func (p *cloudProvider) reconcile() {
 		if f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized {
 			level = slog.LevelWarn
 		}
-		p.aks.kernel.Log.Log(context.Background(), level,
-			"the cloud provider could not write its routes",
-			"cluster", p.cluster.ID.Name(), "code", f.Code, "message", f.Message)
+		p.aks.kernel.Log.Log(context.Background(), level, "the cloud provider could not write "+
+			"its routes", "cluster", p.cluster.ID.Name(), "code", f.Code, "message", f.Message)
 		if p.aks.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
@@ -229,8 +228,7 @@ func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *ke
 func (p *cloudProvider) read() kernel.Object {
 	// The real one reads between its batches, so a copy serves all batches of its time. Here a
 	// batch reads it, and the last batch of a copy runs at the moment when the copy expires.
-	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+
-		p.aks.opts.RouteBatch/20 {
+	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+p.aks.opts.RouteBatch/20 {
 		return p.copy
 	}
 	r := p.aks.kernel.Store.Get(p.cluster.Table)

@@ -39,9 +39,8 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	if f := settleNetworkProfile(properties, before, overlayAt(c)); f != nil {
 		return f
 	}
-	kernel.SetDefault(properties, "nodeResourceGroup",
-		fmt.Sprintf("MC_%s_%s_%s", r.ID.ResourceGroup(),
-			r.ID.Name(), kernel.Text(r.Body, "location")))
+	kernel.SetDefault(properties, "nodeResourceGroup", fmt.Sprintf("MC_%s_%s_%s",
+		r.ID.ResourceGroup(), r.ID.Name(), kernel.Text(r.Body, "location")))
 	kernel.SetDefault(properties, "dnsPrefix", r.ID.Name())
 	kernel.SetDefault(properties, "kubernetesVersion", KubernetesVersions[0])
 	kernel.SetDefault(properties, "enableRBAC", true)
@@ -50,9 +49,8 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	properties["powerState"] = kernel.Object{"code": "Running"}
 	if before == nil {
-		if f := s.checkNodeGroup(r.ID,
-			arm.GroupID(r.ID.Subscription(),
-				kernel.Text(properties, "nodeResourceGroup"))); f != nil {
+		if f := s.checkNodeGroup(r.ID, arm.GroupID(r.ID.Subscription(),
+			kernel.Text(properties, "nodeResourceGroup"))); f != nil {
 			return f
 		}
 	}

@@ -98,8 +98,7 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	p := c.Path[4:] // api/v1/namespaces/NAMESPACE/serviceaccounts/NAME/token
 	if c.Method != http.MethodPost || len(p) != 7 || p[0] != "api" || p[2] != "namespaces" ||
-		p[4] != "serviceaccounts" ||
-		p[6] != "token" {
+		p[4] != "serviceaccounts" || p[6] != "token" {
 		return kernel.Reply{}, nil, false
 	}
 	defer s.aks.kernel.Lock()()

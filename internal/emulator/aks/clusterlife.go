@@ -37,10 +37,9 @@ func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
 			what, of = "agentpool operation", working[0].Name+" - "+working[0].Doing
 		}
 	}
-	return kernel.Fail(http.StatusConflict, "OperationNotAllowed",
-		"Operation is not allowed: Another "+
-			"%s (%s) is in progress, please wait for it to finish before starting a new "+
-			"operation. See https://aka.ms/aks-pending-operation for more details", what, of)
+	return kernel.Fail(http.StatusConflict, "OperationNotAllowed", "Operation is not allowed: "+
+		"Another %s (%s) is in progress, please wait for it to finish before starting a new "+
+		"operation. See https://aka.ms/aks-pending-operation for more details", what, of)
 }
 
 // changeable refuses changes to a cluster that is busy or stopped.

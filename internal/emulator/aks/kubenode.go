@@ -84,9 +84,8 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 	if n.Overlay {
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}
-	spec := kernel.Object{"providerID": "azure://" +
-		strings.Replace(string(p.machine(n)),
-			cl.NodeGroup.Name(), strings.ToLower(cl.NodeGroup.Name()), 1)}
+	spec := kernel.Object{"providerID": "azure://" + strings.Replace(string(p.machine(n)),
+		cl.NodeGroup.Name(), strings.ToLower(cl.NodeGroup.Name()), 1)}
 	if cl.Mode.hasPodCIDR() && len(n.PodCIDRs) > 0 {
 		cidrs := []string{}
 		for _, prefix := range n.PodCIDRs {
@@ -142,10 +141,9 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 		out = append(out, condition(c[0], false, n.Created, c[1], c[2]))
 	}
 	if !cl.podsHaveNetwork() {
-		return append(out, condition("Ready", false, n.Created, "KubeletNotReady",
-			"container runtime network not ready: NetworkReady=false "+
-				"reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin "+
-				"not initialized"))
+		return append(out, condition("Ready", false, n.Created, "KubeletNotReady", "container "+
+			"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "+
+			"message:Network plugin returns error: cni plugin not initialized"))
 	}
 	return append(out, condition("Ready", true, n.Created, "KubeletReady",
 		"kubelet is posting ready status"))

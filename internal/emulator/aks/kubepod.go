@@ -117,8 +117,7 @@ func nameSuffix(of string) string {
 func podDocument(w pod, name string, n *Node) kernel.Object {
 	status := kernel.Object{"phase": "Pending",
 		"conditions": []kernel.Object{{"type": "PodScheduled", "status": "True"}},
-		"startTime": kubeTime(
-			n.Created)}
+		"startTime":  kubeTime(n.Created)}
 	if host := n.addresses(); len(host) > 0 {
 		status["hostIP"] = host[0].String()
 	}

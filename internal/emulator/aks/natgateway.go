@@ -75,8 +75,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 // attach attaches the NAT gateway to AKS's own subnet, or detaches it.
 func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Failure {
 	subnet := s.aks.kernel.Store.Get(cl.OwnSubnet())
-	if subnet == nil ||
-		kernel.LinkOf(subnet.Body, "natGateway").Equal(gateway) == attached {
+	if subnet == nil || kernel.LinkOf(subnet.Body, "natGateway").Equal(gateway) == attached {
 		return nil
 	}
 	body := kernel.Clone(subnet.Body)

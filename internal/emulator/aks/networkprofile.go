@@ -233,8 +233,7 @@ func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) 
 			}
 			table = has
 		}
-		if f := s.egress(kernel.Text(profile, "outboundType"), subnet, has); isNew &&
-			f != nil {
+		if f := s.egress(kernel.Text(profile, "outboundType"), subnet, has); isNew && f != nil {
 			return f
 		}
 	}

@@ -73,8 +73,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	own := zone.Group().Equal(cl.NodeGroup)
 	if s.kernel.Store.Get(zone) == nil && !own {
 		return kernel.Fail(400, "PrivateDNSZoneNotFound",
-			"The private DNS zone %s of cluster %s was "+
-				"not found.", zone, cl.ID.Name()) // code [U]
+			"The private DNS zone %s of cluster %s was not found.", zone, cl.ID.Name()) // code [U]
 	}
 	if own {
 		if f := s.ensure(cl, zone, kernel.Object{"location": "global"}); f != nil {

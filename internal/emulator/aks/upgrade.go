@@ -106,10 +106,9 @@ func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 
 // upgrades reports whether a pool's change replaces its nodes.
 func upgrades(p, had kernel.Object) bool {
-	return had != nil &&
-		(fullVersion(kernel.Text(p, "orchestratorVersion")) != fullVersion(kernel.Text(had,
-			"orchestratorVersion")) ||
-			kernel.Text(p, "nodeImageVersion") != kernel.Text(had, "nodeImageVersion"))
+	return had != nil && (fullVersion(kernel.Text(p, "orchestratorVersion")) != fullVersion(
+		kernel.Text(had, "orchestratorVersion")) ||
+		kernel.Text(p, "nodeImageVersion") != kernel.Text(had, "nodeImageVersion"))
 }
 
 // SurgeOf returns the number of additional nodes during an upgrade: a number, or a percentage of

@@ -35,9 +35,8 @@ func (n *Node) version() string {
 // watches serves a watch of nodes, and reports whether the call is one.
 func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
-	if !toAPIServer(c) || c.Method != http.MethodGet ||
-		strings.Join(c.Path[4:], "/") != "api/v1/nodes" ||
-		!slices.Contains([]string{"1", "true"}, c.Param("watch")) {
+	if !toAPIServer(c) || c.Method != http.MethodGet || strings.Join(c.Path[4:],
+		"/") != "api/v1/nodes" || !slices.Contains([]string{"1", "true"}, c.Param("watch")) {
 		return false
 	}
 	if s.turnedAway(w, c, start) {

@@ -250,10 +250,9 @@ func join(ids []arm.ID) string {
 }
 
 func Unauthorized(who kernel.Principal, w Need) *kernel.Failure {
-	return kernel.Fail(http.StatusForbidden, "AuthorizationFailed",
-		"The client '%s' with object id '%s' does not have authorization to perform action '%s' "+
-			"over scope '%s' or the scope is invalid. If access was recently granted, please "+
-			"refresh your credentials.",
+	return kernel.Fail(http.StatusForbidden, "AuthorizationFailed", "The client '%s' with object "+
+		"id '%s' does not have authorization to perform action '%s' over scope '%s' or the "+
+		"scope is invalid. If access was recently granted, please refresh your credentials.",
 		who.ClientID, who.ObjectID, w.Action, w.Scope)
 }
 

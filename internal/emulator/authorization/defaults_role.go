@@ -13,11 +13,8 @@ var roleHistory = []struct {
 	was          func(r *Role)
 }{
 	{"b24988ac-6180-42a0-ab88-20f7382dd24c", "2023-07-01", func(r *Role) { // Contributor
-		r.Permissions = without(
-			r.Permissions,
-			"Microsoft.Purview/",
-			"Microsoft.Resources/deploymentStacks/",
-		)
+		r.Permissions = without(r.Permissions, "Microsoft.Purview/",
+			"Microsoft.Resources/deploymentStacks/")
 	}},
 	{"f58310d9-a9f6-439a-9e8d-f62e7b41a168", "2023-10-01", func(r *Role) {
 		r.Name += " (Preview)"
@@ -38,13 +35,8 @@ var roleHistory = []struct {
 		"2023-05-01",
 		func(r *Role) { // Azure Kubernetes Service RBAC Writer
 			const cluster = "Microsoft.ContainerService/managedClusters/"
-			r.Permissions = without(
-				r.Permissions,
-				cluster+"discovery.k8s.io/",
-				cluster+"metrics.k8s.io/",
-				cluster+"coordination.k8s.io/",
-				cluster+"events/",
-			)
+			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/", cluster+"coordination.k8s.io/", cluster+"events/")
 			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
 				cluster+"events/read", cluster+"replicationcontrollers/*") // Azure lists it twice
 		},
@@ -58,11 +50,8 @@ var roleHistory = []struct {
 		"2023-05-01",
 		func(r *Role) { // Azure Kubernetes Service RBAC Reader
 			const cluster = "Microsoft.ContainerService/managedClusters/"
-			r.Permissions = without(
-				r.Permissions,
-				cluster+"discovery.k8s.io/",
-				cluster+"metrics.k8s.io/",
-			)
+			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
+				cluster+"metrics.k8s.io/")
 			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
 				cluster+"replicationcontrollers/read") // twice
 		},
@@ -83,10 +72,8 @@ func (r Role) asOf(c *kernel.Call) Role {
 func without(permissions []permission, prefixes ...string) []permission {
 	kept := func(actions []string) []string {
 		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
-			return slices.ContainsFunc(
-				prefixes,
-				func(p string) bool { return strings.HasPrefix(action, p) },
-			)
+			return slices.ContainsFunc(prefixes,
+				func(p string) bool { return strings.HasPrefix(action, p) })
 		})
 	}
 	out := make([]permission, len(permissions))

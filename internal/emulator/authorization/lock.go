@@ -48,10 +48,9 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 	if w.verb == "delete" {
 		verb = "delete"
 	}
-	return kernel.Fail(http.StatusConflict, "ScopeLocked",
-		"The scope '%s' cannot perform %s operation "+
-			"because following scope(s) are locked: '%s'. Please remove the lock and try again.",
-		w.Scope, verb, strings.Join(slices.Compact(locked), "','"))
+	return kernel.Fail(http.StatusConflict, "ScopeLocked", "The scope '%s' cannot perform %s "+
+		"operation because following scope(s) are locked: '%s'. Please remove the lock and "+
+		"try again.", w.Scope, verb, strings.Join(slices.Compact(locked), "','"))
 }
 
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:

@@ -24,8 +24,7 @@ const (
 type policies struct{ *Authorization }
 
 // settleAssignment checks that the assigned policy exists.
-func (s policies) settleAssignment(c *kernel.Call, r,
-	old *kernel.Resource) *kernel.Failure {
+func (s policies) settleAssignment(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := r.Properties()
 	if f := checkDefined(s.Authorization, p); f != nil {
@@ -37,8 +36,7 @@ func (s policies) settleAssignment(c *kernel.Call, r,
 	return nil
 }
 
-func (s policies) settleDefinition(c *kernel.Call, r,
-	old *kernel.Resource) *kernel.Failure {
+func (s policies) settleDefinition(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := r.Properties()
 	if kernel.ObjectAt(p, "policyRule", "if") == nil ||
@@ -114,8 +112,7 @@ func (s policies) members(assignment kernel.Object) (all []member) {
 
 // settleExemption checks that the assignment exists. The category is Waiver or Mitigated
 // (policy/concepts/exemption-structure).
-func (s policies) settleExemption(c *kernel.Call, r,
-	old *kernel.Resource) *kernel.Failure {
+func (s policies) settleExemption(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	r.ETag = ""
 	p := r.Properties()
 	assignment := arm.ID(kernel.Text(p, "policyAssignmentId"))

@@ -13,11 +13,10 @@ import (
 )
 
 // policyNames are the properties of policies and locks.
-const policyNames = " policyType mode displayName metadata# policyRule# parameters#" +
-	" policyDefinitionId notScopes enforcementMode nonComplianceMessages message expiresOn" +
-	" exemptionCategory" +
-	" policyAssignmentId policyDefinitionReferenceIds resourceSelectors# overrides# versions" +
-	" level notes owners applicationId"
+const policyNames = " policyType mode displayName metadata# policyRule# parameters# " +
+	"policyDefinitionId notScopes enforcementMode nonComplianceMessages message expiresOn " +
+	"exemptionCategory policyAssignmentId policyDefinitionReferenceIds resourceSelectors# " +
+	"overrides# versions level notes owners applicationId"
 
 // Some of Azure's built-in policies of networks, as Azure/azure-policy has them.
 //

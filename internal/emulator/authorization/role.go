@@ -159,9 +159,8 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 			!strings.EqualFold(other.ID.Name(), r.ID.Name())
 	}
 	if taken {
-		return kernel.Fail(http.StatusConflict, "RoleDefinitionWithSameNameExists",
-			"A custom role with "+
-				"the same name already exists in this directory. Use a different name.")
+		return kernel.Fail(http.StatusConflict, "RoleDefinitionWithSameNameExists", "A custom "+
+			"role with the same name already exists in this directory. Use a different name.")
 	}
 	return nil
 }
@@ -243,9 +242,8 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 // subscriptions): the part after its type.
 func extension(c *kernel.Call, typeName string) (scope arm.ID, rest []string, found bool) {
 	for i := len(c.Path) - 3; i >= 0 && i >= len(c.Path)-4; i-- {
-		if strings.EqualFold(c.Path[i], "providers") &&
-			strings.EqualFold(c.Path[i+1], "Microsoft.Authorization") &&
-			strings.EqualFold(c.Path[i+2], typeName) {
+		if strings.EqualFold(c.Path[i], "providers") && strings.EqualFold(c.Path[i+1],
+			"Microsoft.Authorization") && strings.EqualFold(c.Path[i+2], typeName) {
 			if i > 0 {
 				scope = arm.ID("/" + strings.Join(c.Path[:i], "/"))
 			}

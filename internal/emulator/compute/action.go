@@ -47,11 +47,8 @@ func (s *Compute) scaleSetAction(c *kernel.Call, set *kernel.Resource,
 	case action == "simulateeviction" && spot:
 		return s.evict(c, set, parts)
 	case action == "simulateeviction":
-		return kernel.Reply{}, kernel.Fail(
-			http.StatusConflict,
-			"OperationNotAllowed",
-			"Operation 'simulateEviction' is allowed only for Spot Virtual Machines",
-		)
+		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "OperationNotAllowed",
+			"Operation 'simulateEviction' is allowed only for Spot Virtual Machines")
 	case !slices.Contains(scaleSetActions, action):
 		return kernel.Reply{}, kernel.NotFound(c)
 	}

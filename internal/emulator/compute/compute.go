@@ -62,8 +62,7 @@ func (s *Compute) types() []kernel.Kind {
 // which would be a change in its next plan.
 func settleMachine(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := r.Properties()
-	if asked, isObject := p["additionalCapabilities"].(kernel.Object); isObject &&
-		len(asked) == 0 {
+	if asked, isObject := p["additionalCapabilities"].(kernel.Object); isObject && len(asked) == 0 {
 		delete(p, "additionalCapabilities")
 	}
 	return nil

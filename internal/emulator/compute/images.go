@@ -25,9 +25,8 @@ func imageOf(storage kernel.Object) (system string, sizeGB int) {
 	reference := kernel.ObjectAt(storage, "imageReference")
 	sku := strings.ToLower(kernel.Text(reference, "sku"))
 	for _, i := range images {
-		if (i.publisher == "" ||
-			strings.EqualFold(i.publisher, kernel.Text(reference, "publisher"))) &&
-			strings.Contains(sku, i.sku) {
+		if (i.publisher == "" || strings.EqualFold(i.publisher,
+			kernel.Text(reference, "publisher"))) && strings.Contains(sku, i.sku) {
 			return i.system, i.sizeGB
 		}
 	}

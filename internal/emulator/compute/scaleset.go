@@ -185,8 +185,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 			return strconv.Itoa(i.Number) != parts[1]
 		})
 		if len(all) == 0 {
-			return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
-				noEntity), true
+			return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound", noEntity), true
 		}
 	}
 	one := len(parts) == 2 && parts[0] == "virtualmachines"
@@ -229,8 +228,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 	case len(parts) == 1 && what == "networkinterfaces":
 		all = s.machinesOf(set)
 		return kernel.Handled(s.kernel.PageObjects(c, nics()))
-	case len(parts) == 3 &&
-		parts[0] == "virtualmachines" && what == "networkinterfaces":
+	case len(parts) == 3 && parts[0] == "virtualmachines" && what == "networkinterfaces":
 		return kernel.Handled(s.kernel.PageObjects(c, nics()))
 	case len(parts) == 1 && what == "publicipaddresses":
 		return kernel.Handled(s.kernel.PageObjects(c, s.publicAddresses(all)))

@@ -84,8 +84,7 @@ func (s *Compute) dropSurplus(id arm.ID) {
 		}
 		for _, nic := range i.Nics {
 			s.network.Addresses.Release(nic.Subnet,
-				addressesHeld(s.network.Addresses.Of(nic.Subnet).By,
-					i.id())...)
+				addressesHeld(s.network.Addresses.Of(nic.Subnet).By, i.id())...)
 		}
 	}
 	delete(set.Body, SurplusField)

@@ -27,8 +27,7 @@ type control struct {
 	entra         *entra.Entra
 }
 
-func New(k *kernel.Kernel, m *aks.AKS, a *authorization.Authorization,
-	d *entra.Entra) *control {
+func New(k *kernel.Kernel, m *aks.AKS, a *authorization.Authorization, d *entra.Entra) *control {
 	return &control{kernel: k, aks: m, authorization: a, entra: d}
 }
 

@@ -67,31 +67,24 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 			return f
 		}
 		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
-			s.kernel.Store.Get(group) == nil &&
-			!makes[group.Key()] {
+			s.kernel.Store.Get(group) == nil && !makes[group.Key()] {
 			return run.deployments.kernel.Missing(group)
 		}
 		who := run.State.Who
 		action := s.kernel.OperationOn(p.ID) + "/write"
 		if !s.authorization.Allowed(who, action, p.ID) {
-			unauthorized = append(
-				unauthorized,
-				fmt.Sprintf(
-					"Authorization failed for template resource '%s' of type '%s'. The client "+
-						"'%s' with object id '%s' does not have permission to perform action "+
-						"'%s' at scope '%s'.", p.Name, p.Type, who.ClientID, who.ObjectID,
-					action, p.ID),
-			)
+			unauthorized = append(unauthorized, fmt.Sprintf("Authorization failed for template "+
+				"resource '%s' of type '%s'. The client '%s' with object id '%s' does not "+
+				"have permission to perform action '%s' at scope '%s'.", p.Name, p.Type,
+				who.ClientID, who.ObjectID, action, p.ID))
 		}
 		body, f := kernel.DecodeObject(resourceBody(p.Body))
 		if f != nil || holdsExpression(body) { // its policies are checked when it is deployed
 			continue
 		}
 		if f := s.authorization.CheckPolicies(p.ID, body); f != nil {
-			details = append(
-				details,
-				kernel.Object{"code": f.Code, "target": p.Name, "message": f.Message},
-			)
+			details = append(details,
+				kernel.Object{"code": f.Code, "target": p.Name, "message": f.Message})
 		}
 	}
 	switch {
@@ -158,9 +151,8 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 		f = onlyInline(r.Body.Object("properties"))
 	}
 	if old := run.deployments.Deployments[s.ID.Key()]; f == nil && old.active() {
-		f = kernel.Fail(http.StatusConflict, "DeploymentActive",
-			"Unable to edit or replace deployment '%s': a previous deployment is still active.",
-			s.ID.Name())
+		f = kernel.Fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace "+
+			"deployment '%s': a previous deployment is still active.", s.ID.Name())
 	}
 	if f == nil {
 		f = run.deployments.preflight(nested)

@@ -124,10 +124,8 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 		return nil, kernel.Bad("LocationRequired", "The 'location' property is required for "+
 			"deployment '%s' at subscription scope.", id.Name())
 	}
-	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(
-		wants,
-		"subscriptiondeploymenttemplate",
-	) != (id.ResourceGroup() == "") {
+	if wants := strings.ToLower(template.Text("$schema")); strings.Contains(wants,
+		"subscriptiondeploymenttemplate") != (id.ResourceGroup() == "") {
 		return nil, invalidTemplate("the template's $schema '%s' is not that of a deployment to %s",
 			wants, map[bool]string{true: "a subscription",
 				false: "a resource group"}[id.ResourceGroup() == ""])
@@ -146,11 +144,8 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 // onlyInline refuses what is not emulated, so that nothing is ignored silently.
 func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	notHere := func(code, format string, args ...any) *kernel.Failure {
-		return kernel.Fail(
-			http.StatusNotImplemented,
-			code,
-			"The emulator does not support this: "+format,
-			args...)
+		return kernel.Fail(http.StatusNotImplemented, code,
+			"The emulator does not support this: "+format, args...)
 	}
 	switch mode := properties.Text("mode"); {
 	case properties == nil:
@@ -165,16 +160,13 @@ func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 			"The deployment mode '%s' is not valid. Specify 'Incremental' or 'Complete'.", mode)
 	}
 	if link := properties.Object("templateLink"); link != nil {
-		return notHere("TemplateLinkNotSupported",
-			"it downloads no linked template (%s%s%s). Put the template into the properties as "+
-				"template.",
-			link.Text("uri"), link.Text("relativePath"), link.Text("id"))
+		return notHere("TemplateLinkNotSupported", "it downloads no linked template (%s%s%s). "+
+			"Put the template into the properties as template.", link.Text("uri"),
+			link.Text("relativePath"), link.Text("id"))
 	}
 	if properties.Object("parametersLink") != nil {
-		return notHere(
-			"ParametersLinkNotSupported",
-			"the parameters are linked, and the emulator downloads nothing. "+
-				"Put them into the properties as parameters.")
+		return notHere("ParametersLinkNotSupported", "the parameters are linked, and the "+
+			"emulator downloads nothing. Put them into the properties as parameters.")
 	}
 	if properties.Object("onErrorDeployment") != nil {
 		return notHere("OnErrorDeploymentNotSupported",
@@ -195,16 +187,11 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 	*kernel.Failure) {
 	if old != nil && s.Deployments[id.Key()].active() {
 		since := s.Deployments[id.Key()].State.Started
-		return kernel.Reply{}, kernel.Fail(
-			http.StatusConflict,
-			"DeploymentActive",
+		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentActive",
 			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still "+
 				"active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for "+
-				"usage details.",
-			id.Name(),
-			since.UTC().Format("1/2/2006 3:04:05 PM"),
-			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"),
-		)
+				"usage details.", id.Name(), since.UTC().Format("1/2/2006 3:04:05 PM"),
+			since.UTC().AddDate(0, 0, 7).Format("1/2/2006 3:04:05 PM"))
 	}
 	run, f := s.deploymentOf(c, id)
 	if f == nil {

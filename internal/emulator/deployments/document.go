@@ -120,11 +120,8 @@ func isoDuration(d time.Duration) string {
 // operationNumber returns the ID of an operation of a deployment: later operations have lower
 // numbers.
 func operationNumber() string {
-	return fmt.Sprintf(
-		"0%d",
-		9_223_372_036_854_775_807-(time.Now().Unix()+62_135_596_800)*10_000_000-int64(
-			time.Now().Nanosecond()/100),
-	)
+	return fmt.Sprintf("0%d", 9_223_372_036_854_775_807-(time.Now().Unix()+
+		62_135_596_800)*10_000_000-int64(time.Now().Nanosecond()/100))
 }
 
 func operationID() string {

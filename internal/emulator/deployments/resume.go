@@ -34,9 +34,8 @@ func (s *Deployments) resumeDeployments() {
 }
 
 func interrupted() *kernel.Failure {
-	return kernel.Fail(http.StatusConflict, "DeploymentInterrupted",
-		"The emulator was restarted while the deployment ran. What it has made stays; deploy "+
-			"again.")
+	return kernel.Fail(http.StatusConflict, "DeploymentInterrupted", "The emulator was restarted "+
+		"while the deployment ran. What it has made stays; deploy again.")
 }
 
 // resumeActivity ends the record of a deployment that was running.

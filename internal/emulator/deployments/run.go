@@ -101,8 +101,7 @@ func (run *deploymentRun) prepare() *kernel.Failure {
 
 // active reports whether a deployment is running.
 func (run *deploymentRun) active() bool {
-	return run != nil &&
-		(run.State.Status == Accepted || run.State.Status == Running)
+	return run != nil && (run.State.Status == Accepted || run.State.Status == Running)
 }
 
 // begin stores the document of a deployment.
@@ -153,10 +152,7 @@ func (run *deploymentRun) step() {
 		}
 	}
 	run.keep()
-	if !slices.ContainsFunc(
-		run.State.Steps,
-		func(s *step) bool { return s.Status == Running },
-	) {
+	if !slices.ContainsFunc(run.State.Steps, func(s *step) bool { return s.Status == Running }) {
 		run.finish()
 	}
 }
@@ -297,8 +293,7 @@ func (run *deploymentRun) wake(s *step) {
 	if !s.again {
 		run.settle(s)
 	} else if !run.active() {
-		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,
-			"The deployment was cancelled."))
+		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled, "The deployment was cancelled."))
 	} else {
 		for _, r := range run.ready.Resources() {
 			if s.ID.Equal(arm.ID(r.ID)) {
@@ -330,13 +325,9 @@ func (run *deploymentRun) finish() {
 		}
 	}
 	if len(details) > 0 {
-		f := kernel.Fail(
-			http.StatusConflict,
-			"DeploymentFailed",
-			"At least one resource deployment operation failed. Please list deployment "+
-				"operations for details. Please see https://aka.ms/arm-deployment-operations for "+
-				"usage details.",
-		)
+		f := kernel.Fail(http.StatusConflict, "DeploymentFailed", "At least one resource "+
+			"deployment operation failed. Please list deployment operations for details. "+
+			"Please see https://aka.ms/arm-deployment-operations for usage details.")
 		f.Details = details
 		run.end(f)
 		return
@@ -422,13 +413,11 @@ func (run *deploymentRun) tell(f *kernel.Failure) {
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
 		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&
-			s.Status == Running &&
-			nested.active() {
+			s.Status == Running && nested.active() {
 			nested.outer = nil
 			nested.cancel()
-			run.ended(s, 0,
-				kernel.Fail(http.StatusConflict, Canceled, "The deployment '%s' was cancelled.",
-					nested.id.Name()))
+			run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,
+				"The deployment '%s' was cancelled.", nested.id.Name()))
 		}
 	}
 	run.State.Status, run.State.Ended = Canceled, time.Now()

@@ -57,9 +57,8 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 						"level":  "Warning",
 						"code":   "NestedDeploymentShortCircuited",
 						"target": string(p.ID),
-						"message": fmt.Sprintf(
-							"A nested deployment got short-circuited and all its resources got "+
-								"skipped from validation: %s", p.Hidden),
+						"message": fmt.Sprintf("A nested deployment got short-circuited and all "+
+							"its resources got skipped from validation: %s", p.Hidden),
 					},
 				)
 			}
@@ -70,8 +69,7 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 	if run.id.ResourceGroup() != "" {
 		for _, r := range s.kernel.Store.Below(run.id.Group()) {
 			if strings.Count(r.ID.Type(), "/") != 1 || r.ID.Is(TypeDeployment) ||
-				named[r.ID.Key()] ||
-				kernel.Text(r.Body, "location") == "" {
+				named[r.ID.Key()] || kernel.Text(r.Body, "location") == "" {
 				continue
 			}
 			change := kernel.Object{"resourceId": string(r.ID), "changeType": "Ignore"}
@@ -101,10 +99,8 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 		change["changeType"], change["unsupportedReason"] = "Unsupported", f.Message
 		return change
 	}
-	after["id"], after["name"], after["type"], after["apiVersion"] = string(
-		p.ID), p.ID.Name(), s.kernel.KindName(
-		p.ID,
-	), p.APIVersion
+	after["id"], after["name"], after["type"], after["apiVersion"] = string(p.ID), p.ID.Name(),
+		s.kernel.KindName(p.ID), p.APIVersion
 	for name, v := range after {
 		if v == nil { // such as the zones that az leaves empty
 			delete(after, name)
@@ -195,10 +191,8 @@ func differences(at string, before, after kernel.Object) []kernel.Object {
 	out := []kernel.Object{}
 	names := slices.Collect(maps.Keys(before))
 	for name := range after {
-		if !slices.ContainsFunc(
-			names,
-			func(have string) bool { return strings.EqualFold(have, name) },
-		) {
+		if !slices.ContainsFunc(names,
+			func(have string) bool { return strings.EqualFold(have, name) }) {
 			names = append(names, name)
 		}
 	}
@@ -288,8 +282,7 @@ func elements(before, after []any) []kernel.Object {
 		for j, w := range after {
 			p, _ := w.(kernel.Object)
 			if name := kernel.Text(o, "name"); !used[j] && name != "" &&
-				strings.EqualFold(name, kernel.Text(p, "name")) ||
-				!used[j] && sameValue(v, w) {
+				strings.EqualFold(name, kernel.Text(p, "name")) || !used[j] && sameValue(v, w) {
 				return j
 			}
 		}
@@ -313,18 +306,14 @@ func elements(before, after []any) []kernel.Object {
 			continue
 		}
 		if children := differences("", a, b); len(children) > 0 {
-			out = append(
-				out,
-				kernel.Object{"path": path, "propertyChangeType": "Modify", "children": children},
-			)
+			out = append(out,
+				kernel.Object{"path": path, "propertyChangeType": "Modify", "children": children})
 		}
 	}
 	for j, v := range after {
 		if !used[j] {
-			out = append(
-				out,
-				kernel.Object{"path": strconv.Itoa(j), "propertyChangeType": "Create", "after": v},
-			)
+			out = append(out,
+				kernel.Object{"path": strconv.Itoa(j), "propertyChangeType": "Create", "after": v})
 		}
 	}
 	return out

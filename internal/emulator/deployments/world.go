@@ -27,12 +27,8 @@ type deploymentWorld struct {
 // resourcesVersion is for groups and subscriptions, whose api-version no template gives.
 const resourcesVersion = "2021-04-01"
 
-func (w *deploymentWorld) call(
-	method string,
-	id arm.ID,
-	version string,
-	body []byte,
-) (kernel.Reply, *kernel.Failure) {
+func (w *deploymentWorld) call(method string, id arm.ID, version string, body []byte) (kernel.Reply,
+	*kernel.Failure) {
 	begin := time.Now()
 	c := &kernel.Call{
 		Method: method, Path: strings.Split(strings.Trim(string(id), "/"),

@@ -23,9 +23,8 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		return kernel.Reply{}, nil, false
 	}
 	page := func(kind string, docs []kernel.Object) (kernel.Reply, *kernel.Failure, bool) {
-		return kernel.OK(
-			kernel.Object{"@odata.context": c.Base + "/v1.0/$metadata#" + kind, "value": docs},
-		), nil, true
+		return kernel.OK(kernel.Object{"@odata.context": c.Base + "/v1.0/$metadata#" + kind,
+			"value": docs}), nil, true
 	}
 	kind := c.Path[1]
 	if len(c.Path) == 3 {
@@ -50,13 +49,8 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		}
 		return page("directoryObjects", docs)
 	case c.Method != http.MethodGet:
-		return kernel.Reply{}, graphError(
-			http.StatusNotImplemented,
-			"NotImplemented",
-			"The emulator's Microsoft Graph is read only: %s %s.",
-			c.Method,
-			kind,
-		), true
+		return kernel.Reply{}, graphError(http.StatusNotImplemented, "NotImplemented",
+			"The emulator's Microsoft Graph is read only: %s %s.", c.Method, kind), true
 	case kind == "users" || kind == "groups" || kind == "applications": // none exist
 		return page(kind, []kernel.Object{})
 	case kind == "serviceprincipals":
@@ -84,13 +78,9 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 			return kernel.OK(doc), nil, true
 		}
 	}
-	return kernel.Reply{}, graphError(
-		http.StatusNotFound,
-		"Request_ResourceNotFound",
-		"Resource '%s' does not exist or one of its queried reference-property objects are not "+
-			"present.",
-		name,
-	), true
+	return kernel.Reply{},
+		graphError(http.StatusNotFound, "Request_ResourceNotFound", "Resource '%s' does not "+
+			"exist or one of its queried reference-property objects are not present.", name), true
 }
 
 func graphError(status int, code, format string, args ...any) *kernel.Failure {
@@ -104,12 +94,8 @@ func principalFilterOf(filter string) (func(kernel.Principal) bool, *kernel.Fail
 	}
 	m := graphFilter().FindStringSubmatch(filter)
 	if m == nil || m[3] != m[4] {
-		return nil, graphError(
-			http.StatusBadRequest,
-			"BadRequest",
-			"Invalid filter clause: %s.",
-			filter,
-		)
+		return nil,
+			graphError(http.StatusBadRequest, "BadRequest", "Invalid filter clause: %s.", filter)
 	}
 	return func(p kernel.Principal) bool {
 		switch {

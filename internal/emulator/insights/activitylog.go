@@ -25,8 +25,7 @@ func recordSubStatusDocument(r kernel.ActivityRecord) kernel.Object {
 		return kernel.Object{"value": "", "localizedValue": ""}
 	}
 	return kernel.Object{"value": r.SubStatus,
-		"localizedValue": fmt.Sprintf("%s (HTTP Status Code: %d)",
-			http.StatusText(status), status)}
+		"localizedValue": fmt.Sprintf("%s (HTTP Status Code: %d)", http.StatusText(status), status)}
 }
 
 // recordProperties returns the properties of a record.
@@ -252,9 +251,8 @@ func (s *Insights) activityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 	next := ""
 	for i := end - 1; i >= 0; i-- {
 		r := s.kernel.Activity[i]
-		if !strings.EqualFold(r.Resource.Subscription(), c.Path[1]) || !matches(r) ||
-			c.Filtered && !s.authorization.Allowed(c.Who,
-				"Microsoft.Insights/eventtypes/values/read",
+		if !strings.EqualFold(r.Resource.Subscription(), c.Path[1]) || !matches(r) || c.Filtered &&
+			!s.authorization.Allowed(c.Who, "Microsoft.Insights/eventtypes/values/read",
 				r.Resource) {
 			continue
 		}

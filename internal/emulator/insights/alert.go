@@ -238,9 +238,8 @@ func (s *Insights) commonSchema(alert *kernel.Resource, r kernel.ActivityRecord)
 			"monitorCondition":  "Fired",
 			"monitoringService": "Activity Log - Administrative", "alertTargetIDs": []string{
 				r.Resource.Key()}, "configurationItems": []string{r.Resource.Name()},
-			"originAlertId": r.ID + "_" +
-				strings.ReplaceAll(uuid.NewSHA1(uuid.Nil, []byte(alert.ID.Key())).String(), "-",
-					""),
+			"originAlertId": r.ID + "_" + strings.ReplaceAll(
+				uuid.NewSHA1(uuid.Nil, []byte(alert.ID.Key())).String(), "-", ""),
 			"firedDateTime": time.Now().UTC().Format(alertTime), "description": description,
 			"essentialsVersion": "1.0", "alertContextVersion": "1.0",
 		},

@@ -131,16 +131,14 @@ func (k *kinds) Missing(id arm.ID) *Failure {
 	}
 	if says := k.KindOf(id).Missing; says[0] != "" {
 		return &Failure{Status: http.StatusNotFound, Code: says[0],
-			Message: strings.NewReplacer("{name}", id.Name(), "{id}",
-				string(id)).Replace(says[1])}
+			Message: strings.NewReplacer("{name}", id.Name(), "{id}", string(id)).Replace(says[1])}
 	}
 	if strings.Count(id.Type(), "/") > 1 {
 		return Fail(http.StatusNotFound, "NotFound", "Resource %s not found.", id)
 	}
 	return Fail(http.StatusNotFound, "ResourceNotFound",
 		"The Resource '%s/%s' under resource group '%s' was not found. For more details please "+
-			"go to https://aka.ms/ARMResourceNotFoundFix",
-		id.Type(), id.Name(), id.ResourceGroup())
+			"go to https://aka.ms/ARMResourceNotFoundFix", id.Type(), id.Name(), id.ResourceGroup())
 }
 
 // PutCall creates or replaces a resource.

@@ -68,8 +68,7 @@ func Links(ids []arm.ID) []any {
 
 // LinkOf returns the ID in properties.<field>.id, or "".
 func LinkOf(body Object, field string) arm.ID {
-	return arm.ID(
-		Text(body, "properties", field, "id"))
+	return arm.ID(Text(body, "properties", field, "id"))
 }
 
 // at returns the value at a path of names, nil if one is missing.

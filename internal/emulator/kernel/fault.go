@@ -120,10 +120,9 @@ func (fs *faults) Take(c *Call, internal bool) *Fault {
 	defer fs.mu.Unlock()
 	for _, f := range fs.list {
 		limit := max(f.Count, 1)
-		if f.Method != "" && !strings.EqualFold(f.Method, c.Method) ||
-			!f.path.MatchString("/"+strings.Join(c.Path, "/")) ||
-			f.Count >= 0 && f.Fired >= limit || f.Principal != "" && f.Principal != c.Who.Name ||
-			internal && f.Principal == "" {
+		if f.Method != "" && !strings.EqualFold(f.Method, c.Method) || !f.path.MatchString(
+			"/"+strings.Join(c.Path, "/")) || f.Count >= 0 && f.Fired >= limit ||
+			f.Principal != "" && f.Principal != c.Who.Name || internal && f.Principal == "" {
 			continue
 		}
 		if f.Skip > 0 {

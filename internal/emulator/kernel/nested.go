@@ -71,8 +71,7 @@ func (q request) nested() (Reply, *Failure, bool) {
 }
 
 // itemCall handles one item of a parent's list.
-func (q request) item(parent *Resource, list string, items []Object) (Reply,
-	*Failure) {
+func (q request) item(parent *Resource, list string, items []Object) (Reply, *Failure) {
 	name := q.c.Path[9]
 	id := parent.ID.Child(list, name)
 	named := func(o Object) bool { return strings.EqualFold(Text(o, "name"), name) }

@@ -135,9 +135,8 @@ func (k *Kernel) KeepOperation(op *Operation) {
 // operationCall answers a poll.
 func (q request) operation() (Reply, *Failure, bool) {
 	n := len(q.c.Path)
-	if n != 8 || !strings.EqualFold(q.c.Path[2], "providers") ||
-		!strings.EqualFold(q.c.Path[4], "locations") ||
-		!strings.HasPrefix(strings.ToLower(q.c.Path[6]), "operation") {
+	if n != 8 || !strings.EqualFold(q.c.Path[2], "providers") || !strings.EqualFold(q.c.Path[4],
+		"locations") || !strings.HasPrefix(strings.ToLower(q.c.Path[6]), "operation") {
 		return Reply{}, nil, false
 	}
 	kind, name := strings.ToLower(q.c.Path[6]), q.c.Path[7]

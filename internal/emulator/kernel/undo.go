@@ -79,9 +79,8 @@ func (q request) panicked(reason any) *Failure {
 	q.Log.Error("a bug in the emulator: a request made it panic; it was answered with 500 and "+
 		"undone", "method", q.c.Method, "path", q.c.Key(), "apiVersion", q.c.Version, "body",
 		string(q.c.Body), "panic", fmt.Sprint(reason), "stack", string(debug.Stack()))
-	return Fail(http.StatusInternalServerError, "InternalServerError",
-		"The emulator failed at %s %s: %v. This is a bug in it; its log has more.",
-		q.c.Method, q.c.Key(), reason)
+	return Fail(http.StatusInternalServerError, "InternalServerError", "The emulator failed at "+
+		"%s %s: %v. This is a bug in it; its log has more.", q.c.Method, q.c.Key(), reason)
 }
 
 // takeBack restores the recorded state.

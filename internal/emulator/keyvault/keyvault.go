@@ -67,11 +67,10 @@ func (s *KeyVault) settle(c *kernel.Call, r, old *kernel.Resource) *kernel.Failu
 		r.Body["properties"] = kernel.Clone(kernel.ObjectAt(before, "properties"))
 		return nil
 	case gone != nil:
-		return kernel.Fail(http.StatusConflict, "ConflictError",
-			"A vault with the same name already exists in deleted state. You need to either "+
-				"recover or purge existing key vault. Follow this link "+
-				"https://go.microsoft.com/fwlink/?linkid=2149745 for more information on soft "+
-				"delete.")
+		return kernel.Fail(http.StatusConflict, "ConflictError", "A vault with the same name "+
+			"already exists in deleted state. You need to either recover or purge existing "+
+			"key vault. Follow this link https://go.microsoft.com/fwlink/?linkid=2149745 for "+
+			"more information on soft delete.")
 	}
 	if kernel.Text(p, "sku", "name") == "" || kernel.Text(p, "tenantId") == "" {
 		return kernel.Bad("BadRequest", "The parameters sku and tenantId are required.")

@@ -57,8 +57,7 @@ func Find(apiServer, etcd string) (Binaries, error) {
 	}
 	if len(lacking) > 0 {
 		return b, fmt.Errorf("no %s: build them from routekeeper's source with .ci/kube (5 to 10 "+
-			"minutes, once)",
-			strings.Join(lacking, ", nor "))
+			"minutes, once)", strings.Join(lacking, ", nor "))
 	}
 	return b, nil
 }

@@ -76,9 +76,8 @@ func (cp *controlPlane) startEtcd(ctx context.Context, path string) (url string,
 	url = fmt.Sprintf("http://127.0.0.1:%d", client)
 	peers := fmt.Sprintf("http://127.0.0.1:%d", peer)
 	p, err := cp.start(ctx, "etcd", path, "--data-dir="+filepath.Join(cp.folder, "etcd"),
-		"--listen-client-urls="+url, "--advertise-client-urls="+url,
-		"--listen-peer-urls="+peers, "--initial-advertise-peer-urls="+peers,
-		"--initial-cluster=default="+peers,
+		"--listen-client-urls="+url, "--advertise-client-urls="+url, "--listen-peer-urls="+
+			peers, "--initial-advertise-peer-urls="+peers, "--initial-cluster=default="+peers,
 		"--unsafe-no-fsync") // the data of an emulator need not survive a loss of power
 	if err != nil {
 		return "", err
@@ -172,8 +171,7 @@ func (cp *controlPlane) startControllers(ctx context.Context, b Binaries) error 
 	}{
 		"kube-controller-manager": {b.ControllerManager, []string{
 			"--service-account-private-key-file=" + cp.ca.file("service-accounts.key"),
-			"--root-ca-file=" +
-				cp.ca.file("ca.crt"), "--allocate-node-cidrs=false",
+			"--root-ca-file=" + cp.ca.file("ca.crt"), "--allocate-node-cidrs=false",
 			"--use-service-account-credentials"}},
 		"kube-scheduler": {b.Scheduler, nil},
 	} {

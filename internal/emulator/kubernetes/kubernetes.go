@@ -155,8 +155,7 @@ func (k *Kubernetes) followLocked() {
 
 func (k *Kubernetes) warn(err error) {
 	if err != nil {
-		k.o.Log.Error("the folder of a deleted cluster could not be removed", "error",
-			err.Error())
+		k.o.Log.Error("the folder of a deleted cluster could not be removed", "error", err.Error())
 	}
 }
 

@@ -85,8 +85,7 @@ func (c *cluster) play(p *pod) {
 		p.handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintf(p.log, "%s %s\n", r.Method, r.URL)
 			fmt.Fprintf(w, "pod %s on node %s is simulated by routekeeper emulator: %s does not "+
-				"run\n",
-				p.key(), p.Spec.NodeName, first.Image)
+				"run\n", p.key(), p.Spec.NodeName, first.Image)
 		})
 		return
 	}

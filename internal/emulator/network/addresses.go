@@ -45,8 +45,7 @@ func (s *Addresses) Of(subnet arm.ID) *used {
 func (a *used) configurations(upperCase bool) []any {
 	seen := map[arm.ID]bool{}
 	for _, id := range a.By {
-		if !id.Is(arm.TypeGateway+"/gatewayIPConfigurations") &&
-			!id.Is(typeLinkConfiguration) {
+		if !id.Is(arm.TypeGateway+"/gatewayIPConfigurations") && !id.Is(typeLinkConfiguration) {
 			seen[id] = true
 		}
 	}
@@ -165,8 +164,7 @@ func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a
 // DynamicSeat returns the present address of an IP configuration, or a free one, which it records
 // as chosen.
 func (s *Addresses) DynamicSeat(ref reference, subnet *kernel.Resource,
-	chosen map[string]bool) (kernel.Seat,
-	*kernel.Failure) {
+	chosen map[string]bool) (kernel.Seat, *kernel.Failure) {
 	addr := s.keptSeat(ref, subnet)
 	used := s.Of(subnet.ID)
 	for _, p := range PrefixesOf(subnet.Body) {

@@ -47,17 +47,12 @@ var publicIPFacts = []kernel.Fact{
 
 // ruleFacts returns the facts of a security group's rules.
 func ruleFacts(list string) []kernel.Fact {
-	return kernel.EmptyLists(
-		nil,
-		list+"[].properties.sourcePortRanges",
-		list+"[].properties.destinationPortRanges",
-		list+"[].properties.sourceAddressPrefixes",
-		list+"[].properties.destinationAddressPrefixes",
-	)
+	return kernel.EmptyLists(nil, list+"[].properties.sourcePortRanges",
+		list+"[].properties.destinationPortRanges", list+"[].properties.sourceAddressPrefixes",
+		list+"[].properties.destinationAddressPrefixes")
 }
 
-var securityGroupFacts = append(
-	ruleFacts("properties.securityRules"),
+var securityGroupFacts = append(ruleFacts("properties.securityRules"),
 	ruleFacts("properties.defaultSecurityRules")...)
 
 var interfaceFacts = []kernel.Fact{

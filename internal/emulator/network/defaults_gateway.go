@@ -17,49 +17,22 @@ func gatewayV1(s kernel.Sight) bool { return !gatewayV2(s) }
 // in one generation only, and the defaults of their items.
 func gatewayFacts() []kernel.Fact {
 	const p = "properties."
-	all := kernel.EmptyLists(
-		nil,
-		p+"gatewayIPConfigurations",
-		p+"sslCertificates",
-		p+"frontendIPConfigurations",
-		p+"frontendPorts",
-		p+"backendAddressPools",
-		p+"backendHttpSettingsCollection",
-		p+"httpListeners",
-		p+"urlPathMaps",
-		p+"requestRoutingRules",
-		p+"probes",
-		p+"rewriteRuleSets",
-		p+"redirectConfigurations",
-	)
+	all := kernel.EmptyLists(nil, p+"gatewayIPConfigurations", p+"sslCertificates",
+		p+"frontendIPConfigurations", p+"frontendPorts", p+"backendAddressPools",
+		p+"backendHttpSettingsCollection", p+"httpListeners", p+"urlPathMaps", p+
+			"requestRoutingRules", p+"probes", p+"rewriteRuleSets", p+"redirectConfigurations")
 	all = append(all, kernel.EmptyLists(gatewayV1, p+"authenticationCertificates")...)
-	all = append(
-		all,
-		kernel.EmptyLists(
-			gatewayV2,
-			p+"trustedRootCertificates",
-			p+"trustedClientCertificates",
-			p+"sslProfiles",
-			p+"loadDistributionPolicies",
-			p+"backendSettingsCollection",
-			p+"listeners",
-			p+"routingRules",
-			p+"privateLinkConfigurations",
-			p+"privateEndpointConnections",
-		)...)
+	all = append(all, kernel.EmptyLists(gatewayV2, p+"trustedRootCertificates",
+		p+"trustedClientCertificates", p+"sslProfiles", p+"loadDistributionPolicies",
+		p+"backendSettingsCollection", p+"listeners", p+"routingRules",
+		p+"privateLinkConfigurations", p+"privateEndpointConnections")...)
 	const rule = p + "rewriteRuleSets[].properties.rewriteRules[]"
-	all = append(
-		all,
-		kernel.EmptyLists(
-			nil,
-			p+"backendAddressPools[].properties.backendAddresses",
-			p+"httpListeners[].properties.hostNames",
-			p+"listeners[].properties.hostNames",
-			p+"rewriteRuleSets[].properties.rewriteRules",
-			rule+".conditions",
+	all = append(all,
+		kernel.EmptyLists(nil, p+"backendAddressPools[].properties.backendAddresses",
+			p+"httpListeners[].properties.hostNames", p+"listeners[].properties.hostNames",
+			p+"rewriteRuleSets[].properties.rewriteRules", rule+".conditions",
 			rule+".actionSet.requestHeaderConfigurations",
-			rule+".actionSet.responseHeaderConfigurations",
-		)...)
+			rule+".actionSet.responseHeaderConfigurations")...)
 	return append(
 		all,
 		kernel.Fact{Path: p + "sku.family", Value: "Generation_1", Since: "2022-07-01",

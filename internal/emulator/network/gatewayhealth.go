@@ -53,9 +53,8 @@ type backend struct {
 
 // healthAsked returns the gateway whose health a call asks for, or "".
 func healthAsked(c *kernel.Call) arm.ID {
-	if c.Method != http.MethodPost || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[6], "applicationGateways") ||
-		!strings.EqualFold(c.Path[8], "backendhealth") {
+	if c.Method != http.MethodPost || len(c.Path) != 9 || !strings.EqualFold(c.Path[6],
+		"applicationGateways") || !strings.EqualFold(c.Path[8], "backendhealth") {
 		return ""
 	}
 	return arm.ID("/" + strings.Join(c.Path[:8], "/"))
@@ -151,9 +150,8 @@ func backendsOf(r *kernel.Resource) []backend {
 	}
 	for _, pool := range kernel.ListAt(properties, "backendAddressPools") {
 		if kernel.Text(pool, "name") == IngressPool {
-			add(r.ID.Child("backendAddressPools", IngressPool),
-				r.ID.Child("backendHttpSettingsCollection", strings.Replace(IngressPool, "pool-",
-					"bp-", 1)))
+			add(r.ID.Child("backendAddressPools", IngressPool), r.ID.Child(
+				"backendHttpSettingsCollection", strings.Replace(IngressPool, "pool-", "bp-", 1)))
 		}
 	}
 	return out

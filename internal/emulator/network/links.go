@@ -139,9 +139,8 @@ func follow(l link, path []string, holder arm.ID, part, at kernel.Object) []refe
 	case isList:
 		for _, item := range kernel.ListAt(at, name) {
 			if p := kernel.ObjectAt(item, "properties"); p != nil {
-				out = append(out, follow(l, path[1:], holder.Child(name, kernel.Text(item, "name")),
-					p,
-					p)...)
+				out = append(out,
+					follow(l, path[1:], holder.Child(name, kernel.Text(item, "name")), p, p)...)
 			}
 		}
 	default:

@@ -225,9 +225,8 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 		if f := s.settlePeeringOf(vnet.Body, child, old); f != nil {
 			return f
 		}
-		if old != nil && kernel.LinkOf(old.Body,
-			"remoteVirtualNetwork").Equal(kernel.LinkOf(child.Body,
-			"remoteVirtualNetwork")) {
+		if old != nil && kernel.LinkOf(old.Body, "remoteVirtualNetwork").Equal(
+			kernel.LinkOf(child.Body, "remoteVirtualNetwork")) {
 			// Sending it again neither connects nor synchronizes it [U].
 			for _, kept := range []string{"peeringState", "remoteAddressSpace"} {
 				child.Properties()[kept] = old.Properties()[kept]

@@ -108,8 +108,7 @@ func (s *Network) GivePublic(holder *kernel.Resource) {
 // showPublicIP hides the address of an unused dynamic one: it has none.
 func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version string) {
 	if p := kernel.ObjectAt(doc, "properties"); kernel.Text(p,
-		"publicIPAllocationMethod") == "Dynamic" &&
-		len(s.Linked[r.ID.Key()]) == 0 {
+		"publicIPAllocationMethod") == "Dynamic" && len(s.Linked[r.ID.Key()]) == 0 {
 		delete(p, "ipAddress")
 	}
 }

@@ -55,8 +55,8 @@ func (s *Addresses) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Fa
 				"Resource %s must be in a subnet named %s, not %s.", ref.Holder, name, subnet.ID)
 		}
 		if ref.Link.from != kind && subnet.ID.Name() == name {
-			return kernel.Bad("SubnetWithExternalResourcesCannotBeUsedByOtherResources",
-				"Subnet %s is reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
+			return kernel.Bad("SubnetWithExternalResourcesCannotBeUsedByOtherResources", "Subnet "+
+				"%s is reserved for %s and cannot be used by %s.", subnet.ID, kind, ref.Holder)
 		}
 	}
 	for _, holder := range s.Of(subnet.ID).By {

@@ -46,9 +46,8 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 		}
 		names[name] = true
 		if other, taken := prefixes[prefix]; taken {
-			return kernel.Fail(http.StatusConflict, "RouteConflict",
-				"Route %s has the same address prefix %s as route %s.", kernel.Text(route,
-					"name"), prefix, other)
+			return kernel.Fail(http.StatusConflict, "RouteConflict", "Route %s has the same "+
+				"address prefix %s as route %s.", kernel.Text(route, "name"), prefix, other)
 		}
 		prefixes[prefix] = kernel.Text(route, "name")
 		stored = append(stored, route)
@@ -148,17 +147,9 @@ func beingUpdated(r *kernel.Resource) *kernel.Failure {
 	f.RetryAfter = min(14, max(1, int(math.Ceil(time.Until(r.BusyUntil).Seconds()))))
 	f.Details = []any{kernel.Object{
 		"code": "RetryableErrorDueToAnotherOperation",
-		"message": fmt.Sprintf(
-			"Operation Put%sOperation (%s) is updating resource %s. The call can be retried in "+
-				"%d seconds.",
-			strings.TrimSuffix(
-				strings.ToUpper(lastWord(r.ID)[:1])+lastWord(r.ID)[1:],
-				"s",
-			),
-			uuid.NewString(),
-			r.ID,
-			f.RetryAfter,
-		),
+		"message": fmt.Sprintf("Operation Put%sOperation (%s) is updating resource %s. The call "+
+			"can be retried in %d seconds.", strings.TrimSuffix(strings.ToUpper(
+			lastWord(r.ID)[:1])+lastWord(r.ID)[1:], "s"), uuid.NewString(), r.ID, f.RetryAfter),
 	}}
 	return f
 }

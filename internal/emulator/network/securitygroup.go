@@ -40,8 +40,7 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 		name := kernel.Text(rule, "name")
 		p := kernel.ObjectAt(rule, "properties")
 		if name == "" || p == nil || kernel.Text(p, "direction") == "" ||
-			kernel.Text(p, "access") == "" ||
-			kernel.Text(p, "protocol") == "" {
+			kernel.Text(p, "access") == "" || kernel.Text(p, "protocol") == "" {
 			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: security rule "+
 				"%q of %s needs a name, direction, access and protocol.", name, r.ID.Name())
 		}

@@ -12,9 +12,8 @@ import (
 
 // usageCall answers GET {vnet}/CheckIPAddressAvailability: whether an address is used.
 func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodGet || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[6], "virtualNetworks") ||
-		!strings.EqualFold(c.Path[8], "CheckIPAddressAvailability") {
+	if c.Method != http.MethodGet || len(c.Path) != 9 || !strings.EqualFold(c.Path[6],
+		"virtualNetworks") || !strings.EqualFold(c.Path[8], "CheckIPAddressAvailability") {
 		return kernel.Reply{}, nil, false
 	}
 	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))

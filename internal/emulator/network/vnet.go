@@ -161,8 +161,7 @@ func (s *Network) settleSubnet(c *kernel.Call, r, old *kernel.Resource) *kernel.
 
 // settleSubnetAmong checks a subnet against its network, the other subnets and its links.
 func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet kernel.Object,
-	location string,
-	siblings []*kernel.Resource) *kernel.Failure {
+	location string, siblings []*kernel.Resource) *kernel.Failure {
 	properties := r.Properties()
 	if f := placeSubnet(r, vnet, siblings); f != nil {
 		return f

@@ -11,9 +11,8 @@ import (
 
 // watcherCall answers POST {networkWatcher}/nextHop: the next hop of one packet from a machine.
 func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodPost || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[6], "networkWatchers") ||
-		!strings.EqualFold(c.Path[8], "nextHop") {
+	if c.Method != http.MethodPost || len(c.Path) != 9 || !strings.EqualFold(c.Path[6],
+		"networkWatchers") || !strings.EqualFold(c.Path[8], "nextHop") {
 		return kernel.Reply{}, nil, false
 	}
 	watcher := arm.ID("/" + strings.Join(c.Path[:8], "/"))
@@ -42,9 +41,8 @@ func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bo
 			"The source address %s belongs to no interface of %s.", kernel.Text(sent,
 				"sourceIPAddress"), kernel.Text(sent, "targetResourceId")), true
 	}
-	return s.kernel.Accepted(c,
-		kernel.Encode(nextHop(s.effectiveRoutes(c, subnet),
-			netip.MustParseAddr(kernel.Text(sent, "destinationIPAddress"))))), nil, true
+	return s.kernel.Accepted(c, kernel.Encode(nextHop(s.effectiveRoutes(c, subnet),
+		netip.MustParseAddr(kernel.Text(sent, "destinationIPAddress"))))), nil, true
 }
 
 func nextHop(routes []effectiveRoute, to netip.Addr) kernel.Object {

@@ -33,7 +33,7 @@ func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	k.Add(kernel.Service{
 		Types: s.types(), Names: specified, Waits: s.waits(), Above: []kernel.Special{
 			s.topCall}, Refuse: s.deprovisioning,
-		Calls: []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
+		Calls:  []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
 		Things: []kernel.Thing{kernel.ThingAt("registration", &s.registration)},
 		Resume: kernel.Resumer{Last: s.resume},
 	})

@@ -52,15 +52,14 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	}
 	if tenant := s.kernel.Opts.TenantOf(sub); !strings.EqualFold(tenant, c.Who.Tenant) {
 		return kernel.Handled(kernel.Reply{}, kernel.Fail(http.StatusUnauthorized,
-			"InvalidAuthenticationTokenTenant",
-			"The access token is from the wrong issuer '%s'. It must match the tenant '%s' "+
-				"associated with this subscription. Please use the authority (URL) "+
-				"'https://login.windows.net/%s' to get the token. Note, if the subscription is "+
-				"transferred to another tenant there is no impact to the services, but "+
-				"information about new tenant could take time to propagate (up to an hour). If "+
-				"you just transferred your subscription and see this error message, please try "+
-				"back later.",
-			entra.IssuerOf(c.Who.Tenant), entra.IssuerOf(tenant), tenant))
+			"InvalidAuthenticationTokenTenant", "The access token is from the wrong issuer "+
+				"'%s'. It must match the tenant '%s' associated with this subscription. "+
+				"Please use the authority (URL) 'https://login.windows.net/%s' to get the "+
+				"token. Note, if the subscription is transferred to another tenant there is "+
+				"no impact to the services, but information about new tenant could take time "+
+				"to propagate (up to an hour). If you just transferred your subscription and "+
+				"see this error message, please try back later.", entra.IssuerOf(c.Who.Tenant),
+			entra.IssuerOf(tenant), tenant))
 	}
 	part := ""
 	if len(c.Path) > 2 {

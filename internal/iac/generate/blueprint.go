@@ -40,8 +40,7 @@ func (b Blueprint) check() error {
 		return fmt.Errorf("unknown host %q, expected %s or %s", b.Host, HostAKS, HostContainerApps)
 	case b.Host != "" && b.Cluster.Blueprint != capacity.Kubenet:
 		return fmt.Errorf("a host for the keeper: %s has no pod routes to keep in sync, expected "+
-			"kubenet",
-			b.Cluster.Blueprint)
+			"kubenet", b.Cluster.Blueprint)
 	}
 	return nil
 }
@@ -73,8 +72,7 @@ func (b Blueprint) head(deploy string) []string {
 	}
 	return append([]string{
 		fmt.Sprintf("The AKS cluster %s, blueprint %s, with its network: what routekeeper "+
-			"cluster create makes.",
-			c.Name, c.Blueprint),
+			"cluster create makes.", c.Name, c.Blueprint),
 		"Written by routekeeper iac generate.", "",
 		line("  ", finding.Command("az group create --subscription %s --name %s", c.Subscription,
 			c.Group), " \\"),

@@ -249,8 +249,7 @@ func (s *steps) text(text string) (string, error) {
 // comments explain resources, by symbol.
 func comments(c build.Cluster) map[string]string {
 	out := map[string]string{
-		"egress": "A separate resource, so that a change does not write the table's " +
-			"other routes.",
+		"egress": "A separate resource, so that a change does not write the table's other routes.",
 		"nodeSubnet": "The nodes' subnet. A template replaces a whole subnet, without what " +
 			"others have linked to it, so it is made once and never written again. A network " +
 			"accepts one write at a time, so its subnets are made one after the other.",
@@ -263,16 +262,14 @@ func comments(c build.Cluster) map[string]string {
 		"network": "No subnets here: a network that lists subnets replaces each of " +
 			"them. A network without the list leaves its subnets alone.",
 		"gatewaySubnet": "For the Application Gateway only.",
-		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes " +
-			"too: routekeeper copies them into this table. It is made once and never written " +
-			"again.",
+		"gatewayTable": "The gateway sends to pods directly, so it needs the pod routes too: " +
+			"routekeeper copies them into this table. It is made once and never written again.",
 		"identity": "The cluster's identity comes first: it needs its rights before the cluster " +
 			"is made.",
 		"role": "Exactly what the cluster needs on its network. Network Contributor allows much " +
 			"more.",
 		"gateway": "Made once, and never written again: the add-on writes its listeners, pools " +
-			"and rules. To " +
-			"change its limits: az network application-gateway update.",
+			"and rules. To change its limits: az network application-gateway update.",
 		"cluster": "A new role takes effect after a minute or two, at most an hour, and a " +
 			"template cannot wait. If Azure refuses the cluster for lack of permissions, deploy " +
 			"again.",

@@ -37,8 +37,7 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Network/virtualNetworks/subnets/read",
 					"the fresh read before and after each write of a subnet"},
 				{"Microsoft.Network/routeTables/read",
-					"pod routes, in the clusters' route tables " +
-						"and in targets"},
+					"pod routes, in the clusters' route tables and in targets"},
 				{"Microsoft.Network/networkSecurityGroups/read", "doctor: rules that block pods"},
 				{"Microsoft.Network/applicationGateways/read",
 					"doctor: gateways that need pod routes"},
