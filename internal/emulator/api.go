@@ -26,7 +26,7 @@ func (e *Emulator) LastRequest() int { return e.kernel.Requests.Last() }
 // Token issues a token for a principal of the options, as the login endpoints do.
 func (e *Emulator) Token(p Principal, audience string) (token string, expires time.Time,
 	err error) {
-	return e.entra.Token(p, audience)
+	return e.entra.Identity.Token(p, audience)
 }
 
 // RegisterIssuer gives the keys of an issuer of tokens that identities trust.

@@ -77,7 +77,7 @@ func TestCredentials(t *testing.T) {
 			time.Until(token.ExpiresOn) < 50*time.Minute {
 			t.Errorf("%s: %v until %s, want %s", name, claims, token.ExpiresOn, want)
 		}
-		if _, f := b.e.entra.Identity.Authenticate("Bearer "+token.Token, server.URL); f != nil {
+		if _, f := b.e.entra.Authenticate("Bearer "+token.Token, server.URL); f != nil {
 			t.Errorf("%s: the token is refused: %s", name, f.Message)
 		}
 	}

@@ -17,7 +17,7 @@ func TestKeys(t *testing.T) {
 	}
 	shared := func() *Emulator { return start(withSharedKey(t, Options{})) }
 	accepts := func(e *Emulator, token string) bool {
-		_, f := e.entra.Identity.Authenticate("Bearer "+token, "")
+		_, f := e.entra.Authenticate("Bearer "+token, "")
 		return f == nil
 	}
 	for name, c := range map[string]struct {

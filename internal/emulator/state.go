@@ -2,7 +2,6 @@ package emulator
 
 import (
 	"net/http"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -15,10 +14,7 @@ type State struct{ e *Emulator }
 func (s State) Get(path arm.ID, version string) []byte {
 	who := s.e.opts.Principals[0]
 	who.Tenant = s.e.opts.TenantID
-	answer, f := s.e.kernel.ArmLocked(&kernel.Call{Method: http.MethodGet,
-		Path:   strings.Split(strings.Trim(string(path), "/"), "/"),
-		Header: http.Header{}, Base: "http://localhost", Version: version,
-		Who: who})
+	answer, f := s.e.kernel.ArmLocked(kernel.CallBy(who, http.MethodGet, path, version, nil))
 	if f != nil {
 		return nil
 	}

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -343,16 +341,11 @@ func (s *AKS) aksWrite(c *kernel.Call, id arm.ID, body kernel.Object) *kernel.Fa
 
 // call returns an internal call by the cluster's identity.
 func (cl *cluster) call(method string, id arm.ID, body kernel.Object) *kernel.Call {
-	c := &kernel.Call{
-		Method: method, Path: strings.Split(strings.TrimPrefix(string(id), "/"), "/"),
-		Header: http.Header{}, Base: "https://localhost", Version: kernel.NetworkVersion,
-		Who: cl.Who,
-		IDs: [2]string{uuid.NewString(), uuid.NewString()},
-	}
+	var raw []byte
 	if body != nil {
-		c.Body = kernel.Encode(body)
+		raw = kernel.Encode(body)
 	}
-	return c
+	return kernel.CallBy(cl.Who, method, id, kernel.NetworkVersion, raw)
 }
 
 // showCluster adds the fields that AKS fills in for a running cluster.

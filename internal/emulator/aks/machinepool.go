@@ -153,14 +153,11 @@ func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
 func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 	configurations := []any{}
 	for i, a := range n.Addrs {
-		family := "IPv4"
-		if a.Is6() {
-			family = "IPv6"
-		}
 		configurations = append(configurations, kernel.Object{
 			"name": p.configuration(n, i).Name(), "properties": kernel.Object{
 				"primary": i == 0, "subnet": kernel.Link(p.Subnet),
-				"privateIPAddressVersion": family, "privateIPAllocationMethod": "Dynamic",
+				"privateIPAddressVersion": network.FamilyOf(
+					a), "privateIPAllocationMethod": "Dynamic",
 				"privateIPAddress": a.String(),
 			},
 		})

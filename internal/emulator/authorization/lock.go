@@ -13,7 +13,6 @@ const TypeLock = "Microsoft.Authorization/locks"
 
 // settleLock checks a management lock.
 func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	level := kernel.Text(r.Properties(), "level")
 	for _, known := range []string{"CanNotDelete", "ReadOnly"} {
 		if strings.EqualFold(level, known) {
@@ -56,7 +55,7 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
 // AKS checks the whole group (Azure/AKS#3291; [U] the code).
 func (s *Authorization) nodeGroupLocked(w Need, locks map[string]*kernel.Resource) *kernel.Failure {
-	group := s.NodeGroups.NodeGroupOf(wholeOf(w.Scope))
+	group := s.NodeGroups.NodeGroupOf(kernel.WholeOf(w.Scope))
 	if group == "" {
 		return nil
 	}

@@ -25,7 +25,6 @@ type policies struct{ *Authorization }
 
 // settleAssignment checks that the assigned policy exists.
 func (s policies) settleAssignment(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	p := r.Properties()
 	if f := checkDefined(s.Authorization, p); f != nil {
 		return f
@@ -37,7 +36,6 @@ func (s policies) settleAssignment(c *kernel.Call, r, old *kernel.Resource) *ker
 }
 
 func (s policies) settleDefinition(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	p := r.Properties()
 	if kernel.ObjectAt(p, "policyRule", "if") == nil ||
 		kernel.ObjectAt(p, "policyRule", "then") == nil {
@@ -65,7 +63,6 @@ func checkDefined(s *Authorization, p kernel.Object) *kernel.Failure {
 
 // settleSet checks that the policies of an initiative exist.
 func (s policies) settleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	p := r.Properties()
 	members := kernel.ListAt(p, "policyDefinitions")
 	if len(members) == 0 {
@@ -113,7 +110,6 @@ func (s policies) members(assignment kernel.Object) (all []member) {
 // settleExemption checks that the assignment exists. The category is Waiver or Mitigated
 // (policy/concepts/exemption-structure).
 func (s policies) settleExemption(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	p := r.Properties()
 	assignment := arm.ID(kernel.Text(p, "policyAssignmentId"))
 	if s.kernel.Store.Get(assignment) == nil {

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -137,7 +136,6 @@ func RoleID(subscription, guid string) string {
 // settleRoleDefinition checks a custom role.
 func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	if !IsGUID(r.ID.Name()) {
 		return kernel.Bad("InvalidRoleDefinitionId", "The role definition ID '%s' is not valid. "+
 			"The role definition ID must be a GUID.", r.ID.Name())
@@ -167,13 +165,7 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 
 // stampRole fills in a custom role's authors, times and empty lists.
 func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
-	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
-	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
-		by.ObjectID
-	if old != nil {
-		was := old.Properties()
-		p["createdOn"], p["createdBy"] = was["createdOn"], was["createdBy"]
-	}
+	stampAuthors(p, old, by)
 	for _, q := range kernel.ListAt(p, "permissions") {
 		for _, name := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
 			if q[name] == nil {

@@ -97,22 +97,26 @@ func (s *Authorization) Assign(scope arm.ID, who kernel.Principal, roleName stri
 
 // completeAssignment fills in the fields that Azure adds to an assignment.
 func completeAssignment(r, old *kernel.Resource, by kernel.Principal) {
-	r.ETag = ""
 	p := r.Properties()
-	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
 	p["scope"] = string(r.ID.Parent())
 	kernel.SetDefault(p, "principalType", "ServicePrincipal")
-	p["createdOn"], p["updatedOn"], p["createdBy"], p["updatedBy"] = now, now, by.ObjectID,
-		by.ObjectID
-	if old != nil {
-		p["createdOn"], p["createdBy"] = old.Properties()["createdOn"],
-			old.Properties()["createdBy"]
-	}
+	stampAuthors(p, old, by)
 	for _, field := range []string{"condition", "conditionVersion",
 		"delegatedManagedIdentityResourceId", "description"} {
 		if p[field] == nil {
 			p[field] = nil
 		}
+	}
+}
+
+// stampAuthors records who made a role or an assignment, who changed it last, and when.
+func stampAuthors(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
+	now := time.Now().UTC().Format("2006-01-02T15:04:05.0000000Z")
+	p["createdOn"], p["createdBy"], p["updatedOn"], p["updatedBy"] = now, by.ObjectID, now,
+		by.ObjectID
+	if old != nil {
+		p["createdOn"], p["createdBy"] = old.Properties()["createdOn"],
+			old.Properties()["createdBy"]
 	}
 }
 
@@ -125,8 +129,8 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 			"The role assignment ID must be a GUID.", r.ID.Name())
 	}
 	scope := r.ID.Parent()
-	if top := wholeOf(scope); strings.Contains(top.Type(), "/") && top.ResourceGroup() != "" &&
-		s.kernel.Store.Get(top) == nil {
+	if top := kernel.WholeOf(scope); strings.Contains(top.Type(), "/") &&
+		top.ResourceGroup() != "" && s.kernel.Store.Get(top) == nil {
 		return s.kernel.Missing(top)
 	}
 	guid := arm.ID(kernel.Text(p, "roleDefinitionId")).Name()
@@ -184,14 +188,6 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 		}
 	}
 	return nil
-}
-
-// wholeOf returns the top-level resource of an ID.
-func wholeOf(id arm.ID) arm.ID {
-	for strings.Count(id.Type(), "/") > 1 {
-		id = id.Parent()
-	}
-	return id
 }
 
 var (

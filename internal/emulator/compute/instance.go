@@ -164,19 +164,13 @@ func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 		dns["internalDomainNameSuffix"] = suffix
 	}
 	properties["dnsSettings"] = dns
-	profile := kernel.ObjectAt(of.Set.Body, "properties", "virtualMachineProfile", "networkProfile")
-	for _, c := range kernel.ListAt(profile, "networkInterfaceConfigurations") {
-		if !strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
-			continue
-		}
-		properties["enableIPForwarding"] = kernel.ObjectAt(c,
-			"properties")["enableIPForwarding"] == true
-		for _, wanted := range kernel.ListAt(c, "properties", "ipConfigurations") {
-			for _, have := range kernel.ListAt(properties, "ipConfigurations") {
-				if strings.EqualFold(kernel.Text(wanted, "name"), kernel.Text(have, "name")) {
-					balance(of.Number, kernel.ObjectAt(wanted, "properties"),
-						kernel.ObjectAt(have, "properties"))
-				}
+	profile := n.profile(of.Set)
+	properties["enableIPForwarding"] = profile["enableIPForwarding"] == true
+	for _, wanted := range kernel.ListAt(profile, "ipConfigurations") {
+		for _, have := range kernel.ListAt(properties, "ipConfigurations") {
+			if strings.EqualFold(kernel.Text(wanted, "name"), kernel.Text(have, "name")) {
+				balance(of.Number, kernel.ObjectAt(wanted, "properties"),
+					kernel.ObjectAt(have, "properties"))
 			}
 		}
 	}
@@ -203,7 +197,7 @@ func balance(number int, wanted, have kernel.Object) {
 func (s *Compute) publicAddresses(all []Instance) (out []kernel.Object) {
 	for _, i := range all {
 		for _, nic := range i.Nics {
-			for _, c := range nic.profile(i.Set) {
+			for _, c := range kernel.ListAt(nic.profile(i.Set), "ipConfigurations") {
 				asked := kernel.ObjectAt(c, "properties", "publicIPAddressConfiguration")
 				if asked == nil {
 					continue
@@ -239,12 +233,12 @@ func nameMachine(dns kernel.Object, i Instance) {
 	}
 }
 
-// profile returns the IP configurations that the set's profile has for an interface.
-func (n InstanceNIC) profile(set *kernel.Resource) []kernel.Object {
-	network := kernel.ObjectAt(set.Body, "properties", "virtualMachineProfile", "networkProfile")
-	for _, c := range kernel.ListAt(network, "networkInterfaceConfigurations") {
+// profile returns the properties that the set's profile has for an interface.
+func (n InstanceNIC) profile(set *kernel.Resource) kernel.Object {
+	for _, c := range kernel.ListAt(set.Body, "properties", "virtualMachineProfile",
+		"networkProfile", "networkInterfaceConfigurations") {
 		if strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
-			return kernel.ListAt(c, "properties", "ipConfigurations")
+			return kernel.ObjectAt(c, "properties")
 		}
 	}
 	return nil

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
@@ -39,8 +37,7 @@ func (i Instance) id() arm.ID {
 // settleScaleSet chooses the addresses of a scale set's instances. AKS chooses those of a cluster's
 // nodes.
 func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	kernel.SetDefault(r.Properties(), "uniqueId",
-		uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key())).String())
+	kernel.SetDefault(r.Properties(), "uniqueId", kernel.GuidOf("unique", r.ID))
 	settleMachineProfile(r)
 	if f := checkImage(r); f != nil {
 		return f
@@ -300,15 +297,11 @@ func (s *Compute) nodePools(set *kernel.Resource) []any {
 func (n InstanceNIC) document(of Instance) kernel.Object {
 	configurations := []any{}
 	for i, a := range n.Addrs {
-		family := "IPv4"
-		if a.Is6() {
-			family = "IPv6"
-		}
 		configurations = append(configurations, kernel.Object{
 			"name": n.Configs[i].Name(), "id": string(n.Configs[i]), "etag": of.Set.Tag(),
 			"properties": kernel.Object{
 				"provisioningState": "Succeeded", "privateIPAddress": a.String(),
-				"privateIPAddressVersion":   family,
+				"privateIPAddressVersion":   network.FamilyOf(a),
 				"privateIPAllocationMethod": "Dynamic", "primary": i == 0,
 				"subnet": kernel.Link(n.Subnet),
 			},

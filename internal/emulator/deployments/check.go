@@ -181,10 +181,6 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 
 // admitted checks that the caller may write a deployment.
 func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
-	return w.deployments.authorization.Admit(&kernel.Call{
-		Method: http.MethodPut, Path: strings.Split(strings.Trim(string(id), "/"),
-			"/"), Header: http.Header{}, Body: []byte("{}"),
-		Base: w.run.State.Base, Version: resourcesVersion, Who: w.run.State.Who,
-		IDs: [2]string{newTracking(), w.run.State.Correlation},
-	})
+	return w.deployments.authorization.Admit(w.callOf(http.MethodPut, id, resourcesVersion,
+		[]byte("{}")))
 }

@@ -289,19 +289,12 @@ func (s *Deployments) validateDeployment(c *kernel.Call, id arm.ID) (kernel.Repl
 		validated = append(validated, kernel.Object{"id": p.ID})
 	}
 	properties["validatedResources"] = validated
-	return kernel.OK(
-		kernel.Object{
-			"id":         string(run.id),
-			"name":       run.id.Name(),
-			"type":       TypeDeployment,
-			"properties": properties,
-		},
-	), nil
+	return kernel.OK(kernel.Object{"id": string(run.id), "name": run.id.Name(),
+		"type": TypeDeployment, "properties": properties}), nil
 }
 
 // showDeployment leaves out the emulator's internal fields.
 func (s *Deployments) showDeployment(r *kernel.Resource, doc kernel.Object, _ string) {
-	delete(doc, "etag")
 	delete(doc, "source")
 	delete(doc, "run")
 	if run := s.Deployments[r.ID.Key()]; run != nil {

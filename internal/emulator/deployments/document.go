@@ -134,14 +134,17 @@ func (run *deploymentRun) operationDocuments() []kernel.Object {
 	if run == nil {
 		return docs
 	}
+	add := func(operation string, properties kernel.Object) {
+		docs = append(docs, kernel.Object{"id": string(run.id) + "/operations/" + operation,
+			"operationId": operation, "properties": properties})
+	}
 	for _, s := range slices.Backward(run.State.Steps) {
 		ended := s.Ended
 		if ended.IsZero() {
 			ended = time.Now()
 		}
-		p := kernel.Object{
-			"provisioningOperation": "Create", "provisioningState": s.Status, "timestamp": stamp(
-				ended), "duration": isoDuration(ended.Sub(s.Started)),
+		p := kernel.Object{"provisioningOperation": "Create", "provisioningState": s.Status,
+			"timestamp": stamp(ended), "duration": isoDuration(ended.Sub(s.Started)),
 			"trackingId": s.Tracking, "targetResource": kernel.Object{"id": string(s.ID),
 				"resourceType": s.Type, "resourceName": s.Name},
 		}
@@ -151,29 +154,12 @@ func (run *deploymentRun) operationDocuments() []kernel.Object {
 		if s.Failure != nil {
 			p["statusMessage"] = kernel.Object{"error": s.Failure.Document()}
 		}
-		docs = append(
-			docs,
-			kernel.Object{
-				"id":          fmt.Sprintf("%s/operations/%s", run.id, s.Operation),
-				"operationId": s.Operation,
-				"properties":  p,
-			},
-		)
+		add(s.Operation, p)
 	}
 	if run.State.OutputID != "" {
-		docs = append(
-			docs,
-			kernel.Object{
-				"id":          fmt.Sprintf("%s/operations/%s", run.id, run.State.OutputID),
-				"operationId": run.State.OutputID,
-				"properties": kernel.Object{
-					"provisioningOperation": "EvaluateDeploymentOutput",
-					"provisioningState":     "Succeeded", "timestamp": stamp(run.State.Ended),
-					"duration":   isoDuration(0),
-					"trackingId": newTracking(), "statusCode": "OK",
-				},
-			},
-		)
+		add(run.State.OutputID, kernel.Object{"provisioningOperation": "EvaluateDeploymentOutput",
+			"provisioningState": "Succeeded", "timestamp": stamp(run.State.Ended),
+			"duration": isoDuration(0), "trackingId": newTracking(), "statusCode": "OK"})
 	}
 	return docs
 }

@@ -158,15 +158,8 @@ func (run *deploymentRun) step() {
 }
 
 func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
-	return &step{
-		ID:        run.deployments.kernel.Spelled(arm.ID(r.ID)),
-		Type:      r.Type,
-		Name:      r.Name,
-		Operation: operationID(),
-		Tracking:  newTracking(),
-		Status:    Running,
-		Started:   time.Now(),
-	}
+	return &step{ID: run.deployments.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
+		Operation: operationID(), Tracking: newTracking(), Status: Running, Started: time.Now()}
 }
 
 func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {
@@ -350,11 +343,7 @@ func (run *deploymentRun) finish() {
 		}
 		properties["outputs"] = out
 	}
-	made := []any{}
-	for _, id := range run.made() {
-		made = append(made, kernel.Link(id))
-	}
-	properties["outputResources"] = made
+	properties["outputResources"] = kernel.Links(run.made())
 	run.State.OutputID = operationNumber()
 	run.end(nil)
 }
@@ -376,23 +365,25 @@ func (run *deploymentRun) made() []arm.ID {
 
 // end ends the deployment and tells its parent.
 func (run *deploymentRun) end(f *kernel.Failure) {
-	run.State.Status, run.State.Ended = Succeeded, time.Now()
-	properties := run.deployments.kernel.Store.Get(run.id).Properties()
+	status := Succeeded
 	if f != nil {
-		run.State.Status = Failed
-		properties["error"] = f.Document()
+		status = Failed
+		run.deployments.kernel.Store.Get(run.id).Properties()["error"] = f.Document()
 	}
-	run.stamp(properties)
+	run.endAs(status, f)
+	run.tell(f)
+}
+
+// endAs records the end of the deployment.
+func (run *deploymentRun) endAs(status string, f *kernel.Failure) {
+	run.State.Status, run.State.Ended = status, time.Now()
+	properties := run.deployments.kernel.Store.Get(run.id).Properties()
+	properties["timestamp"] = stamp(run.State.Ended)
+	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
 	run.keep()
 	if run.activity.OperationID != "" {
 		run.deployments.kernel.Note(run.activity.Ended(f))
 	}
-	run.tell(f)
-}
-
-func (run *deploymentRun) stamp(properties kernel.Object) {
-	properties["timestamp"] = stamp(run.State.Ended)
-	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
 }
 
 // tell lets the parent of a nested deployment continue.
@@ -420,10 +411,5 @@ func (run *deploymentRun) cancel() {
 				"The deployment '%s' was cancelled.", nested.id.Name()))
 		}
 	}
-	run.State.Status, run.State.Ended = Canceled, time.Now()
-	run.stamp(run.deployments.kernel.Store.Get(run.id).Properties())
-	run.keep()
-	if run.activity.OperationID != "" {
-		run.deployments.kernel.Note(run.activity.Ended(nil))
-	}
+	run.endAs(Canceled, nil)
 }

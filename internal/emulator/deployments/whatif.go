@@ -1,7 +1,6 @@
 package deployments
 
 import (
-	"fmt"
 	"maps"
 	"net/http"
 	"reflect"
@@ -51,16 +50,10 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 		named[p.ID.Key()] = true
 		if p.ID.Is(TypeDeployment) {
 			if p.Hidden != "" {
-				diagnostics = append(
-					diagnostics,
-					kernel.Object{
-						"level":  "Warning",
-						"code":   "NestedDeploymentShortCircuited",
-						"target": string(p.ID),
-						"message": fmt.Sprintf("A nested deployment got short-circuited and all "+
-							"its resources got skipped from validation: %s", p.Hidden),
-					},
-				)
+				diagnostics = append(diagnostics, kernel.Object{"level": "Warning",
+					"code": "NestedDeploymentShortCircuited", "target": string(p.ID),
+					"message": "A nested deployment got short-circuited and all its resources " +
+						"got skipped from validation: " + p.Hidden})
 			}
 			continue
 		}
@@ -94,10 +87,13 @@ func (s *Deployments) whatIf(run *deploymentRun, short bool) kernel.Object {
 // whatIfOf returns the change of one resource.
 func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool) kernel.Object {
 	change := kernel.Object{"resourceId": string(p.ID), "changeType": "Create"}
+	unsupported := func(why string) kernel.Object {
+		change["changeType"], change["unsupportedReason"] = "Unsupported", why
+		return change
+	}
 	after, f := kernel.DecodeObject(resourceBody(p.Body))
 	if f != nil {
-		change["changeType"], change["unsupportedReason"] = "Unsupported", f.Message
-		return change
+		return unsupported(f.Message)
 	}
 	after["id"], after["name"], after["type"], after["apiVersion"] = string(p.ID), p.ID.Name(),
 		s.kernel.KindName(p.ID), p.APIVersion
@@ -114,8 +110,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 		}
 		return change
 	case f != nil:
-		change["changeType"], change["unsupportedReason"] = "Unsupported", f.Code+": "+f.Message
-		return change
+		return unsupported(f.Code + ": " + f.Message)
 	case onlyNew(p.Body):
 		change["changeType"] = "Ignore"
 		return change
@@ -125,8 +120,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 	}
 	doc, f := kernel.DecodeObject(answer.Body)
 	if f != nil {
-		change["changeType"], change["unsupportedReason"] = "Unsupported", f.Message
-		return change
+		return unsupported(f.Message)
 	}
 	before := plainDocument(doc, string(p.ID), p.APIVersion)
 	if l := kernel.Text(before, "location"); l != "" &&

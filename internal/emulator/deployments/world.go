@@ -27,17 +27,18 @@ type deploymentWorld struct {
 // resourcesVersion is for groups and subscriptions, whose api-version no template gives.
 const resourcesVersion = "2021-04-01"
 
-func (w *deploymentWorld) call(method string, id arm.ID, version string, body []byte) (kernel.Reply,
-	*kernel.Failure) {
+// callOf returns a call in the name of the deployment's caller.
+func (w *deploymentWorld) callOf(method string, id arm.ID, version string,
+	body []byte) *kernel.Call {
+	c := kernel.CallBy(w.run.State.Who, method, id, version, body)
+	c.Base, c.IDs[1] = w.run.State.Base, w.run.State.Correlation
+	return c
+}
+
+func (w *deploymentWorld) call(method string, id arm.ID, version string,
+	body []byte) (kernel.Reply, *kernel.Failure) {
 	begin := time.Now()
-	c := &kernel.Call{
-		Method: method, Path: strings.Split(strings.Trim(string(id), "/"),
-			"/"), Header: http.Header{}, Body: body,
-		Query: map[string][]string{
-			"api-version": {version},
-		}, Base: w.run.State.Base, Version: strings.ToLower(version),
-		Who: w.run.State.Who, IDs: [2]string{uuid.NewString(), w.run.State.Correlation},
-	}
+	c := w.callOf(method, id, version, body)
 	fault := w.deployments.kernel.Faults.Take(c, false)
 	var answer kernel.Reply
 	var f *kernel.Failure
@@ -94,16 +95,9 @@ func (w *deploymentWorld) NewGUID() string { return uuid.NewString() }
 func (w *deploymentWorld) Now() time.Time { return w.now }
 
 func (w *deploymentWorld) deployer() *armtemplate.Object {
-	doc, _ := armtemplate.Parse(
-		"",
-		kernel.Encode(
-			kernel.Object{
-				"objectId":          w.run.State.Who.ObjectID,
-				"tenantId":          w.run.State.Who.Tenant,
-				"userPrincipalName": "",
-			},
-		),
-	)
+	doc, _ := armtemplate.Parse("", kernel.Encode(kernel.Object{
+		"objectId": w.run.State.Who.ObjectID, "tenantId": w.run.State.Who.Tenant,
+		"userPrincipalName": ""}))
 	o, _ := doc.(*armtemplate.Object)
 	return o
 }

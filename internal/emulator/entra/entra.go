@@ -39,10 +39,7 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
 type issuers interface {
 	// KeysOf returns the keys of an issuer, false if it is not a cluster's.
 	KeysOf(issuer string) ([]JWK, bool, error)
-	// BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource
-	// group and virtual network. Half of them use an existing route table, the others the one that
-	// AKS makes. Three of four have a gateway's subnet with a second table, which has one route
-	// that is not a pod route. Their pod CIDRs differ, for the first hundred.
+	// IssuerDocument answers for the documents of such an issuer.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }
 

@@ -34,8 +34,7 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	case kind == "directoryobjects/getbyids" && c.Method == http.MethodPost:
 		body, f := kernel.DecodeObject(c.Body)
 		if f != nil {
-			return kernel.Reply{}, graphError(http.StatusBadRequest, "BadRequest", "%s",
-				f.Message), true
+			return kernel.Reply{}, kernel.Bad("BadRequest", "%s", f.Message), true
 		}
 		docs := []kernel.Object{}
 		for _, p := range s.Identity.all(c.Who.Tenant) {
@@ -49,7 +48,7 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		}
 		return page("directoryObjects", docs)
 	case c.Method != http.MethodGet:
-		return kernel.Reply{}, graphError(http.StatusNotImplemented, "NotImplemented",
+		return kernel.Reply{}, kernel.Fail(http.StatusNotImplemented, "NotImplemented",
 			"The emulator's Microsoft Graph is read only: %s %s.", c.Method, kind), true
 	case kind == "users" || kind == "groups" || kind == "applications": // none exist
 		return page(kind, []kernel.Object{})
@@ -79,12 +78,8 @@ func (s *Entra) Graph(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		}
 	}
 	return kernel.Reply{},
-		graphError(http.StatusNotFound, "Request_ResourceNotFound", "Resource '%s' does not "+
+		kernel.Fail(http.StatusNotFound, "Request_ResourceNotFound", "Resource '%s' does not "+
 			"exist or one of its queried reference-property objects are not present.", name), true
-}
-
-func graphError(status int, code, format string, args ...any) *kernel.Failure {
-	return kernel.Fail(status, code, format, args...)
 }
 
 // principalFilterOf reads a $filter on service principals.
@@ -94,8 +89,7 @@ func principalFilterOf(filter string) (func(kernel.Principal) bool, *kernel.Fail
 	}
 	m := graphFilter().FindStringSubmatch(filter)
 	if m == nil || m[3] != m[4] {
-		return nil,
-			graphError(http.StatusBadRequest, "BadRequest", "Invalid filter clause: %s.", filter)
+		return nil, kernel.Bad("BadRequest", "Invalid filter clause: %s.", filter)
 	}
 	return func(p kernel.Principal) bool {
 		switch {

@@ -112,19 +112,8 @@ func (i *Identity) tenant(name string) (string, bool) {
 	return i.tenants[n], true
 }
 
-// Authenticate returns the principal of a call's token.
-func (s *Entra) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
-	return s.Identity.Authenticate(header, base)
-}
-
 // TokenLife is how long a token is valid.
 const TokenLife = time.Hour
-
-// Token issues a token for a principal of the options, as the login endpoints do.
-func (s *Entra) Token(p kernel.Principal, audience string) (token string, expires time.Time,
-	err error) {
-	return s.Identity.issue(p, audience)
-}
 
 // Session lets a principal of the options call without a signed token, until end is called: to make
 // the key takes a quarter of the time in which a scenario is built.
@@ -147,11 +136,9 @@ func (s *Entra) Session(p kernel.Principal) (token string, end func(), err error
 	}, nil
 }
 
-func (i *Identity) issue(p kernel.Principal, audience string) (string, time.Time, error) {
-	tenant := p.Tenant
-	if tenant == "" {
-		tenant = i.tenants[0]
-	}
+// Token issues a token for a principal, as the login endpoints do.
+func (i *Identity) Token(p kernel.Principal, audience string) (string, time.Time, error) {
+	tenant := cmp.Or(p.Tenant, i.tenants[0])
 	now := time.Now()
 	expires := now.Add(TokenLife)
 	claims := jwt.MapClaims{
@@ -173,29 +160,30 @@ func (i *Identity) issue(p kernel.Principal, audience string) (string, time.Time
 func IssuerOf(tenant string) string { return "https://sts.windows.net/" + tenant + "/" }
 
 // Authenticate checks the Authorization header of an ARM request that came to base.
-func (i *Identity) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
+func (s *Entra) Authenticate(header, base string) (kernel.Principal, *kernel.Failure) {
+	i := s.Identity
 	scheme, token, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized, "AuthenticationFailed",
 			"Authentication failed. The 'Authorization' header is missing.")
 	}
 	i.mu.Lock()
-	s, known := i.seen[token]
+	seen, known := i.seen[token]
 	i.mu.Unlock()
-	if !known || !s.expires.After(time.Now()) {
+	if !known || !seen.expires.After(time.Now()) {
 		var f *kernel.Failure
-		if s, f = i.verify(token); f != nil {
+		if seen, f = i.verify(token); f != nil {
 			return kernel.Principal{}, f
 		}
 	}
-	if !slices.ContainsFunc(s.audiences, func(a string) bool { return isARM(a, base) }) {
-		return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized,
-			"InvalidAuthenticationTokenAudience",
-			"The access token has been obtained for wrong audience or resource '%s'. It should "+
-				"exactly match with one of the allowed audiences '%s'.", strings.Join(s.audiences,
-				","), strings.Join(armAudiences, "','"))
+	if !slices.ContainsFunc(seen.audiences, func(a string) bool { return isARM(a, base) }) {
+		return kernel.Principal{},
+			kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationTokenAudience",
+				"The access token has been obtained for wrong audience or resource '%s'. It "+
+					"should exactly match with one of the allowed audiences '%s'.",
+				strings.Join(seen.audiences, ","), strings.Join(armAudiences, "','"))
 	}
-	return s.who, nil
+	return seen.who, nil
 }
 
 // UserFor returns the principal of a token for an audience.

@@ -176,7 +176,7 @@ func (s *Entra) clientCredentials(c *kernel.Call) kernel.Reply {
 // endpoint of version 1 does; AD FS writes numbers.
 func (s *Entra) grant(c *kernel.Call, who kernel.Principal, audience string,
 	asText bool) kernel.Reply {
-	token, expires, err := s.Identity.issue(who, audience)
+	token, expires, err := s.Identity.Token(who, audience)
 	if err != nil {
 		return refusedLogin(c, http.StatusInternalServerError, "server_error", 90033, "%v", err)
 	}

@@ -20,7 +20,6 @@ const (
 // identity that is created again under its name has new IDs: it does not have the roles of the
 // deleted one.
 func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	properties := r.Properties()
 	properties["tenantId"], properties["clientId"], properties["principalId"] =
 		s.kernel.Opts.TenantOf(r.ID.Subscription()), uuid.NewString(), uuid.NewString()
@@ -81,7 +80,6 @@ func IdentityOf(r *kernel.Resource) kernel.Principal {
 
 // settleFederatedCredential checks a federated credential.
 func (s *Entra) settleFederatedCredential(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	r.ETag = ""
 	p := r.Properties()
 	for _, field := range []string{"issuer", "subject"} {
 		if kernel.Text(p, field) == "" {

@@ -217,7 +217,8 @@ func (s *Insights) webhookToken(receiver kernel.Object) string {
 	if audience == "" {
 		audience = kernel.Text(receiver, "objectId")
 	}
-	token, _, err := s.entra.Token(kernel.Principal{Name: "Azure Monitor", ClientID: azureMonitor,
+	token, _, err := s.entra.Identity.Token(kernel.Principal{Name: "Azure " +
+		"Monitor", ClientID: azureMonitor,
 		ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
 	if err != nil {
 		s.kernel.Log.Error("a token for a secure webhook", "error", err)

@@ -278,10 +278,7 @@ func (q request) precondition(id arm.ID, old *Resource) *Failure {
 // Busy refuses a write to a resource while an operation runs on it. A virtual network and its
 // subnets count as one.
 func (k *Kernel) Busy(id arm.ID) *Failure {
-	whole := id
-	for strings.Count(whole.Type(), "/") > 1 {
-		whole = whole.Parent()
-	}
+	whole := WholeOf(id)
 	r := k.Store.Get(whole)
 	if r == nil || !r.BusyUntil.After(time.Now()) {
 		return nil

@@ -36,8 +36,7 @@ func Items[T any](list []T) []any {
 func CheckList(o Object, name string) *Failure {
 	items, isList := o[name].([]any)
 	if o[name] != nil && (!isList || len(ListAt(o, name)) != len(items)) {
-		return Bad("InvalidRequestFormat",
-			"Cannot parse the request: %s is not a list of objects.", name)
+		return Unparsable("%s is not a list of objects.", name)
 	}
 	return nil
 }
@@ -155,6 +154,14 @@ func DecodeObject(body []byte) (Object, *Failure) {
 
 // PartOf reports whether an ID is of a part of a resource.
 func PartOf(id, whole arm.ID) bool { return strings.HasPrefix(id.Key(), whole.Key()+"/") }
+
+// WholeOf returns the top-level resource of an ID.
+func WholeOf(id arm.ID) arm.ID {
+	for strings.Count(id.Type(), "/") > 1 {
+		id = id.Parent()
+	}
+	return id
+}
 
 // NormalLocation returns Azure's spelling of a location: West Europe is westeurope.
 func NormalLocation(location string) string {

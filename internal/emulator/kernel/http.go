@@ -46,6 +46,15 @@ type Call struct {
 	Fault *Fault
 }
 
+// CallBy returns a call that a service makes in the name of a principal.
+func CallBy(who Principal, method string, id arm.ID, version string, body []byte) *Call {
+	return &Call{Method: method, Path: strings.Split(strings.Trim(string(id), "/"), "/"),
+		Query:  map[string][]string{"api-version": {version}},
+		Header: http.Header{}, Body: body, Base: "https://localhost",
+		Version: strings.ToLower(version), Who: who,
+		IDs: [2]string{uuid.NewString(), uuid.NewString()}}
+}
+
 // Key returns the path as the store keys it.
 func (c *Call) Key() string { return "/" + strings.ToLower(strings.Join(c.Path, "/")) }
 
@@ -91,6 +100,11 @@ func Fail(status int, code, format string, args ...any) *Failure {
 // Bad returns the refusal of a request that is wrong in itself.
 func Bad(code, format string, args ...any) *Failure {
 	return Fail(http.StatusBadRequest, code, format, args...)
+}
+
+// Unparsable returns the refusal of a request that is not of the form of its type.
+func Unparsable(format string, args ...any) *Failure {
+	return Bad("InvalidRequestFormat", "Cannot parse the request: "+format, args...)
 }
 
 func (f *Failure) Reply() Reply {

@@ -94,7 +94,6 @@ func (s *KeyVault) stored(c *kernel.Call, r, old *kernel.Resource) *kernel.Failu
 
 // show adds the URI of a vault: a path of the emulator, which clients can call.
 func (s *KeyVault) show(r *kernel.Resource, doc kernel.Object, version string) {
-	delete(doc, "etag")
 	p := kernel.ObjectAt(doc, "properties")
 	p["vaultUri"] = "https://" + r.ID.Name() + ".vault.azure.net/"
 	if at := s.kernel.Server.ListensAt(); at != "" {

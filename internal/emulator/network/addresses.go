@@ -184,6 +184,14 @@ func (s *Addresses) DynamicSeat(ref reference, subnet *kernel.Resource,
 	return kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder}, nil
 }
 
+// FamilyOf returns how Azure names the family of an address.
+func FamilyOf(a netip.Addr) string {
+	if a.Is6() {
+		return "IPv6"
+	}
+	return "IPv4"
+}
+
 func wantsV6(ref reference) bool {
 	return kernel.Text(ref.Part, "privateIPAddressVersion") == "IPv6"
 }
@@ -240,8 +248,7 @@ func showSeats(r *kernel.Resource) {
 				ref.Link.path != "gatewayIPConfigurations[].subnet" {
 				ref.Part["privateIPAddress"] = s.Addr.String()
 				kernel.SetDefault(ref.Part, "privateIPAllocationMethod", "Dynamic")
-				kernel.SetDefault(ref.Part, "privateIPAddressVersion",
-					map[bool]string{false: "IPv4", true: "IPv6"}[s.Addr.Is6()])
+				kernel.SetDefault(ref.Part, "privateIPAddressVersion", FamilyOf(s.Addr))
 			}
 		}
 	}

@@ -3,8 +3,6 @@ package network
 import (
 	"strings"
 
-	"github.com/google/uuid"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -90,7 +88,7 @@ func onMachine(s kernel.Sight) bool {
 func InternalSuffix(nic kernel.Object) any {
 	for _, c := range kernel.ListAt(nic, "properties", "ipConfigurations") {
 		if subnet := kernel.LinkOf(c, "subnet"); subnet != "" {
-			guid := uuid.NewSHA1(uuid.Nil, []byte("suffix "+subnet.Parent().Key())).String()
+			guid := kernel.GuidOf("suffix", subnet.Parent())
 			return strings.ReplaceAll(guid, "-", "")[:26] + ".xx.internal.cloudapp.net"
 		}
 	}
@@ -99,6 +97,6 @@ func InternalSuffix(nic kernel.Object) any {
 
 // HardwareAddress returns an interface's, from one of Microsoft's ranges.
 func HardwareAddress(id arm.ID) string {
-	guid := strings.ToUpper(uuid.NewSHA1(uuid.Nil, []byte("mac "+id.Key())).String())
+	guid := strings.ToUpper(kernel.GuidOf("mac", id))
 	return "00-0D-3A-" + guid[0:2] + "-" + guid[2:4] + "-" + guid[4:6]
 }

@@ -36,8 +36,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 	for _, configuration := range configurations {
 		subnet := s.network.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 		if subnet == nil {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: gatewayIPConfiguration %s of %s has no subnet.",
+			return kernel.Unparsable("gatewayIPConfiguration %s of %s has no subnet.",
 				kernel.Text(configuration, "name"), r.ID)
 		}
 		if isolated(r.Body) && !delegated(subnet.Body) {
@@ -47,8 +46,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 		}
 		if table := s.network.kernel.Store.Get(kernel.LinkOf(subnet.Body,
 			"routeTable")); table != nil && classicV2(r.Body) {
-			if f := gatewayTakes(table.ID, kernel.ListAt(table.Properties(), "routes"),
-				r.ID); f != nil {
+			if f := gatewayTakes(table, r.ID); f != nil {
 				return f
 			}
 		}

@@ -129,8 +129,7 @@ func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 			return kernel.Reply{}, f, true
 		}
 		if state, verb = kernel.ObjectAt(sent, "properties", linkState), "write"; state == nil {
-			return kernel.Reply{}, kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: %s has no %s.", child, linkState), true
+			return kernel.Reply{}, kernel.Unparsable("%s has no %s.", child, linkState), true
 		}
 	}
 	for _, text := range []string{"status", "description", "actionsRequired"} {

@@ -27,14 +27,11 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		p := kernel.ObjectAt(configuration, "properties")
 		subnet := kernel.LinkOf(configuration, "subnet")
 		if name == "" || p == nil || subnet == "" || names[name] {
-			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: IP "+
-				"configuration %q of %s needs a unique name and a subnet.", name, r.ID.Name())
+			return kernel.Unparsable(
+				"IP configuration %q of %s needs a unique name and a subnet.", name, r.ID.Name())
 		}
 		names[name] = true
-		for _, readOnly := range []string{"id", "etag", "type"} {
-			delete(configuration, readOnly)
-		}
-		delete(p, "provisioningState")
+		dropReadOnly(configuration)
 		kernel.SetDefault(p, "primary", i == 0)
 		if p["primary"] == false &&
 			len(kernel.ListAt(p, "applicationGatewayBackendAddressPools")) > 0 {

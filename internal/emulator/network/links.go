@@ -159,15 +159,13 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 			if properties[l.path] == nil {
 				delete(properties, l.path)
 			} else if _, isObject := properties[l.path].(kernel.Object); !isObject {
-				return kernel.Bad("InvalidRequestFormat",
-					"Cannot parse the request: %s of %s has no id.", l.path, r.ID.Name())
+				return kernel.Unparsable("%s of %s has no id.", l.path, r.ID.Name())
 			}
 		}
 	}
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		if ref.Target() == "" {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: a reference of %s has no id.", ref.Holder)
+			return kernel.Unparsable("a reference of %s has no id.", ref.Holder)
 		}
 		target := s.kernel.Store.Get(ref.Target())
 		if target == nil || !target.ID.Is(ref.Link.To) || s.locationOf(target) != location {

@@ -22,8 +22,7 @@ type peerings struct{ network *Network }
 
 // settlePeering checks a peering against both networks and the other side's peering.
 func (s *peerings) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	vnet := s.network.kernel.Store.Get(r.ID.Parent())
-	return s.settlePeeringOf(vnet.Body, r, old)
+	return s.settlePeeringOf(s.network.kernel.Store.Get(r.ID.Parent()).Body, r, old)
 }
 
 func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
@@ -131,21 +130,19 @@ func (s *peerings) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kerne
 }
 
 func (s *peerings) connectPeering(r *kernel.Resource) {
-	if kernel.Text(r.Properties(), "peeringState") != peeringConnected {
-		return
-	}
-	if other := s.reverse(r.ID.Parent(),
-		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
-		other.Properties()["peeringState"] = peeringConnected
-		s.network.kernel.Store.TouchAround(other.ID)
+	if kernel.Text(r.Properties(), "peeringState") == peeringConnected {
+		s.setOther(r, peeringConnected)
 	}
 }
 
 // peeringRemoved leaves the other side disconnected.
-func (s *peerings) peeringRemoved(r *kernel.Resource) {
-	if other := s.reverse(r.ID.Parent(),
-		kernel.LinkOf(r.Body, "remoteVirtualNetwork")); other != nil {
-		other.Properties()["peeringState"] = peeringDisconnected
+func (s *peerings) peeringRemoved(r *kernel.Resource) { s.setOther(r, peeringDisconnected) }
+
+// setOther sets the state of the other side.
+func (s *peerings) setOther(r *kernel.Resource, state string) {
+	other := s.reverse(r.ID.Parent(), kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	if other != nil {
+		other.Properties()["peeringState"] = state
 		s.network.kernel.Store.TouchAround(other.ID)
 	}
 }
@@ -212,13 +209,11 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 	}
 	for _, doc := range kernel.ListAt(properties, "virtualNetworkPeerings") {
 		if kernel.Text(doc, "name") == "" {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: a peering of %s has no name.", vnet.ID.Name())
+			return kernel.Unparsable("a peering of %s has no name.", vnet.ID.Name())
 		}
 		id := vnet.ID.Child("virtualNetworkPeerings", kernel.Text(doc, "name"))
 		if kernel.ObjectAt(doc, "properties") == nil {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: peering %s has no properties.", id)
+			return kernel.Unparsable("peering %s has no properties.", id)
 		}
 		old := s.network.kernel.Store.Get(id)
 		child := s.network.kernel.NewResource(id, doc, old)

@@ -27,8 +27,7 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 	kernel.SetDefault(r.Body, "sku", kernel.Object{})
 	sku := kernel.ObjectAt(r.Body, "sku")
 	if sku == nil {
-		return kernel.Bad("InvalidRequestFormat",
-			"Cannot parse the request: the sku of %s is not an object.", r.ID.Name())
+		return kernel.Unparsable("the sku of %s is not an object.", r.ID.Name())
 	}
 	kernel.SetDefault(sku, "name", "Basic")
 	if kernel.Text(sku, "name") == "Basic" && kernel.Text(sku, "tier") == "Global" {
@@ -56,13 +55,19 @@ func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kerne
 		"publicIPAddressVersion") == kernel.Text(properties, "publicIPAddressVersion") {
 		properties["ipAddress"] = old.Properties()["ipAddress"]
 	}
-	held := len(s.Linked[r.ID.Key()]) > 0
-	if properties["ipAddress"] == nil &&
-		(held || kernel.Text(properties, "publicIPAllocationMethod") == "Static") {
-		properties["ipAddress"] = s.PublicAddress(r.ID,
-			kernel.Text(properties, "publicIPAddressVersion") == "IPv6").String()
+	if len(s.Linked[r.ID.Key()]) > 0 ||
+		kernel.Text(properties, "publicIPAllocationMethod") == "Static" {
+		s.giveAddress(r)
 	}
 	return nil
+}
+
+// giveAddress gives a public IP address its address, if it has none.
+func (s *Network) giveAddress(r *kernel.Resource) {
+	if p := r.Properties(); p["ipAddress"] == nil {
+		v6 := kernel.Text(p, "publicIPAddressVersion") == "IPv6"
+		p["ipAddress"] = s.PublicAddress(r.ID, v6).String()
+	}
 }
 
 // domainLabel is the form of the label of a public IP address.
@@ -97,9 +102,7 @@ func (s *Network) GivePublic(holder *kernel.Resource) {
 			continue
 		}
 		if r := s.kernel.Store.Get(ref.Target()); r != nil && r.Properties()["ipAddress"] == nil {
-			p := r.Properties()
-			p["ipAddress"] = s.PublicAddress(r.ID,
-				kernel.Text(p, "publicIPAddressVersion") == "IPv6").String()
+			s.giveAddress(r)
 			s.kernel.Store.Changed(r)
 		}
 	}

@@ -24,17 +24,17 @@ func (s *Network) settleReserved(subnet *kernel.Resource) *kernel.Failure {
 		return kernel.Bad("RouteTableCannotBeAttachedForAzureBastionSubnet",
 			"Route table %s cannot be attached to subnet %s.", table.ID, subnet.ID)
 	case table != nil:
-		return firewallTakes(subnet.ID, table.ID, kernel.ListAt(table.Properties(), "routes"))
+		return firewallTakes(subnet.ID, table)
 	}
 	return nil
 }
 
 // firewallTakes refuses a table without a way to the Internet on a firewall's subnet.
-func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure {
+func firewallTakes(subnet arm.ID, table *kernel.Resource) *kernel.Failure {
 	if subnet.Name() != "AzureFirewallSubnet" {
 		return nil
 	}
-	for _, route := range routes {
+	for _, route := range kernel.ListAt(table.Properties(), "routes") {
 		if p := kernel.ObjectAt(route, "properties"); kernel.Text(p,
 			"addressPrefix") == "0.0.0.0/0" &&
 			kernel.Text(p, "nextHopType") == inventory.HopInternet {
@@ -43,7 +43,7 @@ func firewallTakes(subnet, table arm.ID, routes []kernel.Object) *kernel.Failure
 	}
 	return kernel.Bad("AzureFirewallSubnetRouteTableMustHaveDefaultRouteToInternet",
 		"Route Table %s on firewall subnet %s must have 0.0.0.0/0 route with next hop Internet.",
-		table.Name(), subnet.Name())
+		table.ID.Name(), subnet.Name())
 }
 
 // CheckSeat refuses an address in a subnet that is reserved for other resources.

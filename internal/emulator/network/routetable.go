@@ -41,8 +41,7 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 			prefix = p.String() // one prefix has several spellings
 		}
 		if names[name] {
-			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: there are two "+
-				"routes named %s.", kernel.Text(route, "name"))
+			return kernel.Unparsable("there are two routes named %s.", kernel.Text(route, "name"))
 		}
 		names[name] = true
 		if other, taken := prefixes[prefix]; taken {
@@ -58,10 +57,10 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 	}
 	properties["routes"] = stored
 	for _, subnet := range s.Linked[r.ID.Key()] {
-		if f := firewallTakes(subnet, r.ID, routes); f != nil {
+		if f := firewallTakes(subnet, r); f != nil {
 			return f
 		}
-		if f := gatewayTakes(r.ID, routes, s.gateways.classicIn(subnet)); f != nil {
+		if f := gatewayTakes(r, s.gateways.classicIn(subnet)); f != nil {
 			return f
 		}
 	}
@@ -72,16 +71,12 @@ var serviceTag = lazy.Regexp(`^[A-Z][A-Za-z]+(\.[A-Za-z0-9]+)?$`)
 
 // settleRoute checks one route and changes it to its stored form.
 func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
-	for _, readOnly := range []string{"id", "etag", "type"} {
-		delete(route, readOnly)
-	}
+	dropReadOnly(route)
 	name := kernel.Text(route, "name")
 	properties := kernel.ObjectAt(route, "properties")
 	if name == "" || properties == nil {
-		return kernel.Bad("InvalidRequestFormat",
-			"Cannot parse the request: a route needs a name and properties.")
+		return kernel.Unparsable("a route needs a name and properties.")
 	}
-	delete(properties, "provisioningState")
 	prefix, hopType, hop := kernel.Text(properties, "addressPrefix"), kernel.Text(properties,
 		"nextHopType"), kernel.Text(properties, "nextHopIpAddress")
 	if !serviceTag().MatchString(prefix) {
@@ -93,8 +88,7 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 		inventory.HopInternet, inventory.HopNone}
 	i := slices.IndexFunc(types, func(t string) bool { return strings.EqualFold(t, hopType) })
 	if i < 0 {
-		return kernel.Bad("InvalidRequestFormat",
-			"Cannot parse the request: nextHopType %q of route %s is unknown.", hopType, name)
+		return kernel.Unparsable("nextHopType %q of route %s is unknown.", hopType, name)
 	}
 	properties["nextHopType"] = types[i]
 	if types[i] == inventory.HopAppliance {
@@ -114,18 +108,18 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 
 // gatewayTakes refuses a default route with a next hop other than the Internet on the subnet of a
 // classic Application Gateway v2.
-func gatewayTakes(table arm.ID, routes []kernel.Object, gateway arm.ID) *kernel.Failure {
+func gatewayTakes(table *kernel.Resource, gateway arm.ID) *kernel.Failure {
 	if gateway == "" {
 		return nil
 	}
-	for _, route := range routes {
+	for _, route := range kernel.ListAt(table.Properties(), "routes") {
 		p := kernel.ObjectAt(route, "properties")
 		if kernel.Text(p, "addressPrefix") == "0.0.0.0/0" &&
 			kernel.Text(p, "nextHopType") != inventory.HopInternet {
 			return kernel.Bad("ApplicationGatewaySubnetRouteTableNotSupported",
 				"For routes associated to subnet containing Application Gateway V2, please "+
 					"ensure '0.0.0.0/0' uses Next Hop Type as 'Internet'. Route table %s, "+
-					"application gateway %s.", table, gateway)
+					"application gateway %s.", table.ID, gateway)
 		}
 	}
 	return nil

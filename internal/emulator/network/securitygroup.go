@@ -41,13 +41,11 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 		p := kernel.ObjectAt(rule, "properties")
 		if name == "" || p == nil || kernel.Text(p, "direction") == "" ||
 			kernel.Text(p, "access") == "" || kernel.Text(p, "protocol") == "" {
-			return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: security rule "+
-				"%q of %s needs a name, direction, access and protocol.", name, r.ID.Name())
+			return kernel.Unparsable(
+				"security rule %q of %s needs a name, direction, access and protocol.", name,
+				r.ID.Name())
 		}
-		for _, readOnly := range []string{"id", "etag", "type"} {
-			delete(rule, readOnly)
-		}
-		delete(p, "provisioningState")
+		dropReadOnly(rule)
 		var priority int
 		if _, err := fmt.Sscan(fmt.Sprint(p["priority"]), &priority); err != nil ||
 			priority < 100 || priority > 4096 {
@@ -55,8 +53,7 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 				"Priority. Value provided: %v Allowed range 100-4096.", p["priority"])
 		}
 		if names[strings.ToLower(name)] {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: there are two security rules named %s.", name)
+			return kernel.Unparsable("there are two security rules named %s.", name)
 		}
 		names[strings.ToLower(name)] = true
 		place := fmt.Sprint(strings.ToLower(kernel.Text(p, "direction")), priority)

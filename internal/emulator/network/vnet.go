@@ -16,8 +16,8 @@ const subnetsUnchangedSince = "2023-09-01"
 func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := r.Properties()
 	if len(AddressSpace(r.Body)) == 0 {
-		return kernel.Bad("InvalidRequestFormat", "Cannot parse the request: virtual network %s "+
-			"has no valid addressSpace.addressPrefixes.", r.ID.Name())
+		return kernel.Unparsable(
+			"virtual network %s has no valid addressSpace.addressPrefixes.", r.ID.Name())
 	}
 	for _, p := range kernel.List(properties, "addressSpace", "addressPrefixes") {
 		if f := CheckPrefix(p, r.ID); f != nil {
@@ -55,13 +55,11 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 	for _, doc := range kernel.ListAt(kernel.Object{"subnets": sent}, "subnets") {
 		name := kernel.Text(doc, "name")
 		if name == "" {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: a subnet of %s has no name.", r.ID.Name())
+			return kernel.Unparsable("a subnet of %s has no name.", r.ID.Name())
 		}
 		id := r.ID.Child("subnets", name)
 		if wanted[id.Key()] {
-			return kernel.Bad("InvalidRequestFormat",
-				"Cannot parse the request: there are two subnets named %s.", name)
+			return kernel.Unparsable("there are two subnets named %s.", name)
 		}
 		wanted[id.Key()] = true
 		child := s.kernel.NewResource(id, doc, s.kernel.Store.Get(id))
@@ -182,8 +180,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 		return f
 	}
 	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil {
-		if f := gatewayTakes(table.ID, kernel.ListAt(table.Properties(), "routes"),
-			s.gateways.classicIn(r.ID)); f != nil {
+		if f := gatewayTakes(table, s.gateways.classicIn(r.ID)); f != nil {
 			return f
 		}
 	}
@@ -252,8 +249,7 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 		written = append(written, one)
 	}
 	if len(written) == 0 {
-		return kernel.Bad("InvalidRequestFormat",
-			"Cannot parse the request: subnet %s has no addressPrefix.", r.ID.Name())
+		return kernel.Unparsable("subnet %s has no addressPrefix.", r.ID.Name())
 	}
 	for _, text := range written {
 		if f := CheckPrefix(text, r.ID); f != nil {
