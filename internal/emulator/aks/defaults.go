@@ -47,20 +47,14 @@ func privateCluster(s kernel.Sight) bool {
 func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 	const p, network = "properties.", "properties.networkProfile."
 	all := []kernel.Fact{
-		{
-			Path:  "sku",
-			Value: kernel.Object{"name": "Basic", "tier": "Free"},
-			When:  func(s kernel.Sight) bool { return s.Doc["extendedLocation"] != nil },
-		},
+		{Path: "sku", Value: kernel.Object{"name": "Basic", "tier": "Free"},
+			When: func(s kernel.Sight) bool { return s.Doc["extendedLocation"] != nil }},
 		{Path: "sku", Value: kernel.Object{"name": "Base", "tier": "Free"}, Since: "2023-02-01"},
 		{Path: "sku", Value: kernel.Object{"name": "Basic", "tier": "Free"}, Before: "2023-02-01"},
 		{Path: "kind", Value: "Base", Since: "2024-04-02-preview", Preview: true},
 		{Path: "eTag", Value: bodyTag, Since: "2024-04-02-preview"},
-		{
-			Path:  p + "resourceUID",
-			Value: func(s kernel.Sight) any { return uniqueID("resource", s.R.ID) },
-			Since: "2023-10-01",
-		},
+		{Path: p + "resourceUID", Since: "2023-10-01",
+			Value: func(s kernel.Sight) any { return uniqueID("resource", s.R.ID) }},
 		{Path: p + "supportPlan", Value: "KubernetesOfficial", Since: "2023-05-01"},
 		{Path: p + "azurePortalFQDN", Value: func(s kernel.Sight) any {
 			host, zone, _ := strings.Cut(kernel.Text(s.Doc, "properties", "fqdn"), ".")
@@ -72,12 +66,8 @@ func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 		}},
 		{Path: p + "autoUpgradeProfile", Value: kernel.Object{},
 			When: kernel.MadeSince(nodeImagesByItself)},
-		{
-			Path:  p + "autoUpgradeProfile.nodeOSUpgradeChannel",
-			Value: "NodeImage",
-			Since: "2023-06-01",
-			When:  kernel.MadeSince(nodeImagesByItself),
-		},
+		{Path: p + "autoUpgradeProfile.nodeOSUpgradeChannel", Value: "NodeImage",
+			Since: "2023-06-01", When: kernel.MadeSince(nodeImagesByItself)},
 		{Path: p + "storageProfile", Value: kernel.Object{}, Since: "2022-07-01"},
 		{Path: p + "storageProfile.diskCSIDriver", Value: enabled(true)},
 		{Path: p + "storageProfile.diskCSIDriver.version", Value: "v1", Preview: true},
@@ -85,25 +75,16 @@ func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 		{Path: p + "storageProfile.snapshotController", Value: enabled(true)},
 		{Path: p + "workloadAutoScalerProfile", Value: kernel.Object{}, Since: "2023-02-01"},
 		{Path: p + "securityProfile", Value: kernel.Object{}, Since: "2022-01-01"},
-		{
-			Path:  p + "securityProfile.azureKeyVaultKms.keyVaultNetworkAccess",
-			Value: "Public",
+		{Path: p + "securityProfile.azureKeyVaultKms.keyVaultNetworkAccess", Value: "Public",
 			Since: "2022-09-01",
-			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true },
-		},
+			When:  func(s kernel.Sight) bool { return s.At["enabled"] == true }},
 		{Path: p + "oidcIssuerProfile", Value: enabled(false), Since: "2022-09-01"},
-		{
-			Path:  p + "metricsProfile",
-			Value: kernel.Object{"costAnalysis": enabled(false)},
-			Since: "2024-04-01",
-		},
+		{Path: p + "metricsProfile", Value: kernel.Object{"costAnalysis": enabled(false)},
+			Since: "2024-04-01"},
 		{Path: p + "nodeProvisioningProfile", Value: kernel.Object{"mode": "Manual"},
 			Since: "2024-04-01"},
-		{
-			Path:  p + "bootstrapProfile",
-			Value: kernel.Object{"artifactSource": "Direct"},
-			Since: "2024-04-01",
-		},
+		{Path: p + "bootstrapProfile", Value: kernel.Object{"artifactSource": "Direct"},
+			Since: "2024-04-01"},
 		{Path: p + "controlPlanePluginProfiles", Value: kernel.Object{
 			"azure-monitor-metrics-ccp": kernel.Object{
 				"enableV2": true,
@@ -123,16 +104,11 @@ func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 		{Path: p + "windowsProfile.enableCSIProxy", Value: true},
 		{Path: p + "windowsProfile.gmsaProfile.dnsServer", Value: ""},
 		{Path: p + "windowsProfile.gmsaProfile.rootDomainName", Value: ""},
-		{
-			Path:  p + "aadProfile.tenantID",
-			Value: func(s kernel.Sight) any { return tenantOf(s.R.ID.Subscription()) },
-		},
+		{Path: p + "aadProfile.tenantID",
+			Value: func(s kernel.Sight) any { return tenantOf(s.R.ID.Subscription()) }},
 		{Path: p + "apiServerAccessProfile.privateDNSZone", Value: "system", When: privateCluster},
-		{
-			Path:  p + "apiServerAccessProfile.enablePrivateClusterPublicFQDN",
-			Value: true,
-			When:  privateCluster,
-		},
+		{Path: p + "apiServerAccessProfile.enablePrivateClusterPublicFQDN", Value: true,
+			When: privateCluster},
 		{Path: p + "privateLinkResources", Value: func(s kernel.Sight) any {
 			return []any{kernel.Object{
 				"id": string(s.R.ID) + "/privateLinkResources/management", "name": "management",
@@ -162,12 +138,8 @@ func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 			Since: "2021-07-01",
 		},
 		{Path: network + "dockerBridgeCidr", Value: "172.17.0.1/16", Before: "2023-05-01"},
-		{
-			Path:  network + "networkDataplane",
-			Value: "azure",
-			Since: "2023-02-01",
-			When:  azurePlugin,
-		},
+		{Path: network + "networkDataplane", Value: "azure", Since: "2023-02-01",
+			When: azurePlugin},
 		{
 			Path:  network + "networkPolicy",
 			Value: "cilium",
@@ -177,11 +149,8 @@ func clusterFacts(tenantOf func(subscription string) string) []kernel.Fact {
 		},
 		{Path: network + "networkPolicy", Value: "none", Since: "2024-01-01"},
 		{Path: network + "podLinkLocalAccess", Value: "IMDS", Since: "2024-04-01", Preview: true},
-		{
-			Path:  network + "loadBalancerProfile.backendPoolType",
-			Value: "nodeIPConfiguration",
-			Since: "2023-07-01",
-		},
+		{Path: network + "loadBalancerProfile.backendPoolType", Value: "nodeIPConfiguration",
+			Since: "2023-07-01"},
 		{
 			Path:  network + "loadBalancerProfile.managedOutboundIPs.countIPv6",
 			Value: 1,
@@ -242,11 +211,8 @@ func poolFacts(prefix string) []kernel.Fact {
 				"enableSecureBoot": false},
 			Since: "2024-04-02-preview",
 		},
-		{
-			Path:  "upgradeSettings",
-			Value: kernel.Object{"maxSurge": "10%"},
-			When:  kernel.MadeSince(surgeByDefault),
-		},
+		{Path: "upgradeSettings", Value: kernel.Object{"maxSurge": "10%"},
+			When: kernel.MadeSince(surgeByDefault)},
 		{Path: "scaleSetEvictionPolicy", Value: "Delete", When: spot},
 		{Path: "eTag", Value: bodyTag, Since: "2024-04-02-preview"},
 	}

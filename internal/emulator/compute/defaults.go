@@ -44,11 +44,8 @@ func scaleSetFacts() []kernel.Fact {
 	repairs := func(s kernel.Sight) bool { return s.At["enabled"] == true }
 	all := []kernel.Fact{
 		{Path: "sku.tier", Value: "Standard"},
-		{
-			Path:  p + "timeCreated",
-			Value: func(s kernel.Sight) any { return computeTime(s.R.Created) },
-			Since: "2022-03-01",
-		},
+		{Path: p + "timeCreated", Since: "2022-03-01",
+			Value: func(s kernel.Sight) any { return computeTime(s.R.Created) }},
 		{Path: p + "orchestrationMode", Value: "Uniform"},
 		{Path: p + "overprovision", Value: true, When: uniform},
 		{Path: p + "singlePlacementGroup", Value: true, When: uniform},
@@ -67,18 +64,11 @@ func scaleSetFacts() []kernel.Fact {
 		rolling("maxSurge", false),
 		rolling("rollbackFailedInstancesOnPolicyBreach", false),
 		{Path: vm + "billingProfile", Value: kernel.Object{"maxPrice": -1}, When: spot},
-		{
-			Path:  vm + "scheduledEventsProfile.terminateNotificationProfile.enable",
-			Value: true,
-		},
-		{
-			Path:  vm + "scheduledEventsProfile.osImageNotificationProfile.notBeforeTimeout",
-			Value: "PT15M",
-		},
-		{
-			Path:  vm + "extensionProfile.extensions[].properties.autoUpgradeMinorVersion",
-			Value: false,
-		},
+		{Path: vm + "scheduledEventsProfile.terminateNotificationProfile.enable", Value: true},
+		{Path: vm + "scheduledEventsProfile.osImageNotificationProfile.notBeforeTimeout",
+			Value: "PT15M"},
+		{Path: vm + "extensionProfile.extensions[].properties.autoUpgradeMinorVersion",
+			Value: false},
 		{Path: nic + "disableTcpStateTracking", Value: false},
 		{Path: nic + "enableIPForwarding", Value: false},
 		{Path: nic + "enableAcceleratedNetworking", Value: false},
@@ -87,10 +77,8 @@ func scaleSetFacts() []kernel.Fact {
 		{Path: ip + "privateIPAddressVersion", Value: "IPv4"},
 		{Path: ip + "publicIPAddressConfiguration.properties", Value: kernel.Object{}},
 		{Path: ip + "publicIPAddressConfiguration.properties.ipTags", Value: []any{}},
-		{
-			Path:  ip + "publicIPAddressConfiguration.properties.publicIPAddressVersion",
-			Value: "IPv4",
-		},
+		{Path: ip + "publicIPAddressConfiguration.properties.publicIPAddressVersion",
+			Value: "IPv4"},
 		{Path: vm + "storageProfile.osDisk.deleteOption", Value: "Delete", When: flexible},
 	}
 	all = append(all, kernel.EmptyLists(flexible, ip+"applicationSecurityGroups",
@@ -98,16 +86,13 @@ func scaleSetFacts() []kernel.Fact {
 	for _, field := range []string{"enableAutomaticUpgrade", "manuallyManaged",
 		"treatFailureAsDeploymentFailure"} {
 		all = append(all, kernel.Fact{Path: vm + "applicationProfile.galleryApplications[]." +
-			field,
-			Value: false})
+			field, Value: false})
 	}
 	all = append(all, storageFacts(vm+"storageProfile.", size)...)
 	all = append(all, systemFacts(vm+"osProfile.", windows)...)
-	all = append(all, kernel.Fact{
-		Path:  vm + "osProfile.linuxConfiguration.patchSettings",
+	all = append(all, kernel.Fact{Path: vm + "osProfile.linuxConfiguration.patchSettings",
 		Value: kernel.Object{"patchMode": "ImageDefault", "assessmentMode": "ImageDefault"},
-		When:  flexible,
-	})
+		When:  flexible})
 	return all
 }
 

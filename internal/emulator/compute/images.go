@@ -88,16 +88,12 @@ func storageFacts(at string, vmSize func(kernel.Sight) string) []kernel.Fact {
 		}},
 		{Path: at + "osDisk.managedDisk", Value: kernel.Object{}},
 		{Path: at + "osDisk.managedDisk.storageAccountType", Value: ofDisk},
-		{
-			Path: at + "osDisk.diffDiskSettings.placement", Value: "CacheDisk",
-		},
+		{Path: at + "osDisk.diffDiskSettings.placement", Value: "CacheDisk"},
 		{Path: at + "dataDisks[].caching", Value: "None"},
 		{Path: at + "dataDisks[].managedDisk", Value: kernel.Object{}},
 		{Path: at + "dataDisks[].managedDisk.storageAccountType", Value: ofDisk},
-		{
-			Path: at + "diskControllerType", Value: "SCSI", Since: "2022-08-01",
-			When: func(s kernel.Sight) bool { return secondGeneration(s.At) },
-		},
+		{Path: at + "diskControllerType", Value: "SCSI", Since: "2022-08-01",
+			When: func(s kernel.Sight) bool { return secondGeneration(s.At) }},
 	}
 }
 
@@ -114,19 +110,13 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 			When: linux,
 		},
 		{Path: at + "linuxConfiguration.provisionVMAgent", Value: true},
-		{
-			Path:  at + "linuxConfiguration.enableVMAgentPlatformUpdates",
-			Value: false,
-			Since: "2022-03-01",
-		},
+		{Path: at + "linuxConfiguration.enableVMAgentPlatformUpdates", Value: false,
+			Since: "2022-03-01"},
 		{Path: at + "windowsConfiguration", Value: kernel.Object{}, When: windows},
 		{Path: at + "windowsConfiguration.provisionVMAgent", Value: true},
 		{Path: at + "windowsConfiguration.enableAutomaticUpdates", Value: true},
-		{
-			Path:  at + "windowsConfiguration.enableVMAgentPlatformUpdates",
-			Value: false,
-			Since: "2022-03-01",
-		},
+		{Path: at + "windowsConfiguration.enableVMAgentPlatformUpdates", Value: false,
+			Since: "2022-03-01"},
 	}
 }
 

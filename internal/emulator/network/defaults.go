@@ -61,10 +61,8 @@ var interfaceFacts = []kernel.Fact{
 	{Path: "properties.tapConfigurations", Value: []any{}, Since: "2019-01-01"},
 	{Path: "properties.nicType", Value: "Standard", Since: "2019-01-01"},
 	{Path: "properties.dnsSettings.appliedDnsServers", Value: []any{}},
-	{
-		Path:  "properties.dnsSettings.internalDomainNameSuffix",
-		Value: func(s kernel.Sight) any { return InternalSuffix(s.Doc) },
-	},
+	{Path: "properties.dnsSettings.internalDomainNameSuffix",
+		Value: func(s kernel.Sight) any { return InternalSuffix(s.Doc) }},
 	{Path: "properties.dnsSettings.internalFqdn", Value: func(s kernel.Sight) any { // documented
 		label, suffix := kernel.Text(s.At, "internalDnsNameLabel"), InternalSuffix(s.Doc)
 		if label == "" || suffix == nil {
@@ -73,11 +71,8 @@ var interfaceFacts = []kernel.Fact{
 		return label + "." + suffix.(string)
 	}},
 	{Path: "properties.primary", Value: true, When: onMachine},
-	{
-		Path:  "properties.macAddress",
-		Value: func(s kernel.Sight) any { return HardwareAddress(s.R.ID) },
-		When:  onMachine,
-	},
+	{Path: "properties.macAddress",
+		Value: func(s kernel.Sight) any { return HardwareAddress(s.R.ID) }, When: onMachine},
 }
 
 func onMachine(s kernel.Sight) bool {

@@ -37,18 +37,15 @@ func gatewayFacts() []kernel.Fact {
 		all,
 		kernel.Fact{Path: p + "sku.family", Value: "Generation_1", Since: "2022-07-01",
 			When: gatewayV2},
-		kernel.Fact{
-			Path:  p + "frontendIPConfigurations[].properties.privateIPAllocationMethod",
-			Value: "Dynamic",
-		},
+		kernel.Fact{Path: p + "frontendIPConfigurations[].properties.privateIPAllocationMethod",
+			Value: "Dynamic"},
 		kernel.Fact{Path: p + "httpListeners[].properties.requireServerNameIndication",
 			Value: false},
 		kernel.Fact{Path: p + "backendHttpSettingsCollection[].properties.requestTimeout",
 			Value: 30},
-		kernel.Fact{
-			Path:  p + "backendHttpSettingsCollection[].properties.pickHostNameFromBackendAddress",
-			Value: false,
-		},
+		kernel.Fact{Path: p +
+			"backendHttpSettingsCollection[].properties.pickHostNameFromBackendAddress",
+			Value: false},
 		kernel.Fact{Path: p + "backendSettingsCollection[].properties.timeout", Value: 30},
 		kernel.Fact{Path: p + "probes[].properties.pickHostNameFromBackendHttpSettings",
 			Value: false},
@@ -58,10 +55,9 @@ func gatewayFacts() []kernel.Fact {
 		kernel.Fact{Path: p + "webApplicationFirewallConfiguration.fileUploadLimitInMb",
 			Value: 100},
 		kernel.Fact{Path: rule + ".actionSet.urlConfiguration.reroute", Value: false},
-		kernel.Fact{
-			Path:  p + "sslProfiles[].properties.clientAuthConfiguration.verifyClientRevocation",
-			Value: "None",
-		},
+		kernel.Fact{Path: p +
+			"sslProfiles[].properties.clientAuthConfiguration.verifyClientRevocation",
+			Value: "None"},
 	)
 }
 
