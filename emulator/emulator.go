@@ -10,11 +10,7 @@
 package emulator
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -138,7 +134,10 @@ func (s *settings) start(t testing.TB) (*Emulator, error) {
 	out.URL, out.HTTPURL, out.CAFile = info.HTTPS, info.HTTP, info.CAFile
 	out.SubscriptionIDs, out.TenantID = info.Subscriptions, info.TenantID
 	out.ClientID, out.ClientSecret = info.ClientID, info.ClientSecret
-	return out, out.trust()
+	if out.client, err = info.Client(); err == nil {
+		t.Cleanup(out.client.CloseIdleConnections)
+	}
+	return out, err
 }
 
 // build makes the scenario, unless the saved state has it already.
@@ -179,22 +178,6 @@ func (e *Emulator) playKubernetes(s *settings) error {
 		e.t.Cleanup(k.Close)
 	}
 	return err
-}
-
-// trust makes the client that trusts the emulator's certificate authority.
-func (e *Emulator) trust() error {
-	pem, err := os.ReadFile(e.CAFile)
-	if err != nil {
-		return err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		return errors.New(e.CAFile + " holds no certificate")
-	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-	e.client = &http.Client{Transport: transport}
-	e.t.Cleanup(transport.CloseIdleConnections)
-	return nil
 }
 
 // HTTPClient trusts the emulator's certificate authority. It has no login.

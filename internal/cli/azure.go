@@ -2,13 +2,10 @@ package cli
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"os"
 	"time"
 
@@ -21,7 +18,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/finding"
-	"routekeeper.dev/routekeeper/internal/input"
 )
 
 var (
@@ -137,22 +133,6 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 	return info, nil
 }
 
-// localClient makes an HTTP client that trusts the emulator's certificate.
-func localClient(info emulator.Info) (*http.Client, error) {
-	ca, err := input.ReadFile(info.CAFile, input.Small)
-	if err != nil {
-		return nil, err
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, fmt.Errorf("%s holds no certificate", info.CAFile)
-	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
-	transport.Proxy = nil
-	return &http.Client{Transport: transport}, nil
-}
-
 // connectLocal makes a client for an emulator.
 func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
 	return connectEmulator(info, azure.Options{Log: log})
@@ -160,7 +140,7 @@ func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
 
 // connectEmulator makes a client for an emulator. It logs in over HTTPS like any other client.
 func connectEmulator(info emulator.Info, options azure.Options) (*azure.Client, error) {
-	client, err := localClient(info)
+	client, err := info.Client()
 	if err != nil {
 		return nil, err
 	}

@@ -159,7 +159,7 @@ func authority(ctx context.Context, a *app, auth *serve.Auth) error {
 			return err
 		}
 		auth.Authority = info.HTTPS
-		auth.Client, err = localClient(info)
+		auth.Client, err = info.Client()
 		return err
 	}
 	if a.cloudName == "china" {

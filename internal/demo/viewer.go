@@ -3,14 +3,11 @@ package demo
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -28,15 +25,11 @@ type viewer struct {
 
 // newViewer logs in.
 func newViewer(ctx context.Context, info emulator.Info, as emulator.Principal) (*viewer, error) {
-	ca, err := os.ReadFile(info.CAFile)
+	client, err := info.Client()
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	v := &viewer{info: info,
-		http: &http.Client{
-			Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}}
+	v := &viewer{info: info, http: client}
 	form := url.Values{"grant_type": {"client_credentials"}, "client_id": {as.ClientID},
 		"client_secret": {as.Secret}, "resource": {"https://management.core.windows.net/"}}
 	var answer struct {

@@ -3,6 +3,7 @@ package emulator
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -50,6 +51,22 @@ func ReadInfo(dir string) (Info, error) {
 		return info, fmt.Errorf("%s names no address", filepath.Join(dir, InfoFile))
 	}
 	return info, nil
+}
+
+// Client returns a client that trusts the emulator's certificate authority, without a login.
+func (i Info) Client() (*http.Client, error) {
+	ca, err := input.ReadFile(i.CAFile, input.Small)
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, fmt.Errorf("%s holds no certificate", i.CAFile)
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	transport.Proxy = nil
+	return &http.Client{Transport: transport}, nil
 }
 
 // Answers reports whether the emulator is running.

@@ -4,13 +4,10 @@ package emulatortest
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"flag"
 	"net"
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -98,13 +95,10 @@ func Client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *azure.Cl
 // Connect returns the program's own ARM client for an emulator that listens: over HTTPS, with a
 // login.
 func Connect(info emulator.Info) (*azure.Client, error) {
-	ca, err := os.ReadFile(info.CAFile)
+	client, err := info.Client()
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	config := cloud.Configuration{
 		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
 		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{

@@ -1,8 +1,6 @@
 package emulatortest
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"net/http"
 	"os"
@@ -33,21 +31,18 @@ func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server,
 	if err != nil {
 		t.Fatal(err)
 	}
-	pem, err := os.ReadFile(server.Info.CAFile)
+	client, err := server.Info.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
-	defer transport.CloseIdleConnections()
+	defer client.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.Info.HTTPS+
 		string(cluster)+"/listClusterUserCredential?api-version=2025-10-01", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := (&http.Client{Transport: transport}).Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
