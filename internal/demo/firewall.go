@@ -59,13 +59,8 @@ func playFirewall(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	err = s.until(ctx, func() error {
-		now, err := s.azure.get(ctx, network)
-		if err != nil {
+		if err := s.unchanged(ctx, network, before); err != nil {
 			return err
-		}
-		if differing, err := compareDocs(before, now); err != nil || len(differing) > 0 {
-			return fmt.Errorf("the network differs from before the redeploy in %v %w", differing,
-				orNone(err))
 		}
 		if way, err = s.egress(ctx); err == nil && way != s.web.Firewall {
 			err = fmt.Errorf("packets leave by %s and not by the firewall", way)

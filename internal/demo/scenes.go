@@ -151,13 +151,8 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 	}
 	err := s.until(ctx, func() error {
 		for _, id := range subnets {
-			now, err := s.azure.get(ctx, id)
-			if err != nil {
+			if err := s.unchanged(ctx, id, before[id]); err != nil {
 				return err
-			}
-			if differing, err := compareDocs(before[id], now); err != nil || len(differing) > 0 {
-				return fmt.Errorf("subnet %s differs from before the redeploy in %v %w", id.Short(),
-					differing, orNone(err))
 			}
 		}
 		return nil
@@ -166,21 +161,23 @@ func playStrip(ctx context.Context, s *stage) (string, error) {
 		"unknown to every SDK are unchanged", err
 }
 
-func compareDocs(a, b map[string]any) ([]string, error) {
-	x, err := json.Marshal(a)
+// unchanged compares a resource with what it was before a redeploy, field by field.
+func (s *stage) unchanged(ctx context.Context, id arm.ID, before map[string]any) error {
+	now, err := s.azure.get(ctx, id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	y, err := json.Marshal(b)
+	x, err := json.Marshal(before)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return arm.Differences(x, y)
-}
-
-func orNone(err error) error {
-	if err == nil {
-		return fmt.Errorf("(field by field)")
+	y, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	differing, err := arm.Differences(x, y)
+	if err == nil && len(differing) > 0 {
+		err = fmt.Errorf("%s differs from before the redeploy in %v", id.Short(), differing)
 	}
 	return err
 }
