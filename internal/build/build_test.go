@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 const sub = "5ab00000-0000-4000-8000-000000000001"
@@ -146,7 +147,7 @@ func TestLayout(t *testing.T) {
 		}
 		setup := capacity.Setup{Plugin: c.Blueprint, MaxPods: c.Pools[0].MaxPods,
 			Surge: capacity.SurgeOf(""), Subnet: c.Nodes, PodSubnet: c.Pods, PodCIDR: c.PodCIDR,
-			RouteLimit: routeLimit}
+			RouteLimit: inventory.DefaultRouteLimit}
 		if fit := setup.Fits(); fit.Nodes < c.Pools[0].Count {
 			t.Fatalf("%d nodes, %d of them fit: %s", c.Pools[0].Count, fit.Nodes, fit.LimitedBy)
 		}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // Defaults. The address space does not overlap AKS's own pod CIDR (10.244.0.0/16) and service CIDR
@@ -166,7 +167,7 @@ func sizes(c *Cluster) needs {
 	for _, p := range c.Pools {
 		setup := capacity.Setup{
 			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""),
-			RouteLimit: routeLimit,
+			RouteLimit: inventory.DefaultRouteLimit,
 		}
 		s := setup.For(capacity.Need{Nodes: p.most()})
 		n.nodes, n.surge = n.nodes+s.Nodes, n.surge+s.Surge
@@ -206,9 +207,10 @@ func fits(c *Cluster) error {
 		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d "+
 			"more during an upgrade need /%d or wider", c.PodCIDR,
 			1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
-	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > routeLimit:
+	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > inventory.DefaultRouteLimit:
 		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
-			"route table holds %d", n.nodes, n.surge, routeLimit)
+			"route table holds %d", n.nodes, n.surge,
+			inventory.DefaultRouteLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
 		return wrong(fieldOf(c, fieldGateway), "%s has %d addresses%s; %d instances and a "+
@@ -253,9 +255,6 @@ func mostNodes(c *Cluster) Field {
 	}
 	return poolField(0, "count")
 }
-
-// routeLimit is how many routes a route table holds (azure-subscription-service-limits).
-const routeLimit = 400
 
 // otherRoutes returns the number of routes in the node table that do not lead to nodes.
 func otherRoutes(c *Cluster) int {

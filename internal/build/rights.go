@@ -16,17 +16,9 @@ type Need struct {
 	Action string
 }
 
-// linkActions are the actions that are needed to link to a resource of a type.
-var linkActions = map[string]string{
-	arm.TypeRouteTable:    arm.TypeRouteTable + "/join/action",
-	arm.TypeSubnet:        arm.TypeSubnet + "/join/action",
-	arm.TypePublicIP:      arm.TypePublicIP + "/join/action",
-	arm.TypeSecurityGroup: arm.TypeSecurityGroup + "/join/action",
-	arm.TypeIdentity:      arm.TypeIdentity + "/assign/action",
-
-	"Microsoft.Network/natGateways":             "Microsoft.Network/natGateways/join/action",
-	"Microsoft.Network/serviceEndpointPolicies": "Microsoft.Network/serviceEndpointPolicies/join/action",
-}
+// joined are the types of resources that need the right to join them, for a link to them.
+var joined = []string{arm.TypeRouteTable, arm.TypeSubnet, arm.TypePublicIP, arm.TypeSecurityGroup,
+	"Microsoft.Network/natGateways", "Microsoft.Network/serviceEndpointPolicies"}
 
 // Needs returns the actions that are needed to write a step; have are the present resources of all
 // steps, by ID.Key(). The rights on a resource that does not exist yet come from its parent.
@@ -71,10 +63,12 @@ var subnetLinks = []string{
 }
 
 func link(id, from arm.ID, add func(arm.ID, string)) {
-	for resourceType, action := range linkActions {
-		if id.Is(resourceType) && !id.Equal(from) {
-			add(id, action)
-		}
+	switch i := slices.IndexFunc(joined, id.Is); {
+	case id.Equal(from):
+	case i >= 0:
+		add(id, joined[i]+"/join/action")
+	case id.Is(arm.TypeIdentity):
+		add(id, arm.TypeIdentity+"/assign/action")
 	}
 }
 

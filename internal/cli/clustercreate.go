@@ -236,7 +236,7 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 	if c, err = provision.FitToNetwork(ctx, client, c); err != nil {
 		return o.source.explain(err)
 	}
-	planned, err := provision.Preview(ctx, client, c, o.adopt)
+	planned, err := provision.Preview(ctx, client, c, c.Steps(), o.adopt)
 	if err != nil {
 		return err
 	}
@@ -267,7 +267,8 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 			}
 		}
 		progress = a.progress(ctx, "building")
-		made, failed := provision.Create(ctx, client, c, o.adopt, buildObserver(progress))
+		made, failed := provision.Take(ctx, client, c, c.Steps(), o.adopt,
+			buildObserver(progress))
 		progress.stop()
 		told = building(c, made)
 		if failed != nil {

@@ -45,7 +45,7 @@ func makeGatewayTables(
 			j := job{cluster: build.Cluster{Name: p.Cluster.Name(), Subscription: id.Subscription(),
 				Group: p.Cluster.ResourceGroup(), Location: build.LocationOf(*vnet)}}
 			j.steps = j.cluster.GatewayTableSteps(id)
-			if j.planned, err = provision.PreviewSteps(ctx, client, j.cluster, j.steps,
+			if j.planned, err = provision.Preview(ctx, client, j.cluster, j.steps,
 				true); err != nil {
 				return false, err
 			}

@@ -91,14 +91,8 @@ func FitToNetwork(ctx context.Context, client *azure.Client, c build.Cluster) (b
 	return c.Use(n)
 }
 
-// Preview lists what each step would do, and writes nothing.
-func Preview(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool) ([]Outcome,
-	error) {
-	return PreviewSteps(ctx, client, c, c.Steps(), adopt)
-}
-
-// PreviewSteps works like Preview of some steps.
-func PreviewSteps(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
+// Preview lists what each of some steps would do, and writes nothing.
+func Preview(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
 	adopt bool) ([]Outcome, error) {
 	made := build.Made{}
 	var all []Outcome
@@ -116,14 +110,8 @@ func PreviewSteps(ctx context.Context, client *azure.Client, c build.Cluster, st
 	return all, nil
 }
 
-// Create takes the steps. It stops at the first failure; what exists stays, and the next run
-// continues from there.
-func Create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool,
-	tell Observer) ([]Outcome, error) {
-	return Take(ctx, client, c, c.Steps(), adopt, tell)
-}
-
-// Take works like Create of some steps.
+// Take takes the steps. It stops at the first failure; what exists stays, and the next run continues
+// from there.
 func Take(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
 	adopt bool, tell Observer) ([]Outcome, error) {
 	made := build.Made{}

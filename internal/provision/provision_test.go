@@ -14,6 +14,7 @@ import (
 	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/emulator"
@@ -108,7 +109,7 @@ func TestTagsAreLost(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		over := untagging{emulatortest.Transport(t, w.e), "/shop-nodes-rt"}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
-		_, err := Create(context.Background(), client, w.cluster, false, Observer{})
+		_, err := create(context.Background(), client, w.cluster, false, Observer{})
 		want := "step 3 of 9, route table shop-nodes-rt: it was written, and reads differently: " +
 			"the tag routekeeper-cluster is gone"
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -137,14 +138,14 @@ func TestAdoptedMeanwhile(t *testing.T) {
 				`{"properties":{"addressPrefix":"10.8.0.0/16","nextHopType":"VnetLocal"}}`)
 		}, new(sync.Once)}
 		client := emulatortest.ClientOver(t, over, w.e, emulatortest.Keeper)
-		if _, err := Create(context.Background(), client, w.cluster, false,
+		if _, err := create(context.Background(), client, w.cluster, false,
 			Observer{}); err == nil || !strings.Contains(err.Error(), "--adopt") {
 			t.Fatalf("without --adopt: %v", err)
 		}
 		if strings.Contains(w.get(table), "routekeeper") {
 			t.Fatal("it was changed without --adopt")
 		}
-		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
+		if _, err := create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, part := range []string{`"theirs"`, `"late"`, build.OwnerTag, build.AdoptedTag} {
@@ -160,7 +161,7 @@ func TestDeleteKeepsOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, emulator.Options{})
 		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
-		if _, err := Create(context.Background(), client, w.cluster, false,
+		if _, err := create(context.Background(), client, w.cluster, false,
 			Observer{}); err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ func TestRolesCountLate(t *testing.T) {
 		time.Sleep(time.Hour) // the callers' own roles have been in effect for long
 		var waits []string
 		began := time.Now()
-		_, err := Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
+		_, err := create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
 			w.cluster, false,
 			Observer{Waits: func(what string, _ time.Duration) { waits = append(waits, what) }})
 		if err != nil || len(waits) == 0 || time.Since(began) < 3*time.Minute {
@@ -212,7 +213,7 @@ func TestRolesCountLate(t *testing.T) {
 		more := w.cluster
 		more.Pools[0].Count = 3
 		began = time.Now()
-		_, err = Create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
+		_, err = create(context.Background(), emulatortest.Client(t, w.e, emulatortest.Keeper),
 			more, false, Observer{})
 		if err == nil || time.Since(began) > time.Minute {
 			t.Errorf("refused for good: %v after %s", err, time.Since(began))
@@ -248,7 +249,7 @@ func TestAdoptedNetwork(t *testing.T) {
 		w.put(vnet, `{"location":"westeurope","tags":{"team":"net"},"properties":{"addressSpace":{"addressPrefixes":["10.224.0.0/16"]},
 			"subnets":[{"name":"theirs","properties":{"addressPrefix":"10.224.200.0/24"}}]}}`)
 		client := emulatortest.Client(t, w.e, emulatortest.Keeper)
-		if _, err := Create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
+		if _, err := create(context.Background(), client, w.cluster, true, Observer{}); err != nil {
 			t.Fatal(err)
 		}
 		left, err := Delete(context.Background(), client, w.cluster, false, nil,
@@ -280,4 +281,10 @@ func TestAdoptedNetwork(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// create takes all steps of a cluster.
+func create(ctx context.Context, client *azure.Client, c build.Cluster, adopt bool,
+	tell Observer) ([]Outcome, error) {
+	return Take(ctx, client, c, c.Steps(), adopt, tell)
 }
