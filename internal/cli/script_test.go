@@ -180,10 +180,7 @@ func startAzure(dir string, demo bool, opts emulator.Options,
 	}
 	opts.Principals = append([]emulator.Principal{emulator.DefaultPrincipal, operator},
 		opts.Principals...)
-	var err error
-	if opts.Key, err = emulator.SharedKey(); err != nil {
-		return nil, nil, err
-	}
+	opts.Key = emulator.SharedKey()
 	e, err := emulator.New(opts)
 	if err != nil {
 		return nil, nil, err

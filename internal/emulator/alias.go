@@ -50,4 +50,4 @@ var DefaultPrincipal = kernel.DefaultPrincipal
 var SharedKey = entra.SharedKey
 
 // ReadFaults reads a file of faults.
-func ReadFaults(path string) ([]Fault, error) { return kernel.ReadFaults(path) }
+var ReadFaults = kernel.ReadFaults

@@ -9,6 +9,7 @@
 package emulator
 
 import (
+	"cmp"
 	"context"
 	"crypto/rsa"
 	"log/slog"
@@ -123,21 +124,13 @@ func New(opts Options) (*Emulator, error) {
 	if len(opts.Subscriptions) == 0 {
 		opts.Subscriptions = []string{DefaultSubscription}
 	}
-	if opts.TenantID == "" {
-		opts.TenantID = DefaultTenant
-	}
 	if len(opts.Principals) == 0 {
 		opts.Principals = []Principal{DefaultPrincipal}
 	}
-	if opts.PageSize == 0 {
-		opts.PageSize = 100
-	}
-	if opts.RouteLimit == 0 {
-		opts.RouteLimit = inventory.DefaultRouteLimit
-	}
-	if opts.LogBodies == 0 {
-		opts.LogBodies = 10_000
-	}
+	opts.TenantID = cmp.Or(opts.TenantID, DefaultTenant)
+	opts.PageSize = cmp.Or(opts.PageSize, 100)
+	opts.RouteLimit = cmp.Or(opts.RouteLimit, inventory.DefaultRouteLimit)
+	opts.LogBodies = cmp.Or(opts.LogBodies, 10_000)
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.DiscardHandler)
 	}

@@ -24,12 +24,8 @@ type azure struct {
 }
 
 func newAzure(t *testing.T) *azure {
-	key, err := emulator.SharedKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	e, err := emulator.New(emulator.Options{
-		Key:           key,
+		Key:           emulator.SharedKey(),
 		OperationTime: operationTime, RouteBatch: time.Second, RouteCache: 5 * time.Second,
 		CheckClusterIdentity: true,
 		Buckets:              emulatortest.NoLimits,

@@ -66,7 +66,10 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified + " sshAccess effectiveNoProxy!", Waits: waits(),
+		Types: s.types(), Names: specified + " sshAccess effectiveNoProxy!",
+		// it sends no Retry-After
+		Waits: map[string][2]int{arm.TypeCluster: {}, arm.TypeCluster + "/agentPools": {},
+			TypeTrustedAccess: {}},
 		Calls:    []kernel.Special{s.clusterCall, s.pools.call},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
@@ -122,10 +125,4 @@ func (s *AKS) types() []kernel.Kind {
 				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented
 		{Name: TypeTrustedAccess},
 	}
-}
-
-// waits returns nothing: AKS sends no Retry-After.
-func waits() map[string][2]int {
-	return map[string][2]int{arm.TypeCluster: {0, 0}, arm.TypeCluster + "/agentPools": {0, 0},
-		TypeTrustedAccess: {0, 0}}
 }

@@ -91,6 +91,12 @@ type nodeGroups interface {
 
 // types returns the resource types of Microsoft.Authorization.
 func (s *Authorization) types() []kernel.Kind {
+	p := policies{s}
+	policy := func(name, code, missing string, settle func(c *kernel.Call,
+		r, old *kernel.Resource) *kernel.Failure) kernel.Kind {
+		return kernel.Kind{Name: name, Immediate: true, PutStatus: http.StatusCreated,
+			Missing: [2]string{code, missing}, Settle: settle, Show: p.show}
+	}
 	return []kernel.Kind{
 		{Name: TypeRoleDefinition, Immediate: true, PutStatus: http.StatusCreated,
 			Settle: s.settleRoleDefinition, Show: kernel.ShowBare,
@@ -102,24 +108,14 @@ func (s *Authorization) types() []kernel.Kind {
 		{Name: TypeLock, Immediate: true,
 			Missing: [2]string{"LockNotFound", "The lock '{name}' could not be found."},
 			Settle:  s.settleLock, Show: kernel.ShowBare},
-		{Name: TypePolicyDefinition, Immediate: true, PutStatus: http.StatusCreated,
-			Missing: [2]string{
-				"PolicyDefinitionNotFound", "The policy definition '{name}' could not be found."},
-			Settle: policies{s}.settleDefinition, Show: policies{s}.show},
-		{Name: TypePolicySet, Immediate: true, PutStatus: http.StatusCreated,
-			Missing: [2]string{
-				"PolicySetDefinitionNotFound",
-				"The policy set definition '%s' could not be found."},
-			Settle: policies{s}.settleSet, Show: policies{s}.show},
-		s.entra.WithSystemIdentity(kernel.Kind{Name: TypePolicyAssignment, Immediate: true,
-			PutStatus: http.StatusCreated,
-			Missing: [2]string{
-				"PolicyAssignmentNotFound", "The policy assignment '{name}' is not found."},
-			Settle: policies{s}.settleAssignment, Show: policies{s}.show}),
-		{Name: TypePolicyExemption, Immediate: true, PutStatus: http.StatusCreated,
-			Missing: [2]string{
-				"PolicyExemptionNotFound", "The policy exemption '{name}' could not be found."},
-			Settle: policies{s}.settleExemption, Show: policies{s}.show},
+		policy(TypePolicyDefinition, "PolicyDefinitionNotFound",
+			"The policy definition '{name}' could not be found.", p.settleDefinition),
+		policy(TypePolicySet, "PolicySetDefinitionNotFound",
+			"The policy set definition '{name}' could not be found.", p.settleSet),
+		s.entra.WithSystemIdentity(policy(TypePolicyAssignment, "PolicyAssignmentNotFound",
+			"The policy assignment '{name}' is not found.", p.settleAssignment)),
+		policy(TypePolicyExemption, "PolicyExemptionNotFound",
+			"The policy exemption '{name}' could not be found.", p.settleExemption),
 	}
 }
 

@@ -28,7 +28,7 @@ type Compute struct {
 func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	s := &Compute{kernel: k, network: n, entra: d}
 	n.Instances = s
-	k.Add(kernel.Service{Types: s.types(), Names: specified, Waits: s.waits(),
+	k.Add(kernel.Service{Types: s.types(), Names: specified,
 		Calls:  []kernel.Special{s.scaleSetCall},
 		Resume: kernel.Resumer{First: s.resumeScaleSets}})
 	return s
@@ -66,11 +66,6 @@ func settleMachine(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 		delete(p, "additionalCapabilities")
 	}
 	return nil
-}
-
-// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
-func (s *Compute) waits() map[string][2]int {
-	return map[string][2]int{arm.TypeScaleSet: {10, 10}}
 }
 
 const TypeAvailabilitySet = "Microsoft.Compute/availabilitySets"

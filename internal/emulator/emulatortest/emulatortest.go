@@ -54,10 +54,7 @@ func New(t testing.TB, opts emulator.Options) *emulator.Emulator {
 		opts.Principals = []emulator.Principal{Keeper, Operator}
 	}
 	if opts.Key == nil {
-		var err error
-		if opts.Key, err = emulator.SharedKey(); err != nil {
-			t.Fatal(err)
-		}
+		opts.Key = emulator.SharedKey()
 	}
 	e, err := emulator.New(opts)
 	if err != nil {

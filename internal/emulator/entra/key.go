@@ -18,4 +18,4 @@ func newKey(bits int) *rsa.PrivateKey {
 // SharedKey is one key for all emulators of a process. Tests make hundreds of them, and generating
 // a key takes longer than all the rest. It is for tests only: an emulator that shares a key accepts
 // the tokens of the others. It is short, because a signature then takes a fifth of the time.
-var SharedKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return newKey(1024), nil })
+var SharedKey = sync.OnceValue(func() *rsa.PrivateKey { return newKey(1024) })

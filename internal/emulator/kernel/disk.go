@@ -189,17 +189,10 @@ func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) e
 func (d *disk) load() (found bool, err error) {
 	err = d.DB.View(func(tx *bbolt.Tx) error {
 		found = tx.Bucket(partThings).Get([]byte("keys")) != nil
-		var resources []savedResource
 		if err := each(tx.Bucket(partResources), func(_ string, s savedResource) error {
-			resources = append(resources, s)
-			return nil
+			return d.restoreResource(s)
 		}); err != nil {
 			return err
-		}
-		for _, s := range resources {
-			if err := d.restoreResource(s); err != nil {
-				return err
-			}
 		}
 		for _, section := range d.sections {
 			err := tx.Bucket([]byte(section.Name)).ForEach(func(key, raw []byte) error {

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 type Bucket struct{ Size, PerSecond float64 }
 
 // Buckets are ARM's limits for each subscription and principal, and AKS's own for GETs of a cluster
-// (AZURE.md). A bucket of size 0 has Azure's size.
+// (AZURE.md). An empty bucket has Azure's size.
 type Buckets struct{ Reads, Writes, Deletes, Clusters Bucket }
 
 var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},
@@ -39,17 +40,11 @@ type tokens struct {
 	seen time.Time
 }
 
-func newBuckets(limits Buckets) *buckets {
-	for _, b := range []struct{ have, azure *Bucket }{
-		{&limits.Reads, &azureBuckets.Reads}, {&limits.Writes, &azureBuckets.Writes}, {
-			&limits.Deletes, &azureBuckets.Deletes},
-		{&limits.Clusters, &azureBuckets.Clusters},
-	} {
-		if b.have.Size == 0 {
-			*b.have = *b.azure
-		}
-	}
-	return &buckets{Limits: limits, left: map[string]*tokens{}}
+func newBuckets(l Buckets) *buckets {
+	return &buckets{left: map[string]*tokens{}, Limits: Buckets{
+		Reads: cmp.Or(l.Reads, azureBuckets.Reads), Writes: cmp.Or(l.Writes, azureBuckets.Writes),
+		Deletes:  cmp.Or(l.Deletes, azureBuckets.Deletes),
+		Clusters: cmp.Or(l.Clusters, azureBuckets.Clusters)}}
 }
 
 // OwnBucket is one that a service has for the GETs of each of its resources.

@@ -308,23 +308,17 @@ func (s *Addresses) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.
 	return out
 }
 
-// blockSize is how many addresses are in a /28.
-const blockSize = 16
-
 // AllocateBlock takes the lowest free /28 of a prefix, or none. The first and the last one contain
 // reserved addresses.
 func (s *Addresses) AllocateBlock(subnet arm.ID, prefix netip.Prefix, holder arm.ID) []netip.Addr {
 	used := s.Of(subnet)
 	for i := 1; i < 1<<max(0, 28-prefix.Bits())-1; i++ {
 		var block []netip.Addr
-		for a := NthPrefix(prefix, 28, i).Addr(); len(block) < blockSize; a = a.Next() {
-			if _, taken := used.By[a]; taken {
-				block = nil
-				break
-			}
+		p := NthPrefix(prefix, 28, i)
+		for a := p.Addr(); p.Contains(a) && used.By[a] == ""; a = a.Next() {
 			block = append(block, a)
 		}
-		if block == nil {
+		if len(block) < 1<<(32-28) {
 			continue
 		}
 		for _, a := range block {

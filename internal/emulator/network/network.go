@@ -141,7 +141,8 @@ func (s *Network) types() []kernel.Kind {
 	return kinds
 }
 
-// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
+// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE, if they
+// are not the usual ones.
 func waits() map[string][2]int {
 	return map[string][2]int{
 		arm.TypeRouteTable:             {2, 10},
@@ -152,8 +153,6 @@ func waits() map[string][2]int {
 		arm.TypeVNet:                   {3, 10},
 		arm.TypeSubnet:                 {3, 10},
 		TypeNIC:                        {4, 4},
-		TypePeering:                    {10, 10},
-		TypeNAT:                        {10, 10},
 		arm.TypeGateway:                {5, 10},
 	}
 }

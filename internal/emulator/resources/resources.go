@@ -31,8 +31,8 @@ type Resources struct {
 func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	s := &Resources{kernel: k, authorization: a, registration: map[string]string{}}
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified, Waits: s.waits(), Above: []kernel.Special{
-			s.topCall}, Refuse: s.deprovisioning,
+		Types: s.types(), Names: specified, Above: []kernel.Special{s.topCall},
+		Refuse: s.deprovisioning, Waits: map[string][2]int{arm.TypeResourceGroup: {15, 15}},
 		Calls:  []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
 		Things: []kernel.Thing{kernel.ThingAt("registration", &s.registration)},
 		Resume: kernel.Resumer{Last: s.resume},
@@ -60,9 +60,4 @@ func (s *Resources) types() []kernel.Kind {
 		{Name: arm.TypeResourceGroup, Tracked: true, Immediate: true, Settle: s.checkRegion,
 			Deleting: s.deleteGroup},
 	}
-}
-
-// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE.
-func (s *Resources) waits() map[string][2]int {
-	return map[string][2]int{arm.TypeResourceGroup: {15, 15}}
 }
