@@ -110,8 +110,8 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, steps [
 	return all, nil
 }
 
-// Take takes the steps. It stops at the first failure; what exists stays, and the next run continues
-// from there.
+// Take takes the steps. It stops at the first failure. What exists stays, and the next run
+// continues from there.
 func Take(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
 	adopt bool, tell Observer) ([]Outcome, error) {
 	made := build.Made{}

@@ -174,7 +174,7 @@ func profileOf(r *kernel.Resource, name string) kernel.Object {
 
 func (s agentPools) show(r *kernel.Resource, p kernel.Object) {
 	p["provisioningState"] = kernel.State(r)
-	if cl := s.Clusters[r.ID.Key()]; cl != nil && s.isBusy(r) {
+	if cl := s.Clusters[r.ID.Key()]; cl != nil && isBusy(r) {
 		run := cl.Pool(kernel.Text(p, "name"))
 		switch {
 		case run != nil && run.Doing != "" && (run.busy() || run.Until.IsZero()):
@@ -206,31 +206,21 @@ func (s agentPools) document(r *kernel.Resource, p kernel.Object, version string
 }
 
 // call handles agent pools: they are part of their cluster's document.
-func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	n := len(c.Path)
-	if n < 9 || n > 12 || !strings.EqualFold(c.Path[6], "managedClusters") ||
-		!strings.EqualFold(c.Path[8], "agentPools") {
-		return kernel.Reply{}, nil, false
-	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	r := s.kernel.Store.Get(id)
-	if r == nil {
-		return kernel.Reply{}, s.kernel.Missing(id), true
-	}
+func (s agentPools) call(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
 	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
-	if n == 9 {
+	if len(c.Path) == 9 {
 		docs := make([]kernel.Object, len(pools))
 		for i, p := range pools {
 			docs[i] = s.document(r, p, c.Version)
 		}
-		return kernel.Handled(s.kernel.PageObjects(c, docs))
+		return s.kernel.PageObjects(c, docs)
 	}
 	at := poolAt(pools, c.Path[9])
 	switch {
-	case n > 10:
-		return kernel.Handled(s.act(c, r, pools, at))
+	case len(c.Path) > 10:
+		return s.act(c, r, pools, at)
 	case c.Method == http.MethodGet && at >= 0:
-		return kernel.OK(s.document(r, pools[at], c.Version)), nil, true
+		return kernel.OK(s.document(r, pools[at], c.Version)), nil
 	case c.Method == http.MethodPut:
 		status := http.StatusOK
 		if at < 0 {
@@ -238,21 +228,21 @@ func (s agentPools) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		}
 		if f := s.put(c, r, pools, at); f != nil {
 			s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", f)
-			return kernel.Reply{}, f, true
+			return kernel.Reply{}, f
 		}
 		s.kernel.Record(c, r.ID.Child("agentPools", c.Path[9]), "write", nil)
-		return startedPool(s.kernel, c, r, s.Clusters[id.Key()].Pool(c.Path[9]), kernel.Reply{
+		return startedPool(s.kernel, c, r, s.Clusters[r.ID.Key()].Pool(c.Path[9]), kernel.Reply{
 			Status: status, Header: map[string]string{},
 			Body: kernel.Encode(s.document(r, profileOf(r, c.Path[9]), c.Version)),
-		}), nil, true
+		}), nil
 	case c.Method == http.MethodDelete && at >= 0:
-		return kernel.Handled(s.remove(c, r, pools, at))
+		return s.remove(c, r, pools, at)
 	case c.Method == http.MethodDelete:
-		return kernel.Reply{Status: http.StatusNoContent}, nil, true
+		return kernel.Reply{Status: http.StatusNoContent}, nil
 	}
 	return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound", "Could not find the "+
 		"agentpool: %s in subscription: %s, resourceGroup: %s, resourceName: %s.", c.Path[9],
-		id.Subscription(), id.ResourceGroup(), id.Name()), true
+		r.ID.Subscription(), r.ID.ResourceGroup(), r.ID.Name())
 }
 
 // StoppedCount is the field in which the document of a stopped pool keeps its number of nodes. A

@@ -70,7 +70,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 		// it sends no Retry-After
 		Waits: map[string][2]int{arm.TypeCluster: {}, arm.TypeCluster + "/agentPools": {},
 			TypeTrustedAccess: {}},
-		Calls:    []kernel.Special{s.clusterCall, s.pools.call},
+		Calls:    []kernel.Special{versionsCall},
 		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
 			Last: s.resumeClusters},
 		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,
@@ -119,7 +119,7 @@ func (s *AKS) types() []kernel.Kind {
 					"as the limit has been reached for operation type - get managed cluster. For " +
 					"more information, see - https://aka.ms/aks-throttling"},
 			Stored: s.storedCluster, Show: s.showCluster,
-			Removed: s.clusterRemoved},
+			Removed: s.clusterRemoved, Within: s.inCluster},
 		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
 			Show: kernel.ShowBare, Facts: []kernel.Fact{
 				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented

@@ -193,8 +193,8 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 	}
 }
 
-// admittedPut writes a resource as what runs in a cluster, unless a fault for the caller matches the
-// call, or the caller may not make it, if the options require roles.
+// admittedPut writes a resource as what runs in a cluster. It refuses a call that a fault for the
+// caller matches, or that the caller may not make, if the options require roles.
 func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *kernel.Failure) {
 	c.Fault = s.kernel.Faults.Take(c, true)
 	defer func() {

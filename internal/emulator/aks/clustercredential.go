@@ -19,26 +19,24 @@ var renewals = map[string]string{
 }
 
 // renew does one of the renewals.
-func (s *APIServers) renew(action string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
+func (s *APIServers) renew(c *kernel.Call, r *kernel.Resource, action string) (kernel.Reply,
 	*kernel.Failure) {
-	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-		f := s.aks.changeable(r)
-		if field := renewals[action]; f == nil && field != "" {
-			var sent kernel.Object
-			if sent, f = kernel.DecodeObject(c.Body); f == nil {
-				s.aks.kernel.KindOf(r.ID).Accept(sent)
-				s.aks.kernel.Remember(r.ID)
-				r.Properties()[field] = sent
-				dropSecrets(r.Properties())
-			}
+	f := s.aks.changeable(r)
+	if field := renewals[action]; f == nil && field != "" {
+		var sent kernel.Object
+		if sent, f = kernel.DecodeObject(c.Body); f == nil {
+			s.aks.kernel.KindOf(r.ID).Accept(sent)
+			s.aks.kernel.Remember(r.ID)
+			r.Properties()[field] = sent
+			dropSecrets(r.Properties())
 		}
-		s.aks.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
-		if f != nil {
-			return kernel.Reply{}, f
-		}
-		s.aks.kernel.Occupy(c, r, "Updating")
-		return s.aks.kernel.Accepted(c, nil), nil
 	}
+	s.aks.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
+	if f != nil {
+		return kernel.Reply{}, f
+	}
+	s.aks.kernel.Occupy(c, r, "Updating")
+	return s.aks.kernel.Accepted(c, nil), nil
 }
 
 // dropSecrets removes what AKS never shows (recorded).

@@ -11,7 +11,7 @@ import (
 )
 
 // isBusy reports whether an operation runs on a resource.
-func (s *AKS) isBusy(r *kernel.Resource) bool { return r.BusyUntil.After(time.Now()) }
+func isBusy(r *kernel.Resource) bool { return r.BusyUntil.After(time.Now()) }
 
 // powerOf returns Running or Stopped.
 func powerOf(r *kernel.Resource) string {
@@ -162,10 +162,9 @@ func (s *AKS) resumeCluster(cl *cluster) {
 	s.nodes.nodesChanged(cl)
 }
 
-// clusterCall answers the actions on a cluster.
-func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	n := len(c.Path)
-	if n == 7 && strings.EqualFold(c.Path[3], "Microsoft.ContainerService") &&
+// versionsCall lists the versions of Kubernetes.
+func versionsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	if len(c.Path) == 7 && strings.EqualFold(c.Path[3], "Microsoft.ContainerService") &&
 		c.Method == http.MethodGet {
 		switch strings.ToLower(c.Path[6]) {
 		case "kubernetesversions":
@@ -174,47 +173,40 @@ func (s *AKS) clusterCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) 
 			return kernel.OK(orchestratorsDocument("/" + strings.Join(c.Path, "/"))), nil, true
 		}
 	}
-	if n < 9 || n > 10 || !strings.EqualFold(c.Path[5], "Microsoft.ContainerService") ||
-		!strings.EqualFold(c.Path[6], "managedClusters") {
-		return kernel.Reply{}, nil, false
+	return kernel.Reply{}, nil, false
+}
+
+// inCluster answers the actions on a cluster, and for its pools.
+func (s *AKS) inCluster(c *kernel.Call, r *kernel.Resource, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	action := strings.Join(rest, "/")
+	_, renews := renewals[action]
+	switch call := c.Method + " " + action; {
+	case rest[0] == "agentpools" && len(rest) < 5:
+		return kernel.Handled(s.pools.call(c, r))
+	case renews && c.Method == http.MethodPost:
+		return kernel.Handled(s.APIServers.renew(c, r, action))
+	case call == "POST listclusterusercredential",
+		call == "POST listclustermonitoringusercredential":
+		return kernel.Handled(s.APIServers.credential(c, r, "clusterUser"))
+	case call == "POST listclusteradmincredential":
+		return kernel.Handled(s.APIServers.credential(c, r, "clusterAdmin"))
+	case call == "POST runcommand": // there is no node to run it on; code [U]
+		return kernel.Reply{}, kernel.Bad("KubernetesOperationError", "Run command is not "+
+			"available: the nodes of cluster %s of this emulator run no programs.",
+			r.ID.Name()), true
+	case call == "POST abort":
+		return kernel.Handled(s.abort(c, r))
+	case call == "POST stop":
+		return kernel.Handled(s.stopCluster(c, r))
+	case call == "POST start":
+		return kernel.Handled(s.startCluster(c, r))
+	case call == "GET upgradeprofiles/default":
+		return upgradeProfile(r), nil, true
+	case call == "GET availableagentpoolversions":
+		return availableVersions(r), nil, true
 	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	var answer func(*kernel.Call, *kernel.Resource) (kernel.Reply, *kernel.Failure)
-	action := strings.ToLower(strings.Join(c.Path[8:], "/"))
-	if _, renews := renewals[action]; renews && c.Method == http.MethodPost {
-		answer = s.APIServers.renew(action)
-	}
-	switch c.Method + " " + action {
-	case "POST listclusterusercredential", "POST listclustermonitoringusercredential":
-		answer = s.APIServers.credential("clusterUser")
-	case "POST listclusteradmincredential":
-		answer = s.APIServers.credential("clusterAdmin")
-	case "POST runcommand":
-		// there is no node to run it on; code [U]
-		answer = func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-			return kernel.Reply{}, kernel.Bad("KubernetesOperationError",
-				"Run command is not available: the nodes of cluster %s of this emulator run "+
-					"no programs.", r.ID.Name())
-		}
-	case "POST abort":
-		answer = s.abort
-	case "POST stop":
-		answer = s.stopCluster
-	case "POST start":
-		answer = s.startCluster
-	case "GET upgradeprofiles/default":
-		answer = s.upgradeProfile
-	case "GET availableagentpoolversions":
-		answer = availableVersions
-	}
-	if answer == nil {
-		return kernel.Reply{}, nil, false
-	}
-	r := s.kernel.Store.Get(id)
-	if r == nil {
-		return kernel.Reply{}, s.kernel.Missing(id), true
-	}
-	return kernel.Handled(answer(c, r))
+	return kernel.Reply{}, nil, false
 }
 
 // abort ends the operation on a cluster or one of its pools. Its changes so far stay.
@@ -288,7 +280,7 @@ func upgradeList(version string) []kernel.Object {
 	return out
 }
 
-func (s *AKS) upgradeProfile(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+func upgradeProfile(r *kernel.Resource) kernel.Reply {
 	properties := r.Properties()
 	profile := func(name, version string) kernel.Object {
 		return kernel.Object{"name": name, "osType": "Linux",
@@ -305,10 +297,10 @@ func (s *AKS) upgradeProfile(c *kernel.Call, r *kernel.Resource) (kernel.Reply, 
 		"type": arm.TypeCluster + "/upgradeProfiles", "properties": kernel.Object{
 			"controlPlaneProfile": profile("master", kernel.Text(properties, "kubernetesVersion")),
 			"agentPoolProfiles":   pools,
-		}}), nil
+		}})
 }
 
-func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
+func availableVersions(r *kernel.Resource) kernel.Reply {
 	versions := []kernel.Object{}
 	for i, v := range KubernetesVersions {
 		versions = append(versions, kernel.Object{"kubernetesVersion": v, "default": i == 0,
@@ -317,7 +309,7 @@ func availableVersions(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kerne
 	return kernel.OK(kernel.Object{"id": string(r.ID) + "/availableAgentPoolVersions",
 		"name": "default",
 		"type": arm.TypeCluster + "/availableAgentPoolVersions", "properties": kernel.Object{
-			"agentPoolVersions": versions}}), nil
+			"agentPoolVersions": versions}})
 }
 
 // versionsDocument returns the versions of Kubernetes with what each can be upgraded to.

@@ -51,7 +51,7 @@ func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 	config := kernel.ObjectAt(r.Body, "properties", "addonProfiles", IngressAddon, "config")
 	gateway := s.kernel.Store.Get(arm.ID(kernel.Text(config, "applicationGatewayId")))
 	identity := s.kernel.Store.Get(cl.AddonIdentity(IngressAddon))
-	if gateway == nil || identity == nil || powerOf(r) != "Running" || s.isBusy(r) {
+	if gateway == nil || identity == nil || powerOf(r) != "Running" || isBusy(r) {
 		return
 	}
 	addresses := []any{}

@@ -57,34 +57,33 @@ func (s *APIServers) OverTLS(base string) string {
 
 // credential answers with a kubeconfig. Its server is an address at which the emulator answers for
 // the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
-func (s *APIServers) credential(user string) func(*kernel.Call, *kernel.Resource) (kernel.Reply,
-	*kernel.Failure) {
-	return func(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-		properties := r.Properties()
-		if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
-			return kernel.Reply{}, kernel.Bad("BadRequest", "Getting static credential is not "+
-				"allowed because this cluster is set to disable local accounts.")
+func (s *APIServers) credential(c *kernel.Call, r *kernel.Resource,
+	user string) (kernel.Reply, *kernel.Failure) {
+	properties := r.Properties()
+	if user == "clusterAdmin" && properties["disableLocalAccounts"] == true {
+		return kernel.Reply{}, kernel.Bad("BadRequest", "Getting static credential is not "+
+			"allowed because this cluster is set to disable local accounts.")
+	}
+	ca, _, err := s.aks.kernel.Server.AuthorityLocked()
+	if err != nil {
+		return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
+			"Making a certificate authority: %v", err)
+	}
+	server := ApiServerURL(s.OverTLS(c.Base), r.ID) + "\n    tls-server-name: " +
+		apiServerName(r.ID, properties)
+	if isPrivate(properties) {
+		name := privateName(r.ID, properties)
+		if name == "" { // its public name leads to its private address
+			name = apiServerName(r.ID, properties)
 		}
-		ca, _, err := s.aks.kernel.Server.AuthorityLocked()
-		if err != nil {
-			return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
-				"Making a certificate authority: %v", err)
-		}
-		server := ApiServerURL(s.OverTLS(c.Base), r.ID) + "\n    tls-server-name: " +
-			apiServerName(r.ID, properties)
-		if isPrivate(properties) {
-			name := privateName(r.ID, properties)
-			if name == "" { // its public name leads to its private address
-				name = apiServerName(r.ID, properties)
-			}
-			server = "https://" + name + ":443"
-		}
-		name := r.ID.Name()
-		login := "token: " + s.ClusterToken(r.ID, user)
-		if user == "clusterUser" && withEntra(properties) {
-			login = kubelogin(s.aks.kernel.Opts.TenantOf(r.ID.Subscription()))
-		}
-		config := fmt.Sprintf(`apiVersion: v1
+		server = "https://" + name + ":443"
+	}
+	name := r.ID.Name()
+	login := "token: " + s.ClusterToken(r.ID, user)
+	if user == "clusterUser" && withEntra(properties) {
+		login = kubelogin(s.aks.kernel.Opts.TenantOf(r.ID.Subscription()))
+	}
+	config := fmt.Sprintf(`apiVersion: v1
 kind: Config
 clusters:
 - name: %[1]s
@@ -103,11 +102,10 @@ users:
   user:
     %[5]s
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
-			Bytes: ca.Raw})), server,
-			user+"_"+r.ID.ResourceGroup()+"_"+name, login)
-		s.aks.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
-			nil)
-		return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
-			{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
-	}
+		Bytes: ca.Raw})), server,
+		user+"_"+r.ID.ResourceGroup()+"_"+name, login)
+	s.aks.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
+		nil)
+	return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
+		{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 }

@@ -29,7 +29,6 @@ func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	s := &Compute{kernel: k, network: n, entra: d}
 	n.Instances = s
 	k.Add(kernel.Service{Types: s.types(), Names: specified,
-		Calls:  []kernel.Special{s.scaleSetCall},
 		Resume: kernel.Resumer{First: s.resumeScaleSets}})
 	return s
 }
@@ -49,7 +48,8 @@ func (s *Compute) types() []kernel.Kind {
 		s.entra.WithSystemIdentity(kernel.Kind{Name: arm.TypeScaleSet, Tracked: true, Merges: true,
 			Keeps:  true,
 			Facts:  scaleSetFacts(),
-			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet}),
+			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet,
+			Within: s.inScaleSet}),
 		s.entra.WithSystemIdentity(kernel.Kind{Name: network.TypeVM, Tracked: true,
 			Settle: settleMachine}),
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},

@@ -155,24 +155,13 @@ func (s *Compute) machinesOf(set *kernel.Resource) []Instance {
 	return out
 }
 
-// scaleSetCall answers for paths inside scale sets: instances and their network interfaces.
-func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if len(c.Path) < 9 || !strings.EqualFold(c.Path[6], "virtualMachineScaleSets") ||
-		!strings.EqualFold(c.Path[5], "Microsoft.Compute") ||
-		!slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut,
-			http.MethodDelete}, c.Method) {
+// inScaleSet answers for paths inside scale sets: instances and their network interfaces.
+func (s *Compute) inScaleSet(c *kernel.Call, set *kernel.Resource, parts []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	if !slices.Contains([]string{http.MethodGet, http.MethodPost, http.MethodPut,
+		http.MethodDelete}, c.Method) {
 		return kernel.Reply{}, nil, false
 	}
-	// resources of their own
-	if next := strings.ToLower(c.Path[8]); next == "providers" || next == "extensions" {
-		return kernel.Reply{}, nil, false
-	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	set := s.kernel.Store.Get(id)
-	if set == nil {
-		return kernel.Reply{}, s.kernel.Missing(id), true
-	}
-	parts := strings.Split(strings.ToLower(strings.Join(c.Path[8:], "/")), "/")
 	if c.Method == http.MethodPost {
 		return kernel.Handled(s.scaleSetAction(c, set, parts))
 	}
@@ -247,7 +236,7 @@ func (s *Compute) scaleSetCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, b
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
 			"The network interface %s of instance %s of %s was not found.", parts[3], parts[1],
-			id.Name()), true
+			set.ID.Name()), true
 	}
 	return kernel.Reply{}, kernel.NotFound(c), true
 }

@@ -30,8 +30,7 @@ type Entra struct {
 func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
 	s := &Entra{kernel: k, Identity: newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)}
 	k.Directory = s
-	k.Add(kernel.Service{Types: s.types(), Names: specified,
-		Calls: []kernel.Special{s.identityCall}, Things: s.things()})
+	k.Add(kernel.Service{Types: s.types(), Names: specified, Things: s.things()})
 	return s
 }
 
@@ -49,7 +48,7 @@ func (s *Entra) types() []kernel.Kind {
 		{Name: TypeUserIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
 			Located: true, Restored: s.restoreUserIdentity,
 			Settle: s.settleUserIdentity, Stored: s.storedUserIdentity, Show: kernel.ShowBare,
-			Removed: s.userIdentityRemoved},
+			Removed: s.userIdentityRemoved, Within: s.inIdentity},
 		{Name: TypeFederatedCredential, Immediate: true, Located: true,
 			Missing: [2]string{"NotFound", "Resource '{id}' was not found."},
 			Settle:  s.settleFederatedCredential,

@@ -31,22 +31,16 @@ func (s *Entra) settleUserIdentity(c *kernel.Call, r, old *kernel.Resource) *ker
 	return nil
 }
 
-// identityCall lists the clusters that use an identity.
-func (s *Entra) identityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodPost || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[8], "listAssociatedResources") {
+// inIdentity lists the clusters that use an identity.
+func (s *Entra) inIdentity(c *kernel.Call, identity *kernel.Resource, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	if c.Method != http.MethodPost || len(rest) != 1 || rest[0] != "listassociatedresources" {
 		return kernel.Reply{}, nil, false
-	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	if !id.Is(TypeUserIdentity) {
-		return kernel.Reply{}, nil, false
-	} else if s.kernel.Store.Get(id) == nil {
-		return kernel.Reply{}, s.kernel.Missing(id), true
 	}
 	users := []kernel.Object{}
 	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
 		for _, used := range AssignedIdentities(r.Body) {
-			if used.Equal(id) {
+			if used.Equal(identity.ID) {
 				users = append(users, kernel.Object{"id": string(r.ID), "name": r.ID.Name(),
 					"type": s.kernel.KindName(r.ID), "resourceGroup": r.ID.ResourceGroup(),
 					"subscriptionId": r.ID.Subscription()})

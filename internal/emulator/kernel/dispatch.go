@@ -41,17 +41,19 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 		return Reply{}, f
 	}
 	for _, s := range k.services {
-		if s.Refuse == nil {
-			continue
-		}
-		if f := s.Refuse(c); f != nil {
-			return Reply{}, f
+		if s.Refuse != nil {
+			if f := s.Refuse(c); f != nil {
+				return Reply{}, f
+			}
 		}
 	}
 	for _, special := range k.specials {
 		if answer, f, handled := special(c); handled {
 			return answer, f
 		}
+	}
+	if answer, f, handled := k.within(c); handled {
+		return answer, f
 	}
 	id, err := arm.ParseID("/" + strings.Join(c.Path, "/"))
 	if err != nil {

@@ -45,6 +45,9 @@ type Kind struct {
 	Busy func(r *Resource) *Failure
 	// Deleting answers a DELETE that has its own operation.
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
+	// Within answers calls to paths below a resource of the type, whose words rest has in lower
+	// case, unless they are of resources of other types.
+	Within func(c *Call, r *Resource, rest []string) (answer Reply, f *Failure, handled bool)
 	// Together are the resources that are written with one of this type.
 	Together func(r *Resource) []*Resource
 	// Missing is the code and the message (with {name} and {id}) of the 404; "": Azure's usual

@@ -70,6 +70,24 @@ func (q request) nested() (Reply, *Failure, bool) {
 	return Reply{}, nil, false
 }
 
+// within answers a call to a path below a resource, if the type of that does.
+func (k *Kernel) within(c *Call) (Reply, *Failure, bool) {
+	if len(c.Path) < 9 {
+		return Reply{}, nil, false
+	}
+	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	rest := strings.Split(strings.ToLower(strings.Join(c.Path[8:], "/")), "/")
+	if k.KindOf(id).Within == nil || rest[0] == "providers" ||
+		k.Kinds[KindKey(id.Type()+"/"+rest[0])] != nil {
+		return Reply{}, nil, false
+	}
+	r := k.Store.Get(id)
+	if r == nil {
+		return Reply{}, k.Missing(id), true
+	}
+	return k.KindOf(id).Within(c, r, rest)
+}
+
 // itemCall handles one item of a parent's list.
 func (q request) item(parent *Resource, list string, items []Object) (Reply, *Failure) {
 	name := q.c.Path[9]

@@ -94,31 +94,28 @@ func delegated(subnet kernel.Object) bool {
 		})
 }
 
-// gatewayCall starts and stops an Application Gateway, and says how its servers are.
-func (s *gateways) gatewayCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodPost || len(c.Path) != 9 ||
-		!strings.EqualFold(c.Path[6], "applicationGateways") {
-		return kernel.Reply{}, nil, false
-	}
+// inGateway starts and stops an Application Gateway, says how its servers are, and answers for its
+// private links.
+func (s *gateways) inGateway(c *kernel.Call, r *kernel.Resource, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
 	states := map[string]string{"start": "Running", "stop": "Stopped"}
-	verb := strings.ToLower(c.Path[8])
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	r := s.network.kernel.Store.Get(id)
-	switch {
-	case states[verb] == "" && healthAsked(c) == "":
-		return kernel.Reply{}, kernel.NotFound(c), true
-	case r == nil:
-		return kernel.Reply{}, s.network.kernel.Missing(id), true
-	}
-	if healthAsked(c) != "" {
+	switch verb := rest[0]; {
+	case verb == "privatelinkresources", verb == "privateendpointconnections":
+		return kernel.Handled(s.links(c, r, verb == "privateendpointconnections"))
+	case c.Method != http.MethodPost || len(rest) != 1:
+		return kernel.Reply{}, nil, false
+	case verb == "backendhealth":
 		return s.health(c, r), nil, true
+	case states[verb] == "":
+		return kernel.Reply{}, kernel.NotFound(c), true
 	}
-	if f := s.network.kernel.Busy(id); f != nil {
+	k := s.network.kernel
+	if f := k.Busy(r.ID); f != nil {
 		return kernel.Reply{}, f, true
 	}
-	r.Properties()["operationalState"] = states[verb]
-	r.Retag(time.Now().Add(s.network.kernel.OperationTime(c)))
-	s.network.kernel.Store.Changed(r)
-	s.network.kernel.Record(c, id, verb+"/action", nil)
-	return s.network.kernel.Accepted(c, nil), nil, true
+	r.Properties()["operationalState"] = states[rest[0]]
+	r.Retag(time.Now().Add(k.OperationTime(c)))
+	k.Store.Changed(r)
+	k.Record(c, r.ID, rest[0]+"/action", nil)
+	return k.Accepted(c, nil), nil, true
 }

@@ -79,21 +79,12 @@ func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 	return out
 }
 
-// linkCall answers for the private links of an Application Gateway: it approves, rejects and
-// removes the connections of private endpoints, and the endpoint's document follows.
-func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if n := len(c.Path); n < 9 || n > 10 || !strings.EqualFold(c.Path[6], "applicationGateways") ||
-		!strings.EqualFold(c.Path[8], "privateLinkResources") &&
-			!strings.EqualFold(c.Path[8], "privateEndpointConnections") {
-		return kernel.Reply{}, nil, false
-	}
-	k, id := s.network.kernel, arm.ID("/"+strings.Join(c.Path[:8], "/"))
-	r := k.Store.Get(id)
-	if r == nil {
-		return kernel.Reply{}, k.Missing(id), true
-	}
+// links answers for the private links of an Application Gateway: it approves, rejects and removes
+// the connections of private endpoints, and the endpoint's document follows.
+func (s *gateways) links(c *kernel.Call, r *kernel.Resource,
+	connections bool) (kernel.Reply, *kernel.Failure) {
+	k := s.network.kernel
 	all, docs := s.linkConnections(r), s.linkResources(r)
-	connections := strings.EqualFold(c.Path[8], "privateEndpointConnections")
 	if connections {
 		docs = []kernel.Object{}
 		for _, one := range all {
@@ -101,35 +92,35 @@ func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 		}
 	}
 	if len(c.Path) == 9 && c.Method == http.MethodGet {
-		return kernel.Handled(k.PageObjects(c, docs))
+		return k.PageObjects(c, docs)
 	}
 	at := slices.IndexFunc(docs, func(d kernel.Object) bool {
 		return strings.EqualFold(kernel.Text(d, "name"), c.Path[len(c.Path)-1])
 	})
-	child := id.Child(c.Path[8], c.Path[len(c.Path)-1])
+	child := r.ID.Child(c.Path[8], c.Path[len(c.Path)-1])
 	reads := c.Method == http.MethodGet
 	writes := connections && (c.Method == http.MethodPut || c.Method == http.MethodDelete)
 	switch {
-	case len(c.Path) == 9 || !reads && !writes:
-		return kernel.Reply{}, kernel.NotFound(c), true
+	case len(c.Path) != 10 || !reads && !writes:
+		return kernel.Reply{}, kernel.NotFound(c)
 	case at < 0 && c.Method == http.MethodDelete:
-		return kernel.Reply{Status: http.StatusNoContent}, nil, true
+		return kernel.Reply{Status: http.StatusNoContent}, nil
 	case at < 0:
-		return kernel.Reply{}, k.Missing(child), true
+		return kernel.Reply{}, k.Missing(child)
 	case reads:
-		return kernel.OK(docs[at]), nil, true
+		return kernel.OK(docs[at]), nil
 	}
-	if f := k.Busy(id); f != nil {
-		return kernel.Reply{}, f, true
+	if f := k.Busy(r.ID); f != nil {
+		return kernel.Reply{}, f
 	}
 	state, verb := kernel.Object{"status": "Disconnected"}, "delete"
 	if c.Method != http.MethodDelete {
 		sent, f := kernel.DecodeObject(c.Body)
 		if f != nil {
-			return kernel.Reply{}, f, true
+			return kernel.Reply{}, f
 		}
 		if state, verb = kernel.ObjectAt(sent, "properties", linkState), "write"; state == nil {
-			return kernel.Reply{}, kernel.Unparsable("%s has no %s.", child, linkState), true
+			return kernel.Reply{}, kernel.Unparsable("%s has no %s.", child, linkState)
 		}
 	}
 	for _, text := range []string{"status", "description", "actionsRequired"} {
@@ -141,9 +132,9 @@ func (s *gateways) linkCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 	k.Occupy(c, r, "Updating")
 	k.Record(c, child, verb, nil)
 	if verb == "delete" {
-		return k.Accepted(c, nil), nil, true
+		return k.Accepted(c, nil), nil
 	}
 	doc := s.linkConnections(r)[at].doc
 	return k.Started(c, r, kernel.Reply{Status: http.StatusOK, Header: map[string]string{},
-		Body: kernel.Encode(doc)}), nil, true
+		Body: kernel.Encode(doc)}), nil
 }

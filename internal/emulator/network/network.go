@@ -49,9 +49,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	k.Fabric, k.Seats = s, s.Addresses
 	k.Add(kernel.Service{
 		Types: s.types(), Names: names(), Waits: waits(), NewerFields: newerFields, Index: s,
-		Prepare: s.gateways.probe,
-		Calls: []kernel.Special{s.effectiveCall, s.watcherCall, s.usageCall,
-			s.gateways.gatewayCall, s.gateways.linkCall},
+		Prepare: s.gateways.probe, Calls: []kernel.Special{s.effectiveCall},
 	})
 	return s
 }
@@ -91,7 +89,7 @@ func (s *Network) types() []kernel.Kind {
 		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
 			Stored: s.storedVNet, Show: s.showVNet, Removable: s.vnetRemovable,
 			Removed: s.peerings.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
-			Together: s.together},
+			Together: s.together, Within: s.inVNet},
 		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
 			Together: s.together, Extra: s.Addresses.kept, Restored: s.Addresses.restore,
 			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
@@ -106,7 +104,8 @@ func (s *Network) types() []kernel.Kind {
 		{Name: arm.TypeRouteTable, Tracked: true, Settle: s.settleRouteTable, Busy: beingUpdated,
 			Lists: []kernel.ItemList{{Name: "routes"}}},
 		{Name: arm.TypeGateway, Tracked: true, Facts: gatewayFacts(),
-			Busy: acceptsWrites, Settle: s.gateways.settleGateway, Show: s.gateways.showGateway},
+			Busy: acceptsWrites, Settle: s.gateways.settleGateway, Show: s.gateways.showGateway,
+			Within: s.gateways.inGateway},
 		{Name: TypeNIC, Tracked: true, Synchronous: samePools, Facts: interfaceFacts,
 			Settle: s.settleInterface, Show: s.showInterface,
 			Lists: []kernel.ItemList{{Name: "ipConfigurations", ReadOnly: true}}},
@@ -124,7 +123,7 @@ func (s *Network) types() []kernel.Kind {
 		{Name: TypeLoadBalancer, Tracked: true, Facts: balancerFacts(), Settle: settleBalancer,
 			Show:  s.showBalancer,
 			Lists: []kernel.ItemList{{Name: "frontendIPConfigurations", ReadOnly: true}}},
-		{Name: TypeWatcher, Tracked: true},
+		{Name: TypeWatcher, Tracked: true, Within: s.inWatcher},
 		{Name: TypePrivateZone, Tracked: true, Facts: privateZoneFacts,
 			Stored: zones{s}.storedPrivateZone, Show: zones{s}.showPrivateZone,
 			Removable: zones{s}.linksFirst},
@@ -141,8 +140,8 @@ func (s *Network) types() []kernel.Kind {
 	return kinds
 }
 
-// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE, if they
-// are not the usual ones.
+// waits returns the seconds that Azure asks a client to wait after a PUT and after a DELETE, where
+// they are not the usual ones.
 func waits() map[string][2]int {
 	return map[string][2]int{
 		arm.TypeRouteTable:             {2, 10},

@@ -4,22 +4,16 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// usageCall answers GET {vnet}/CheckIPAddressAvailability: whether an address is used.
-func (s *Network) usageCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodGet || len(c.Path) != 9 || !strings.EqualFold(c.Path[6],
-		"virtualNetworks") || !strings.EqualFold(c.Path[8], "CheckIPAddressAvailability") {
+// inVNet answers GET {vnet}/CheckIPAddressAvailability: whether an address is used.
+func (s *Network) inVNet(c *kernel.Call, vnet *kernel.Resource, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	if c.Method != http.MethodGet || len(rest) != 1 || rest[0] != "checkipaddressavailability" {
 		return kernel.Reply{}, nil, false
-	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	vnet := s.kernel.Store.Get(id)
-	if vnet == nil {
-		return kernel.Reply{}, s.kernel.Missing(id), true
 	}
 	addr, err := netip.ParseAddr(c.Param("ipAddress"))
 	if err != nil {

@@ -3,21 +3,16 @@ package network
 import (
 	"net/http"
 	"net/netip"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// watcherCall answers POST {networkWatcher}/nextHop: the next hop of one packet from a machine.
-func (s *Network) watcherCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodPost || len(c.Path) != 9 || !strings.EqualFold(c.Path[6],
-		"networkWatchers") || !strings.EqualFold(c.Path[8], "nextHop") {
+// inWatcher answers POST {networkWatcher}/nextHop: the next hop of one packet from a machine.
+func (s *Network) inWatcher(c *kernel.Call, _ *kernel.Resource, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	if c.Method != http.MethodPost || len(rest) != 1 || rest[0] != "nexthop" {
 		return kernel.Reply{}, nil, false
-	}
-	watcher := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	if s.kernel.Store.Get(watcher) == nil {
-		return kernel.Reply{}, s.kernel.Missing(watcher), true
 	}
 	sent, f := kernel.DecodeObject(c.Body)
 	if f != nil {
