@@ -43,7 +43,7 @@ var specified = []struct {
 // -update it writes them.
 func TestNames(t *testing.T) {
 	for _, s := range specified {
-		file := filepath.Join("../emulator", s.service, "names.txt")
+		file := filepath.Join("../emulator/names", s.service+".txt")
 		want := namesIn(t, managers+s.module, s.types)
 		if *update {
 			if err := os.WriteFile(file, []byte(want), 0o644); err != nil {

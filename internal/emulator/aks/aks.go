@@ -4,7 +4,6 @@
 package aks
 
 import (
-	_ "embed"
 	"maps"
 	"slices"
 	"time"
@@ -14,14 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/compute"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Options are the settings of all clusters.
 type Options struct {
@@ -66,7 +60,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced
 	k.Host, d.Issuers = s.APIServers, s.APIServers
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified + " sshAccess effectiveNoProxy!",
+		Types: s.types(), Names: names.Of("aks") + " sshAccess effectiveNoProxy!",
 		// it sends no Retry-After
 		Waits: map[string][2]int{arm.TypeCluster: {}, arm.TypeCluster + "/agentPools": {},
 			TypeTrustedAccess: {}},

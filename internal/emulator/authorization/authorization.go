@@ -3,20 +3,14 @@
 package authorization
 
 import (
-	_ "embed"
 	"net/http"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Options are the settings of role checks.
 type Options struct {
@@ -48,7 +42,7 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 		assigned: map[string]map[string]*kernel.Resource{}}
 	k.Guard = s
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified + policyNames, Index: s,
+		Types: s.types(), Names: names.Of("authorization") + policyNames, Index: s,
 		NewerFields: []kernel.NewerField{
 			{Type: TypePolicyDefinition, Path: "systemData", Since: "2021-06-01"},
 			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},

@@ -3,18 +3,12 @@
 package compute
 
 import (
-	_ "embed"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Compute is Microsoft.Compute: scale sets and their instances.
 type Compute struct {
@@ -28,7 +22,7 @@ type Compute struct {
 func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	s := &Compute{kernel: k, network: n, entra: d}
 	n.Instances = s
-	k.Add(kernel.Service{Types: s.types(), Names: specified,
+	k.Add(kernel.Service{Types: s.types(), Names: names.Of("compute"),
 		Resume: kernel.Resumer{First: s.resumeScaleSets}})
 	return s
 }

@@ -4,18 +4,12 @@ package entra
 
 import (
 	"crypto/rsa"
-	_ "embed"
 	"maps"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Entra is Microsoft Entra ID: principals, logins, tokens, Microsoft Graph, and managed identities
 // (Microsoft.ManagedIdentity).
@@ -30,7 +24,7 @@ type Entra struct {
 func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
 	s := &Entra{kernel: k, Identity: newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)}
 	k.Directory = s
-	k.Add(kernel.Service{Types: s.types(), Names: specified, Things: s.things()})
+	k.Add(kernel.Service{Types: s.types(), Names: names.Of("entra"), Things: s.things()})
 	return s
 }
 

@@ -3,7 +3,6 @@
 package insights
 
 import (
-	_ "embed"
 	"net/http"
 	"time"
 
@@ -11,13 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Options are the settings of alerts.
 type Options struct {
@@ -41,7 +35,7 @@ type Insights struct {
 func New(k *kernel.Kernel, d *entra.Entra, a *authorization.Authorization, opts Options) *Insights {
 	s := &Insights{kernel: k, entra: d, authorization: a, opts: opts,
 		webhooks: newWebhooks(opts.Webhooks, k.Log)}
-	k.Add(kernel.Service{Types: s.types(), Names: specified,
+	k.Add(kernel.Service{Types: s.types(), Names: names.Of("insights"),
 		Calls: []kernel.Special{s.activityCall}, Listen: s.alert, Stop: s.webhooks.stop})
 	return s
 }

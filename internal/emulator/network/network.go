@@ -48,7 +48,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	s.peerings, s.gateways = &peerings{network: s}, &gateways{network: s}
 	k.Fabric, k.Seats = s, s.Addresses
 	k.Add(kernel.Service{
-		Types: s.types(), Names: names(), Waits: waits(), NewerFields: newerFields, Index: s,
+		Types: s.types(), Names: allNames(), Waits: waits(), NewerFields: newerFields, Index: s,
 		Prepare: s.gateways.probe, Calls: []kernel.Special{s.effectiveCall},
 	})
 	return s

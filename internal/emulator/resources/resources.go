@@ -3,19 +3,13 @@
 package resources
 
 import (
-	_ "embed"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
-
-// specified holds the names of the properties in Azure's API specification. A test in
-// internal/clients writes the file from the Azure SDK for Go.
-//
-//go:embed names.txt
-var specified string
 
 // Resources is Microsoft.Resources, but for deployments: subscriptions, resource groups, tags,
 // providers, features, and lists of resources of all types.
@@ -31,7 +25,7 @@ type Resources struct {
 func New(k *kernel.Kernel, a *authorization.Authorization) *Resources {
 	s := &Resources{kernel: k, authorization: a, registration: map[string]string{}}
 	k.Add(kernel.Service{
-		Types: s.types(), Names: specified, Above: []kernel.Special{s.topCall},
+		Types: s.types(), Names: names.Of("resources"), Above: []kernel.Special{s.topCall},
 		Refuse: s.deprovisioning, Waits: map[string][2]int{arm.TypeResourceGroup: {15, 15}},
 		Calls:  []kernel.Special{s.tagsCall, s.tagNamesCall, s.resourcesCall, s.featureCall},
 		Things: []kernel.Thing{kernel.ThingAt("registration", &s.registration)},
