@@ -17,17 +17,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Options are the settings of all clusters.
+// Options are the settings of all clusters, as emulator.Options describes them.
 type Options struct {
-	// RouteBatch is how long a cluster's cloud provider collects route changes before it writes
-	// them, and RouteCache how long it uses its copy of the table.
 	RouteBatch, RouteCache time.Duration
-	// CheckClusterIdentity makes a cluster need roles on an existing network that it uses.
-	CheckClusterIdentity bool
+	CheckClusterIdentity   bool
 }
 
-// AKS is Microsoft.ContainerService: managed clusters, their nodes, cloud providers and add-ons,
-// and their API servers.
+// AKS is Microsoft.ContainerService.
 type AKS struct {
 	kernel        *kernel.Kernel
 	opts          Options

@@ -12,17 +12,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
-// Options are the settings of role checks.
+// Options are the settings of role checks, as emulator.Options describes them.
 type Options struct {
-	// StrictLists refuses a list if the caller may read only some of it; otherwise the list is
-	// shorter.
 	StrictLists bool
-	// RoleDelay is how long a new role assignment takes to have an effect.
-	RoleDelay time.Duration
+	RoleDelay   time.Duration
 }
 
-// Authorization is Microsoft.Authorization: roles, deny assignments, policies and locks. It decides
-// which calls are allowed.
+// Authorization is Microsoft.Authorization.
 type Authorization struct {
 	kernel     *kernel.Kernel
 	opts       Options

@@ -11,8 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
-// Entra is Microsoft Entra ID: principals, logins, tokens, Microsoft Graph, and managed identities
-// (Microsoft.ManagedIdentity).
+// Entra is Microsoft Entra ID, Microsoft Graph and Microsoft.ManagedIdentity.
 type Entra struct {
 	kernel  *kernel.Kernel
 	Issuers issuers

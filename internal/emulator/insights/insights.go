@@ -13,15 +13,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
-// Options are the settings of alerts.
+// Options are the settings of alerts, as emulator.Options describes them.
 type Options struct {
-	// AlertDelay is how long after a write its activity log alerts fire.
 	AlertDelay time.Duration
-	// Webhooks is the transport to the webhooks of action groups. Nil: the network.
-	Webhooks http.RoundTripper
+	Webhooks   http.RoundTripper
 }
 
-// Insights is Microsoft.Insights: queries of the activity log, and its alerts.
+// Insights is Microsoft.Insights.
 type Insights struct {
 	kernel        *kernel.Kernel
 	opts          Options

@@ -19,8 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Kernel is the base of all services: HTTP, the dispatch of calls, the store, operations, ETags,
-// faults, throttling, the logs, the clock, and the undo of a call that fails half way.
+// Kernel is the base of all services.
 type Kernel struct {
 	Opts Options
 	Log  *slog.Logger
@@ -119,24 +118,18 @@ func (k *Kernel) Add(s Service) {
 	k.services = append(k.services, s)
 }
 
-// Options are the settings of the kernel.
+// Options are the settings of the kernel, as emulator.Options describes them.
 type Options struct {
 	Subscriptions []string
 	TenantID      string
-	// Tenants are the tenants of subscriptions outside TenantID.
-	Tenants map[string]string
-	// Principals can log in; the first has all rights.
-	Principals []Principal
-	// OperationTime is how long a write keeps its resource busy.
+	Tenants       map[string]string
+	Principals    []Principal
 	OperationTime time.Duration
-	// AsOf is the date as of which calls are answered. Zero: today.
-	AsOf time.Time
-	// PageSize is how many resources a list page holds.
-	PageSize int
-	Buckets  Buckets
-	// LogBodies is for how many of the last requests the log keeps bodies.
-	LogBodies int
-	Log       *slog.Logger
+	AsOf          time.Time
+	PageSize      int
+	Buckets       Buckets
+	LogBodies     int
+	Log           *slog.Logger
 	// Wrote is called under the lock after each write of a resource and each change of nodes.
 	Wrote func(arm.ID)
 }

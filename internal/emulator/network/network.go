@@ -9,23 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Options are the settings of the network.
+// Options are the settings of the network, as emulator.Options describes them.
 type Options struct {
-	// RouteLimit is how many routes a table holds.
-	RouteLimit int
-	// IgnoreSubnetETag makes subnets accept any If-Match: whether Azure checks it there is not
-	// documented.
-	IgnoreSubnetETag bool
-	// SeparateSubnetETags gives each subnet its own ETag; otherwise a virtual network and its
-	// subnets share one.
-	SeparateSubnetETags bool
-	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
-	// says why not. Nil: the health of every server is Unknown.
-	Probe func(context.Context, Probe) (Health, string)
+	RouteLimit                            int
+	IgnoreSubnetETag, SeparateSubnetETags bool
+	Probe                                 func(context.Context, Probe) (Health, string)
 }
 
-// Network is Microsoft.Network: virtual networks, subnets and their addresses, route tables,
-// network interfaces, gateways and other resources in subnets.
+// Network is Microsoft.Network.
 type Network struct {
 	kernel    *kernel.Kernel
 	Opts      Options

@@ -11,8 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
-// Resources is Microsoft.Resources, but for deployments: subscriptions, resource groups, tags,
-// providers, features, and lists of resources of all types.
+// Resources is Microsoft.Resources, but for deployments, and Microsoft.Features.
 type Resources struct {
 	kernel        *kernel.Kernel
 	authorization *authorization.Authorization
