@@ -49,8 +49,8 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 	s := &AKS{kernel: k, network: n, entra: d, authorization: a, opts: opts,
 		Clusters: map[string]*cluster{}, nodeGroups: map[string]*cluster{},
 		scaleSets: map[string]poolOf{}}
-	s.APIServers = &APIServers{aks: s}
-	s.nodes = &nodes{aks: s}
+	s.APIServers = &APIServers{AKS: s}
+	s.nodes = &nodes{AKS: s}
 	s.pools, s.checks = agentPools{s}, networkChecks{s}
 	s.ingress, s.migrations = ingress{s}, migrations{s}
 	v.Pools, a.NodeGroups, n.Balanced = s.nodes, s, balancers{s}.balanced

@@ -49,7 +49,7 @@ var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUse
 
 // APIServers are the clusters' API servers, with their issuers of tokens.
 type APIServers struct {
-	aks *AKS
+	*AKS
 	// by answers for them; nil: this package does.
 	by Kubernetes
 }
@@ -57,7 +57,7 @@ type APIServers struct {
 // ClusterToken returns the token of a cluster's user. It stays the same while the cluster exists,
 // also after a restart.
 func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
-	mac := hmac.New(sha256.New, s.aks.entra.Identity.Key().D.Bytes())
+	mac := hmac.New(sha256.New, s.entra.Identity.Key().D.Bytes())
 	mac.Write([]byte(cluster.Key() + " " + user))
 	return hex.EncodeToString(mac.Sum(nil))
 }
@@ -70,7 +70,7 @@ func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 			return kernel.Principal{Name: user}, nil
 		}
 	}
-	if who, known := s.aks.entra.Identity.UserFor(token, AksServer); known {
+	if who, known := s.entra.Identity.UserFor(token, AksServer); known {
 		return who, nil
 	}
 	return kernel.Principal{}, kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
@@ -90,9 +90,9 @@ func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 
 // Silent reports whether no API server answers: the cluster is stopped or deleted.
 func (s *APIServers) Silent(c *kernel.Call) bool {
-	defer s.aks.kernel.Lock()()
-	s.aks.kernel.Happen()
-	r := s.aks.kernel.Store.Get(ofAPIServer(c))
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
+	r := s.kernel.Store.Get(ofAPIServer(c))
 	return r == nil || powerOf(r) != "Running"
 }
 
@@ -118,8 +118,8 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 		return kernel.Reply{}, kernel.Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 			"the server does not allow this method on the requested resource")
 	}
-	defer s.aks.kernel.Lock()()
-	s.aks.kernel.Happen()
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
 	cl, r, f := s.called(c)
 	if f != nil {
 		return kernel.Reply{}, f
@@ -160,9 +160,9 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 // called returns the cluster whose API server is called, and its document.
 func (s *APIServers) called(c *kernel.Call) (*cluster, *kernel.Resource, *kernel.Failure) {
 	id := ofAPIServer(c)
-	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	cl, r := s.Clusters[id.Key()], s.kernel.Store.Get(id)
 	if cl == nil || r == nil {
-		return nil, nil, s.aks.kernel.Missing(id)
+		return nil, nil, s.kernel.Missing(id)
 	}
 	return cl, r, nil
 }

@@ -82,11 +82,11 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 }
 
 // balancers are what connects the clusters' nodes with the internet.
-type balancers struct{ aks *AKS }
+type balancers struct{ *AKS }
 
 // balanced returns the IP configurations of the nodes behind a cluster's load balancer.
 func (s balancers) balanced(balancer arm.ID) (out []arm.ID) {
-	cl := s.aks.nodeGroups[balancer.Group().Key()]
+	cl := s.nodeGroups[balancer.Group().Key()]
 	if cl == nil || balancer.Name() != publicBalancer && balancer.Name() != internalBalancer {
 		return nil
 	}
@@ -142,9 +142,9 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 		return f
 	}
 	for _, id := range was {
-		if r := s.aks.kernel.Store.Get(id); r != nil && id.Group().Equal(cl.NodeGroup) &&
+		if r := s.kernel.Store.Get(id); r != nil && id.Group().Equal(cl.NodeGroup) &&
 			!slices.ContainsFunc(ips, id.Equal) {
-			if f := s.aks.kernel.RemoveResource(r); f != nil {
+			if f := s.kernel.RemoveResource(r); f != nil {
 				return f
 			}
 		}
@@ -154,7 +154,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 
 // publicIP makes a public IP address, unless it exists.
 func (s balancers) publicIP(cl *cluster, id arm.ID, tags kernel.Object, idle int) *kernel.Failure {
-	return s.aks.ensure(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
+	return s.ensure(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
 		"tags": tags, "properties": kernel.Object{"publicIPAllocationMethod": "Static",
 			"idleTimeoutInMinutes": idle}})
 }
@@ -232,13 +232,13 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 // storeBalancer writes a load balancer that has changed, or removes one without frontends.
 func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *kernel.Failure {
 	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
-	r := s.aks.kernel.Store.Get(id)
+	r := s.kernel.Store.Get(id)
 	if len(kernel.ListAt(body, "properties", "frontendIPConfigurations")) == 0 {
 		delete(cl.written, name)
 		if r == nil {
 			return nil
 		}
-		return s.aks.kernel.RemoveResource(r)
+		return s.kernel.RemoveResource(r)
 	}
 	return s.store(cl, id, body)
 }
@@ -246,10 +246,10 @@ func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *
 // store writes a resource of a cluster if it differs from what was written last.
 func (s balancers) store(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	text := string(kernel.Encode(body))
-	if s.aks.kernel.Store.Get(id) != nil && cl.written[id.Name()] == text {
+	if s.kernel.Store.Get(id) != nil && cl.written[id.Name()] == text {
 		return nil
 	}
-	if f := s.aks.aksPut(cl, id, body); f != nil {
+	if f := s.aksPut(cl, id, body); f != nil {
 		return f
 	}
 	if cl.written == nil {
@@ -258,7 +258,7 @@ func (s balancers) store(cl *cluster, id arm.ID, body kernel.Object) *kernel.Fai
 	cl.written[id.Name()] = text
 	for _, p := range cl.Pools { // their interfaces show the load balancers
 		for _, n := range p.Nodes {
-			s.aks.kernel.Store.Touch(p.nic(n))
+			s.kernel.Store.Touch(p.nic(n))
 		}
 	}
 	return nil
@@ -270,7 +270,7 @@ const ruleBase = "k8s-azure-lb_allow_IPv4_"
 // openPorts writes the cloud provider's rules of the nodes' security group: one for all services
 // with the same protocol, ports and sources. The rules of others stay.
 func (s balancers) openPorts(cl *cluster) *kernel.Failure {
-	r := s.aks.kernel.Store.Get(cl.securityGroup())
+	r := s.kernel.Store.Get(cl.securityGroup())
 	if r == nil {
 		return nil
 	}
@@ -336,19 +336,19 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	}
 	body := kernel.Clone(r.Body)
 	kernel.ObjectAt(body, "properties")["securityRules"] = out
-	return s.aks.aksPut(cl, r.ID, body)
+	return s.aksPut(cl, r.ID, body)
 }
 
 // addressOf returns the address of a service, "" while it has none.
 func (s balancers) addressOf(cl *cluster, v Service) string {
 	if !v.Internal {
-		if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypePublicIP,
+		if r := s.kernel.Store.Get(cl.inNodeGroup(network.TypePublicIP,
 			publicBalancer+"-"+v.base())); r != nil {
 			return kernel.Text(r.Properties(), "ipAddress")
 		}
 		return ""
 	}
-	if r := s.aks.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
+	if r := s.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
 		internalBalancer)); r != nil {
 		for _, frontend := range kernel.ListAt(r.Properties(), "frontendIPConfigurations") {
 			if kernel.Text(frontend, "name") == v.base() {
@@ -362,17 +362,17 @@ func (s balancers) addressOf(cl *cluster, v Service) string {
 // SetServices sets the services of type LoadBalancer of a cluster and returns their addresses by
 // their UIDs, as the cloud provider does.
 func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]string, error) {
-	defer s.aks.kernel.Lock()()
-	s.aks.kernel.Happen()
-	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
+	cl, r := s.Clusters[id.Key()], s.kernel.Store.Get(id)
 	if cl == nil || r == nil {
 		return nil, fmt.Errorf("no cluster %s", id)
 	}
 	if !reflect.DeepEqual(cl.Services, services) {
 		was := cl.Services
 		cl.Services = services
-		s.aks.kernel.Store.Changed(r)
-		if f := (balancers{s.aks}).balance(cl, kernel.ObjectAt(r.Body, "properties",
+		s.kernel.Store.Changed(r)
+		if f := (balancers{s.AKS}).balance(cl, kernel.ObjectAt(r.Body, "properties",
 			"networkProfile")); f != nil {
 			cl.Services = was // it is tried again
 			return nil, fmt.Errorf("%s: %s", f.Code, f.Message)
@@ -380,7 +380,7 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 	}
 	addresses := map[string]string{}
 	for _, v := range services {
-		addresses[v.UID] = balancers{s.aks}.addressOf(cl, v)
+		addresses[v.UID] = balancers{s.AKS}.addressOf(cl, v)
 	}
 	return addresses, nil
 }

@@ -25,7 +25,7 @@ import (
 // with a private link service (disablePLSNetworkPolicy in cloud-provider-azure); this one does not.
 
 type cloudProvider struct {
-	aks     *AKS
+	*AKS
 	cluster *cluster
 
 	timer *time.Timer
@@ -46,26 +46,26 @@ const retryDelay = time.Second
 
 // wake makes the provider check its nodes after the batch time, or at once if there is none.
 func (p *cloudProvider) wake() {
-	if p.aks.kernel.Closed || p.cluster.Paused {
+	if p.kernel.Closed || p.cluster.Paused {
 		return
 	}
-	if p.aks.opts.RouteBatch == 0 {
+	if p.opts.RouteBatch == 0 {
 		p.reconcile()
 		return
 	}
-	p.wakeIn(p.aks.opts.RouteBatch)
+	p.wakeIn(p.opts.RouteBatch)
 }
 
 func (p *cloudProvider) wakeIn(d time.Duration) {
-	if p.timer != nil || p.aks.kernel.Closed {
+	if p.timer != nil || p.kernel.Closed {
 		return // the batch is open already
 	}
 	p.timer = time.AfterFunc(d, func() {
-		defer p.aks.kernel.Lock()()
+		defer p.kernel.Lock()()
 		p.timer = nil
 		cl := p.cluster
-		if !p.aks.kernel.Closed && !cl.Paused && p.aks.Clusters[cl.ID.Key()] == cl {
-			p.aks.kernel.Guarded("the cloud provider of "+p.cluster.ID.Name(), p.reconcile)
+		if !p.kernel.Closed && !cl.Paused && p.Clusters[cl.ID.Key()] == cl {
+			p.kernel.Guarded("the cloud provider of "+p.cluster.ID.Name(), p.reconcile)
 		}
 	})
 }
@@ -90,8 +90,8 @@ func (p *cloudProvider) recreated(n *Node) {
 // reconcile writes the routes that the nodes need. With a batch time it checks again after each
 // batch, as the route controller does.
 func (p *cloudProvider) reconcile() {
-	if p.aks.opts.RouteBatch > 0 {
-		defer p.wakeIn(p.aks.opts.RouteBatch)
+	if p.opts.RouteBatch > 0 {
+		defer p.wakeIn(p.opts.RouteBatch)
 	}
 	table := p.read()
 	if table == nil {
@@ -142,8 +142,8 @@ func (p *cloudProvider) reconcile() {
 	}
 	c := p.cluster.call(http.MethodPut, p.cluster.Table, body)
 	c.Header.Set("If-Match", p.etag)
-	answer, f := p.aks.admittedPut(c, p.cluster.Table)
-	p.aks.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
+	answer, f := p.admittedPut(c, p.cluster.Table)
+	p.kernel.Requests.Add(c, time.Now(), answer, "cloud provider")
 	if f != nil {
 		// the error is lost: updateRoutes shadows it (cloud-provider-azure#11003)
 		p.noteRoutes(believed)
@@ -152,9 +152,9 @@ func (p *cloudProvider) reconcile() {
 		if f.Status == http.StatusForbidden || f.Status == http.StatusUnauthorized {
 			level = slog.LevelWarn
 		}
-		p.aks.kernel.Log.Log(context.Background(), level, "the cloud provider could not write "+
+		p.kernel.Log.Log(context.Background(), level, "the cloud provider could not write "+
 			"its routes", "cluster", p.cluster.ID.Name(), "code", f.Code, "message", f.Message)
-		if p.aks.opts.RouteBatch == 0 {
+		if p.opts.RouteBatch == 0 {
 			p.wakeIn(retryDelay)
 		}
 		return
@@ -188,8 +188,8 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 			changed = true
 		}
 	}
-	if r := p.aks.kernel.Store.Get(p.cluster.ID); changed && r != nil {
-		p.aks.kernel.Store.Changed(r)
+	if r := p.kernel.Store.Get(p.cluster.ID); changed && r != nil {
+		p.kernel.Store.Changed(r)
 	}
 }
 
@@ -228,16 +228,15 @@ func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *ke
 func (p *cloudProvider) read() kernel.Object {
 	// The real one reads between its batches, so a copy serves all batches of its time. Here a
 	// batch reads it, and the last batch of a copy runs at the moment when the copy expires.
-	if p.copy != nil && time.Since(p.copied) < p.aks.opts.RouteCache+p.aks.opts.RouteBatch/20 {
+	if p.copy != nil && time.Since(p.copied) < p.opts.RouteCache+p.opts.RouteBatch/20 {
 		return p.copy
 	}
-	r := p.aks.kernel.Store.Get(p.cluster.Table)
+	r := p.kernel.Store.Get(p.cluster.Table)
 	if r == nil {
 		p.copy = nil
 		return nil
 	}
-	p.copy, p.copied, p.etag = p.aks.kernel.Document(r, kernel.NetworkVersion), time.Now(),
-		r.LastTag()
+	p.copy, p.copied, p.etag = p.kernel.Document(r, kernel.NetworkVersion), time.Now(), r.LastTag()
 	return p.copy
 }
 
@@ -263,7 +262,7 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 			kept = append(kept, r)
 			continue
 		// without batches, the second one does not exist
-		case p.aks.opts.RouteBatch > 0:
+		case p.opts.RouteBatch > 0:
 			p.begun = append(p.begun, name)
 		}
 		changed = true

@@ -223,7 +223,7 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
 		s.entra.Identity.Add(cl.Who)
 	}
-	cl.provider = &cloudProvider{aks: s, cluster: cl}
+	cl.provider = &cloudProvider{AKS: s, cluster: cl}
 	return cl
 }
 

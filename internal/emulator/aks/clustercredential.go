@@ -21,22 +21,22 @@ var renewals = map[string]string{
 // renew does one of the renewals.
 func (s *APIServers) renew(c *kernel.Call, r *kernel.Resource, action string) (kernel.Reply,
 	*kernel.Failure) {
-	f := s.aks.changeable(r)
+	f := s.changeable(r)
 	if field := renewals[action]; f == nil && field != "" {
 		var sent kernel.Object
 		if sent, f = kernel.DecodeObject(c.Body); f == nil {
-			s.aks.kernel.KindOf(r.ID).Accept(sent)
-			s.aks.kernel.Remember(r.ID)
+			s.kernel.KindOf(r.ID).Accept(sent)
+			s.kernel.Remember(r.ID)
 			r.Properties()[field] = sent
 			dropSecrets(r.Properties())
 		}
 	}
-	s.aks.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
+	s.kernel.Record(c, r.ID, c.Path[8]+"/action", f)
 	if f != nil {
 		return kernel.Reply{}, f
 	}
-	s.aks.kernel.Occupy(c, r, "Updating")
-	return s.aks.kernel.Accepted(c, nil), nil
+	s.kernel.Occupy(c, r, "Updating")
+	return s.kernel.Accepted(c, nil), nil
 }
 
 // dropSecrets removes what AKS never shows (recorded).

@@ -28,11 +28,11 @@ func (s *APIServers) issuerURL(r *kernel.Resource) string {
 		return ""
 	}
 	host := "https://" + kernel.Text(r.Body, "location") + ".oic.prod-aks.azure.com"
-	if at := s.aks.kernel.Server.ListensAt(); at != "" {
+	if at := s.kernel.Server.ListensAt(); at != "" {
 		host = at + "/" + issuerPath
 	}
 	guid := uuid.NewSHA1(uuid.Nil, []byte(r.ID.Key()+" "+r.Created.UTC().Format(time.RFC3339Nano)))
-	return host + "/" + s.aks.kernel.Opts.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
+	return host + "/" + s.kernel.Opts.TenantOf(r.ID.Subscription()) + "/" + guid.String() + "/"
 }
 
 // showIssuer adds the issuer's URL to a cluster's document.
@@ -44,7 +44,7 @@ func (s *APIServers) showIssuer(r *kernel.Resource, properties kernel.Object) {
 
 // ofIssuer returns the cluster with an issuer, or nil.
 func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
-	for _, r := range s.aks.kernel.Store.List(arm.TypeCluster, "") {
+	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
 		if issuer != "" && s.issuerURL(r) == issuer {
 			return r
 		}
@@ -54,16 +54,16 @@ func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
 
 // KeysOf returns the keys of an issuer that belongs to a cluster.
 func (s *APIServers) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
-	s.aks.kernel.Mu.RLock()
+	s.kernel.Mu.RLock()
 	ours = s.ofIssuer(issuer) != nil
-	s.aks.kernel.Mu.RUnlock()
+	s.kernel.Mu.RUnlock()
 	if !ours {
 		return nil, false, nil
 	}
 	var set struct {
 		Keys []entra.JWK `json:"keys"`
 	}
-	err = json.Unmarshal(kernel.Encode(s.aks.entra.Identity.Keys()), &set)
+	err = json.Unmarshal(kernel.Encode(s.entra.Identity.Keys()), &set)
 	return set.Keys, true, err
 }
 
@@ -72,9 +72,9 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 	if len(c.Path) < 5 || c.Path[0] != issuerPath || c.Method != http.MethodGet {
 		return kernel.Reply{}, false
 	}
-	s.aks.kernel.Mu.RLock()
-	defer s.aks.kernel.Mu.RUnlock()
-	issuer := s.aks.kernel.Server.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
+	s.kernel.Mu.RLock()
+	defer s.kernel.Mu.RUnlock()
+	issuer := s.kernel.Server.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
 	if s.ofIssuer(issuer) == nil {
 		return kernel.NotFound(c).Reply(), true
 	}
@@ -88,7 +88,7 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 			}, "id_token_signing_alg_values_supported": []string{"RS256"},
 		}), true
 	case "openid/v1/jwks":
-		return kernel.OK(s.aks.entra.Identity.Keys()), true
+		return kernel.OK(s.entra.Identity.Keys()), true
 	}
 	return kernel.NotFound(c).Reply(), true
 }
@@ -101,7 +101,7 @@ func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure
 		p[4] != "serviceaccounts" || p[6] != "token" {
 		return kernel.Reply{}, nil, false
 	}
-	defer s.aks.kernel.Lock()()
+	defer s.kernel.Lock()()
 	_, r, f := s.called(c)
 	if f != nil {
 		return kernel.Reply{}, f, true
@@ -140,8 +140,8 @@ func (s *APIServers) tokenRequest(c *kernel.Call) (kernel.Reply, *kernel.Failure
 			},
 		},
 	})
-	token.Header["kid"] = s.aks.entra.Identity.KeyID
-	signed, err := token.SignedString(s.aks.entra.Identity.Key())
+	token.Header["kid"] = s.entra.Identity.KeyID
+	signed, err := token.SignedString(s.entra.Identity.Key())
 	if err != nil {
 		return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "InternalError", "%v",
 			err), true

@@ -50,17 +50,17 @@ func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resou
 	properties := cluster.Properties()
 	local := who.ObjectID == ""
 	elsewhere := who.Tenant != "" &&
-		!strings.EqualFold(who.Tenant, s.aks.kernel.Opts.TenantOf(cluster.ID.Subscription()))
+		!strings.EqualFold(who.Tenant, s.kernel.Opts.TenantOf(cluster.ID.Subscription()))
 	if local && properties["disableLocalAccounts"] == true ||
 		!local && (elsewhere || !withEntra(properties)) {
 		return kernel.Fail(http.StatusUnauthorized, "Unauthorized", "Unauthorized")
 	}
-	if local || s.aks.authorization.IsDefault(who) || plural == "" {
+	if local || s.authorization.IsDefault(who) || plural == "" {
 		return nil
 	}
 	why := ""
 	if kernel.ObjectAt(properties, "aadProfile")["enableAzureRBAC"] == true {
-		if s.aks.authorization.Granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.ID, true) {
+		if s.authorization.Granted(who, arm.TypeCluster+"/"+plural+"/read", cluster.ID, true) {
 			return nil
 		}
 		why = ": User does not have access to the resource in Azure. Update role assignment to " +

@@ -44,7 +44,7 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 // sends no token over plain HTTP. It is unchanged if the emulator does not listen.
 func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
-	at, parsed := netip.ParseAddrPort(s.aks.kernel.Server.HTTPS)
+	at, parsed := netip.ParseAddrPort(s.kernel.Server.HTTPS)
 	if err != nil || parsed != nil || called.Scheme == "https" {
 		return base
 	}
@@ -64,7 +64,7 @@ func (s *APIServers) credential(c *kernel.Call, r *kernel.Resource,
 		return kernel.Reply{}, kernel.Bad("BadRequest", "Getting static credential is not "+
 			"allowed because this cluster is set to disable local accounts.")
 	}
-	ca, _, err := s.aks.kernel.Server.AuthorityLocked()
+	ca, _, err := s.kernel.Server.AuthorityLocked()
 	if err != nil {
 		return kernel.Reply{}, kernel.Fail(http.StatusInternalServerError, "KubeConfigError",
 			"Making a certificate authority: %v", err)
@@ -81,7 +81,7 @@ func (s *APIServers) credential(c *kernel.Call, r *kernel.Resource,
 	name := r.ID.Name()
 	login := "token: " + s.ClusterToken(r.ID, user)
 	if user == "clusterUser" && withEntra(properties) {
-		login = kubelogin(s.aks.kernel.Opts.TenantOf(r.ID.Subscription()))
+		login = kubelogin(s.kernel.Opts.TenantOf(r.ID.Subscription()))
 	}
 	config := fmt.Sprintf(`apiVersion: v1
 kind: Config
@@ -104,7 +104,7 @@ users:
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: ca.Raw})), server,
 		user+"_"+r.ID.ResourceGroup()+"_"+name, login)
-	s.aks.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
+	s.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
 		nil)
 	return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
 		{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil

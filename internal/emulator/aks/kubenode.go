@@ -29,7 +29,7 @@ func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 // NodeList returns a cluster's nodes as a list, for callers that hold the lock.
 func (s *APIServers) NodeList(id arm.ID) []byte {
 	items := []kernel.Object{}
-	cl, r := s.aks.Clusters[id.Key()], s.aks.kernel.Store.Get(id)
+	cl, r := s.Clusters[id.Key()], s.kernel.Store.Get(id)
 	if cl != nil && r != nil {
 		for _, o := range s.nodeObjects(cl, r) {
 			items = append(items, o.document())

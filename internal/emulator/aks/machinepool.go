@@ -76,10 +76,10 @@ func (p *pool) set() arm.ID {
 func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
 	put := func(id arm.ID, properties kernel.Object) *kernel.Failure {
-		if r := s.aks.kernel.Store.Get(id); r != nil && !readdressed(r, properties) {
+		if r := s.kernel.Store.Get(id); r != nil && !readdressed(r, properties) {
 			return nil
 		}
-		_, f := s.aks.kernel.PutResource(c, id,
+		_, f := s.kernel.PutResource(c, id,
 			kernel.Object{"location": cl.Location, "properties": properties,
 				"tags": kernel.Object{"aks-managed-poolName": p.Name}})
 		return f
@@ -135,15 +135,15 @@ func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 
 // dropMachines removes the machines of a pool that are not wanted, with their interfaces.
 func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
-	for _, vm := range s.aks.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
+	for _, vm := range s.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
 		if wanted[vm.ID.Key()] || kernel.Text(vm.Body, "tags", "aks-managed-poolName") != p.Name {
 			continue
 		}
 		nics := kernel.ListAt(vm.Body, "properties", "networkProfile", "networkInterfaces")
-		_ = s.aks.kernel.RemoveResource(vm) // cannot fail: no resource depends on a machine
+		_ = s.kernel.RemoveResource(vm) // cannot fail: no resource depends on a machine
 		for _, nic := range nics {
-			if r := s.aks.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
-				_ = s.aks.kernel.RemoveResource(r) // only the machine had it
+			if r := s.kernel.Store.Get(arm.ID(kernel.Text(nic, "id"))); r != nil {
+				_ = s.kernel.RemoveResource(r) // only the machine had it
 			}
 		}
 	}

@@ -32,7 +32,7 @@ func (cl *cluster) natAddresses(profile kernel.Object) (ids []arm.ID) {
 // translate makes the NAT gateway of a cluster and attaches it to AKS's own subnet
 // (aks/egress-outboundtype), or removes it from a cluster that has another outbound type.
 func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure {
-	store, id, ips := s.aks.kernel.Store, cl.natGateway(), cl.natAddresses(profile)
+	store, id, ips := s.kernel.Store, cl.natGateway(), cl.natAddresses(profile)
 	had := store.Get(id)
 	if had == nil && ips == nil {
 		return nil
@@ -56,7 +56,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 	}
 	if ips == nil {
 		delete(cl.written, id.Name())
-		if f := s.aks.kernel.RemoveResource(had); f != nil {
+		if f := s.kernel.RemoveResource(had); f != nil {
 			return f
 		}
 	}
@@ -65,7 +65,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 		if ip == nil || slices.ContainsFunc(ips, ip.ID.Equal) {
 			continue
 		}
-		if f := s.aks.kernel.RemoveResource(ip); f != nil {
+		if f := s.kernel.RemoveResource(ip); f != nil {
 			return f
 		}
 	}
@@ -74,7 +74,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 
 // attach attaches the NAT gateway to AKS's own subnet, or detaches it.
 func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Failure {
-	subnet := s.aks.kernel.Store.Get(cl.OwnSubnet())
+	subnet := s.kernel.Store.Get(cl.OwnSubnet())
 	if subnet == nil || kernel.LinkOf(subnet.Body, "natGateway").Equal(gateway) == attached {
 		return nil
 	}
@@ -84,5 +84,5 @@ func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Fa
 	if attached {
 		p["natGateway"] = kernel.Link(gateway)
 	}
-	return s.aks.aksPut(cl, subnet.ID, body)
+	return s.aksPut(cl, subnet.ID, body)
 }

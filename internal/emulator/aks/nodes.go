@@ -97,7 +97,7 @@ func (cl *cluster) nodes() []*Node {
 
 // nodes are what the clusters' pools run on: instances of scale sets or separate machines, with
 // their addresses.
-type nodes struct{ aks *AKS }
+type nodes struct{ *AKS }
 
 // setPool sets a pool's number of nodes. A new pool is created first.
 func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kernel.Failure {
@@ -112,7 +112,7 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 		}
 		cl.Pools = append(cl.Pools, p)
 		if !p.single() {
-			s.aks.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
+			s.scaleSets[p.ScaleSet.Key()] = poolOf{cl, p}
 		}
 	}
 	p.PodSubnet, p.Blocks = arm.ID(kernel.Text(profile, "podSubnetID")), kernel.Text(profile,
@@ -153,7 +153,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 		return f
 	}
 	if f := s.givePodAddresses(p, n); f != nil {
-		s.aks.network.Addresses.Release(p.Subnet, n.Addrs...)
+		s.network.Addresses.Release(p.Subnet, n.Addrs...)
 		return f
 	}
 	p.Next++
@@ -166,7 +166,7 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 // giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
 // with Azure CNI in the node subnet one for each pod that may come.
 func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
-	subnet := s.aks.kernel.Store.Get(p.Subnet)
+	subnet := s.kernel.Store.Get(p.Subnet)
 	if subnet == nil {
 		return kernel.Bad("SubnetNotFound",
 			"The subnet %s of pool %s was not found.", p.Subnet, p.Name)
@@ -182,10 +182,9 @@ func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 			continue
 		}
 		for range each {
-			addr := s.aks.network.Addresses.Allocate(p.Subnet, prefix,
-				p.configuration(n, len(addrs)))
+			addr := s.network.Addresses.Allocate(p.Subnet, prefix, p.configuration(n, len(addrs)))
 			if !addr.IsValid() {
-				s.aks.network.Addresses.Release(p.Subnet, addrs...)
+				s.network.Addresses.Release(p.Subnet, addrs...)
 				return subnetIsFull(p.Subnet, prefix, each)
 			}
 			addrs = append(addrs, addr)
@@ -211,9 +210,9 @@ func (p *pool) configuration(n *Node, i int) arm.ID {
 }
 
 func (s *nodes) removeNode(cl *cluster, p *pool, n *Node) {
-	s.aks.network.Addresses.Release(p.Subnet, n.Addrs...)
+	s.network.Addresses.Release(p.Subnet, n.Addrs...)
 	if len(n.Pods) > 0 {
-		s.aks.network.Addresses.Release(p.PodSubnet, n.Pods...)
+		s.network.Addresses.Release(p.PodSubnet, n.Pods...)
 	}
 	cl.freePodCIDRs(n)
 	p.Nodes = slices.DeleteFunc(p.Nodes, func(have *Node) bool { return have == n })
@@ -223,10 +222,10 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 	s.shrink(cl, p, 0)
 	if p.single() {
 		s.dropMachines(p, nil)
-		s.aks.kernel.Store.Remove(p.set())
+		s.kernel.Store.Remove(p.set())
 	}
-	s.aks.kernel.Store.Remove(p.ScaleSet)
-	delete(s.aks.scaleSets, p.ScaleSet.Key())
+	s.kernel.Store.Remove(p.ScaleSet)
+	delete(s.scaleSets, p.ScaleSet.Key())
 	cl.Pools = slices.DeleteFunc(cl.Pools, func(have *pool) bool { return have == p })
 }
 
@@ -263,15 +262,15 @@ func (cl *cluster) freePodCIDRs(n *Node) {
 // nodesChanged wakes the cloud provider.
 func (s *nodes) nodesChanged(cl *cluster) {
 	cl.tellWatchers()
-	if r := s.aks.kernel.Store.Get(cl.ID); r != nil {
-		s.aks.kernel.Store.Changed(r)
+	if r := s.kernel.Store.Get(cl.ID); r != nil {
+		s.kernel.Store.Changed(r)
 	}
-	s.aks.kernel.Store.Touch(cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer))
+	s.kernel.Store.Touch(cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer))
 	if cl.Table != "" {
 		cl.provider.wake()
 	}
-	s.aks.ingress.play(cl)
-	if wrote := s.aks.kernel.Opts.Wrote; wrote != nil {
+	s.ingress.play(cl)
+	if wrote := s.kernel.Opts.Wrote; wrote != nil {
 		wrote(cl.ID)
 	}
 }

@@ -15,7 +15,7 @@ const podBatch = 16
 // givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
 // the blocks it will ever need: ceil((maxPods+1)/16).
 func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
-	subnet := s.aks.kernel.Store.Get(p.PodSubnet)
+	subnet := s.kernel.Store.Get(p.PodSubnet)
 	if subnet == nil {
 		return nil
 	}
@@ -31,13 +31,13 @@ func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.Blocks {
-			addrs = s.aks.network.Addresses.AllocateBlock(p.PodSubnet, prefix, holder)
+			addrs = s.network.Addresses.AllocateBlock(p.PodSubnet, prefix, holder)
 		} else {
-			addrs = s.aks.network.Addresses.AllocateMany(p.PodSubnet, prefix, holder, podBatch)
+			addrs = s.network.Addresses.AllocateMany(p.PodSubnet, prefix, holder, podBatch)
 		}
 		took = append(took, addrs...)
 		if addrs == nil {
-			s.aks.network.Addresses.Release(p.PodSubnet, took...)
+			s.network.Addresses.Release(p.PodSubnet, took...)
 			return subnetIsFull(p.PodSubnet, prefix, podBatch*batches)
 		}
 	}

@@ -56,12 +56,12 @@ func (s *APIServers) ServeKubernetes(k Kubernetes) { s.by = k }
 // KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
 // nodes take time.
 func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
-	defer s.aks.kernel.Lock()()
-	s.aks.kernel.Happen()
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
 	var out []KubernetesCluster
-	for _, key := range slices.Sorted(maps.Keys(s.aks.Clusters)) {
-		cl := s.aks.Clusters[key]
-		r := s.aks.kernel.Store.Get(cl.ID)
+	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
+		cl := s.Clusters[key]
+		r := s.kernel.Store.Get(cl.ID)
 		if r == nil {
 			continue
 		}
@@ -110,7 +110,7 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if s.by == nil {
 		return s.watches(w, r)
 	}
-	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
+	start, c := time.Now(), s.kernel.NewCall(r, nil)
 	if !toAPIServer(c) {
 		return false
 	}
@@ -121,7 +121,7 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	if f != nil {
 		return s.refuse(w, c, start, f)
 	}
-	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
+	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
 		"by the cluster's API server")
 	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
 	return true
@@ -131,7 +131,7 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Time,
 	f *kernel.Failure) bool {
 	answer := s.Refusal(f)
-	s.aks.kernel.Requests.Add(c, start, answer, "")
+	s.kernel.Requests.Add(c, start, answer, "")
 	kernel.Write(w, c, answer)
 	return true
 }
@@ -142,11 +142,11 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 	c.Secret = true
 	c.Who, c.Unknown = s.User(c)
 	if s.Silent(c) {
-		s.aks.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
+		s.kernel.Requests.Add(c, start, kernel.Reply{}, "no API server")
 		kernel.Cut(w)
 		return true
 	}
-	fault := s.aks.kernel.Faults.Take(c, false)
+	fault := s.kernel.Faults.Take(c, false)
 	if fault != nil && fault.Before() && fault.Status != 0 {
 		return s.refuse(w, c, start, fault.Failure())
 	}
@@ -155,8 +155,8 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 
 // ofAPIServerAsNamed returns the called cluster, with the spelling of its stored ID.
 func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
-	defer s.aks.kernel.Lock()()
-	if r := s.aks.kernel.Store.Get(ofAPIServer(c)); r != nil {
+	defer s.kernel.Lock()()
+	if r := s.kernel.Store.Get(ofAPIServer(c)); r != nil {
 		return r.ID
 	}
 	return ofAPIServer(c)
@@ -168,7 +168,7 @@ func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []string,
 	f *kernel.Failure) {
 	const administrators = "system:masters"
-	defer s.aks.kernel.Lock()()
+	defer s.kernel.Lock()()
 	_, r, f := s.called(c)
 	if f != nil {
 		return "", nil, f
@@ -183,8 +183,8 @@ func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []str
 		return "masterclient", []string{administrators}, nil
 	}
 	azureRoles := kernel.ObjectAt(r.Properties(), "aadProfile")["enableAzureRBAC"] == true
-	if s.aks.authorization.IsDefault(c.Who) ||
-		azureRoles && s.aks.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
+	if s.authorization.IsDefault(c.Who) ||
+		azureRoles && s.authorization.Granted(c.Who, dataAction(c), r.ID, true) {
 		return c.Who.ObjectID, []string{administrators}, nil
 	}
 	return c.Who.ObjectID, nil, nil

@@ -76,7 +76,7 @@ func (s *AKS) clusterBehind(key string) *cluster {
 
 // restoreCluster adds a cluster as it was saved.
 func (s *AKS) restoreCluster(cl *cluster) {
-	cl.provider = &cloudProvider{aks: s, cluster: cl}
+	cl.provider = &cloudProvider{AKS: s, cluster: cl}
 	cl.takenPodCIDRs = map[netip.Prefix]bool{}
 	for _, p := range cl.Pools {
 		if p.made = true; !p.single() {

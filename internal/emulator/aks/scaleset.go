@@ -13,7 +13,7 @@ import (
 // PoolInstances returns the instances of a pool's scale set, and the subnet that they are in.
 func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, subnet arm.ID,
 	ours bool) {
-	p := s.aks.scaleSets[set.ID.Key()].pool
+	p := s.scaleSets[set.ID.Key()].pool
 	if p == nil {
 		return nil, "", false
 	}
@@ -31,7 +31,7 @@ func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, sub
 
 // RemoveInstances deletes the nodes of some instances of a pool's scale set.
 func (s *nodes) RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure {
-	of := s.aks.scaleSets[set.ID.Key()]
+	of := s.scaleSets[set.ID.Key()]
 	for _, n := range slices.Clone(of.pool.Nodes) {
 		if gone(n.Instance) {
 			s.removeNode(of.cluster, of.pool, n)
@@ -55,7 +55,7 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 	if group := s.ownSecurityGroup(cl, p); group != "" {
 		nic["networkSecurityGroup"] = kernel.Link(group)
 	}
-	_, f := s.aks.kernel.PutResource(c, p.ScaleSet, kernel.Object{
+	_, f := s.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.Location,
 		"sku":      kernel.Object{"name": p.VMSize, "tier": "Standard", "capacity": len(p.Nodes)},
 		"tags":     kernel.Object{"aks-managed-poolName": p.Name},
@@ -73,7 +73,7 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 // a network that the cluster was given. In AKS's own network the subnet has it (recorded).
 func (s *nodes) ownSecurityGroup(cl *cluster, p *pool) arm.ID {
 	if group := cl.securityGroup(); !p.Subnet.Equal(cl.OwnSubnet()) &&
-		s.aks.kernel.Store.Get(group) != nil {
+		s.kernel.Store.Get(group) != nil {
 		return group
 	}
 	return ""

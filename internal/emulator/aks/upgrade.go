@@ -166,7 +166,7 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 	batches := slices.Collect(slices.Chunk(old, surge))
 	start := time.Now()
 	for i, batch := range batches {
-		s.aks.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
+		s.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
 			if !s.runs(cl, p) {
 				return
 			}
@@ -178,7 +178,7 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 			s.nodesChanged(cl)
 		})
 	}
-	s.aks.kernel.At(start.Add(over), func() {
+	s.kernel.At(start.Add(over), func() {
 		if s.runs(cl, p) {
 			s.dropSurge(cl, p, len(old))
 		}
@@ -188,7 +188,7 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 
 // runs reports whether a pool still exists.
 func (s *nodes) runs(cl *cluster, p *pool) bool {
-	return s.aks.Clusters[cl.ID.Key()] == cl && cl.Pool(p.Name) == p
+	return s.Clusters[cl.ID.Key()] == cl && cl.Pool(p.Name) == p
 }
 
 // dropSurge deletes a pool's last nodes.

@@ -34,7 +34,7 @@ func (n *Node) version() string {
 
 // watches serves a watch of nodes, and reports whether the call is one.
 func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
-	start, c := time.Now(), s.aks.kernel.NewCall(r, nil)
+	start, c := time.Now(), s.kernel.NewCall(r, nil)
 	if !toAPIServer(c) || c.Method != http.MethodGet || strings.Join(c.Path[4:],
 		"/") != "api/v1/nodes" || !slices.Contains([]string{"1", "true"}, c.Param("watch")) {
 		return false
@@ -56,7 +56,7 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 	if version == "" || version == "0" { // it begins with all nodes
 		sent = nil
 	}
-	s.aks.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
+	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
 	most := watchMost
 	if seconds, err := strconv.Atoi(c.Param("timeoutSeconds")); err == nil && seconds > 0 {
 		most = time.Duration(seconds) * time.Second
@@ -77,7 +77,7 @@ func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	defer alive.Stop()
 	for {
 		now, changes, news, f := s.nodesSince(c, sent)
-		if f != nil || s.Silent(c) || s.aks.kernel.Faults.Take(c, false) != nil {
+		if f != nil || s.Silent(c) || s.kernel.Faults.Take(c, false) != nil {
 			return
 		}
 		for _, change := range changes {
@@ -103,8 +103,8 @@ func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 // sent, and a channel that is closed at the next change.
 func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map[string]string,
 	changes []kernel.Object, news chan struct{}, _ *kernel.Failure) {
-	defer s.aks.kernel.Lock()()
-	s.aks.kernel.Happen()
+	defer s.kernel.Lock()()
+	s.kernel.Happen()
 	cl, r, f := s.called(c)
 	if f != nil {
 		return nil, nil, nil, f
@@ -144,8 +144,8 @@ func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map
 
 // versionOf returns the version of the called cluster's nodes.
 func (s *APIServers) versionOf(c *kernel.Call) string {
-	defer s.aks.kernel.Lock()()
-	if cl := s.aks.Clusters[ofAPIServer(c).Key()]; cl != nil {
+	defer s.kernel.Lock()()
+	if cl := s.Clusters[ofAPIServer(c).Key()]; cl != nil {
 		return cl.nodesVersion()
 	}
 	return ""
