@@ -52,7 +52,7 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 			return answer, f
 		}
 	}
-	if answer, f, handled := k.within(c); handled {
+	if answer, f, handled := k.on(c).within(); handled {
 		return answer, f
 	}
 	id, err := arm.ParseID("/" + strings.Join(c.Path, "/"))

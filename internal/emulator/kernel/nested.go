@@ -71,21 +71,21 @@ func (q request) nested() (Reply, *Failure, bool) {
 }
 
 // within answers a call to a path below a resource, if the type of that does.
-func (k *Kernel) within(c *Call) (Reply, *Failure, bool) {
-	if len(c.Path) < 9 {
+func (q request) within() (Reply, *Failure, bool) {
+	if len(q.c.Path) < 9 {
 		return Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(c.Path[:8], "/"))
-	rest := strings.Split(strings.ToLower(strings.Join(c.Path[8:], "/")), "/")
-	if k.KindOf(id).Within == nil || rest[0] == "providers" ||
-		k.Kinds[KindKey(id.Type()+"/"+rest[0])] != nil {
+	id := arm.ID("/" + strings.Join(q.c.Path[:8], "/"))
+	rest := strings.Split(strings.ToLower(strings.Join(q.c.Path[8:], "/")), "/")
+	if q.KindOf(id).Within == nil || rest[0] == "providers" ||
+		q.Kinds[KindKey(id.Type()+"/"+rest[0])] != nil {
 		return Reply{}, nil, false
 	}
-	r := k.Store.Get(id)
+	r := q.Store.Get(id)
 	if r == nil {
-		return Reply{}, k.Missing(id), true
+		return Reply{}, q.Missing(id), true
 	}
-	return k.KindOf(id).Within(c, r, rest)
+	return q.KindOf(id).Within(q.c, r, rest)
 }
 
 // itemCall handles one item of a parent's list.

@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
-// allNames returns all properties that this package knows. Azure spells some in another way than its
-// specification, as links do.
+// allNames returns all properties that this package knows. Azure spells some in another way than
+// its specification, as links do.
 func allNames() string {
 	out := []string{names.Of("network"), privateZoneNames, "autoscaleConfiguration", "managedBy",
 		"routeServiceVips", "peerCompleteVnets"}
