@@ -84,9 +84,7 @@ func (r egressReader) hubs(hops map[netip.Addr]bool) (groups []arm.ID) {
 			return scope.Equal(group) || scope.Equal(group.Parent())
 		})
 		for hop := range hops {
-			if !listed && slices.ContainsFunc(vnet.Prefixes, func(p netip.Prefix) bool {
-				return p.Contains(hop)
-			}) {
+			if !listed && inventory.Within(vnet.Prefixes, hop) {
 				groups = append(groups, group)
 			}
 		}

@@ -109,9 +109,7 @@ func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error
 	var want inventory.Wanted
 	for _, subnet := range s.Subnets {
 		for hop := range hops {
-			if slices.ContainsFunc(subnet.Prefixes, func(p netip.Prefix) bool {
-				return p.Contains(hop)
-			}) {
+			if inventory.Within(subnet.Prefixes, hop) {
 				more, _ := s.Holders(subnet)
 				want.Add(more)
 				break

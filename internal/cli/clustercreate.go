@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
@@ -20,6 +19,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/input"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/provision"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -296,8 +296,7 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 
 // unreached says that a new network does not reach its firewall yet, "" if it does.
 func unreached(c build.Cluster) string {
-	inside := func(p netip.Prefix) bool { return p.Contains(c.Egress) }
-	if c.Existing != nil || !c.Egress.IsValid() || slices.ContainsFunc(c.Space, inside) {
+	if c.Existing != nil || !c.Egress.IsValid() || inventory.Within(c.Space, c.Egress) {
 		return ""
 	}
 	return fmt.Sprintf("note: nothing in the new network reaches the firewall %s until you peer "+

@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"slices"
 	"sync"
 	"time"
@@ -43,9 +42,7 @@ func (p *simulatedGateways) probe(ctx context.Context,
 	// with networks that are connected with the gateway's.
 	health, why := emulator.Unknown, ""
 	for _, c := range clustersOf(s) {
-		if !slices.ContainsFunc(s.Cluster(c).PodCIDRs, func(cidr netip.Prefix) bool {
-			return cidr.Contains(probe.To)
-		}) {
+		if !inventory.Within(s.Cluster(c).PodCIDRs, probe.To) {
 			continue
 		}
 		h, text, known := judgeProbe(s, probe, c)

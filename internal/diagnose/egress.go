@@ -190,9 +190,9 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 			continue
 		}
 		var evidence []string
-		reached := contains(vnet.Prefixes, r.Hop)
+		reached := inventory.Within(vnet.Prefixes, r.Hop)
 		for _, peering := range vnet.Peerings {
-			if contains(peering.Prefixes, r.Hop) {
+			if inventory.Within(peering.Prefixes, r.Hop) {
 				reached = reached || peering.Connected && peering.Access
 				evidence = append(evidence, p.peeringLine(vnet, &peering))
 			}
@@ -208,7 +208,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 				fmt.Sprintf("%s is neither in %s (%s) nor in a network peered with it", r.Hop,
 					vnet.ID.Name(), prefixList(vnet.Prefixes)))
 			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
-				if contains(p.s.VNets[key].Prefixes, r.Hop) {
+				if inventory.Within(p.s.VNets[key].Prefixes, r.Hop) {
 					evidence = append(evidence,
 						fmt.Sprintf("%s contains the address, but has no peering with %s",
 							key[strings.LastIndexByte(key, '/')+1:], vnet.ID.Name()))
@@ -250,8 +250,4 @@ func hopGone(p *clusterCase, subnet *inventory.Subnet, table *inventory.RouteTab
 	}
 	return f.WithAdvice("%s", advice).WithFix("az network route-table route update --ids %s "+
 		"--next-hop-ip-address %s", table.ID.Child("routes", r.Name), address)
-}
-
-func contains(prefixes []netip.Prefix, a netip.Addr) bool {
-	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }

@@ -156,7 +156,7 @@ func routedPods(p *clusterCase) []end {
 	var ends []end
 	for _, r := range sortedRoutes(p.clusterRoutes()) {
 		for _, subnet := range p.subnets {
-			if contains(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
+			if inventory.Within(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
 				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop],
 					r.Hop})
 			}

@@ -184,9 +184,9 @@ func egressTable(p *clusterCase, id arm.ID, subnet *inventory.Subnet) bool {
 // reaches reports whether an address is in the subnet's network or in one that is peered with it.
 func reaches(p *clusterCase, subnet *inventory.Subnet, hop netip.Addr) bool {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
-	return vnet != nil && hop.IsValid() && (contains(vnet.Prefixes, hop) ||
+	return vnet != nil && hop.IsValid() && (inventory.Within(vnet.Prefixes, hop) ||
 		slices.ContainsFunc(vnet.Peerings, func(peering inventory.Peering) bool {
-			return peering.Connected && peering.Access && contains(peering.Prefixes, hop)
+			return peering.Connected && peering.Access && inventory.Within(peering.Prefixes, hop)
 		}))
 }
 

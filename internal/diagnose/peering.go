@@ -115,6 +115,6 @@ func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Find
 // (virtual-network-manage-peering), and applies on the receiving side.
 func (p *clusterCase) podsInside(vnet *inventory.VNet) bool {
 	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool {
-		return !contains(vnet.Prefixes, pods.Addr())
+		return !inventory.Within(vnet.Prefixes, pods.Addr())
 	})
 }

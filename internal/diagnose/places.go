@@ -90,9 +90,7 @@ func (p *clusterCase) outside(addrs []netip.Addr, node inventory.Node,
 		family := slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool {
 			return p.Addr().Is4() == a.Is4()
 		})
-		if family && !slices.ContainsFunc(at.prefixes, func(p netip.Prefix) bool {
-			return p.Contains(a)
-		}) {
+		if family && !inventory.Within(at.prefixes, a) {
 			return a, at.name
 		}
 	}

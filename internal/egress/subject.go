@@ -78,7 +78,7 @@ func viaDefault(vnet *inventory.VNet, table *inventory.RouteTable, to netip.Addr
 			near = append(near, r.Prefix)
 		}
 	}
-	return !slices.ContainsFunc(near, func(p netip.Prefix) bool { return p.Contains(to) })
+	return !inventory.Within(near, to)
 }
 
 // names returns the destinations that the cluster needs, or may need.

@@ -59,7 +59,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		for key, table := range s.Tables {
 			for _, route := range table.Routes() {
 				// Clusters can have the same pod CIDR: then the node's address tells them apart.
-				known := k.Tables[key] != "" && !within(nodes, route.Hop)
+				known := k.Tables[key] != "" && !inventory.Within(nodes, route.Hop)
 				if route.Hop.IsValid() && route.Prefix.IsValid() && !known &&
 					slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {
 						return cidr.Bits() <= route.Prefix.Bits() &&
@@ -71,11 +71,6 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 			}
 		}
 	}
-}
-
-// within reports whether one of the prefixes holds an address.
-func within(prefixes []netip.Prefix, a netip.Addr) bool {
-	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // Subscriptions returns the subscriptions of the resources in the files, sorted.

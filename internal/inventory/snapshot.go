@@ -410,6 +410,11 @@ func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.Compact(prefixes)
 }
 
+// Within reports whether one of the prefixes holds an address.
+func Within(prefixes []netip.Prefix, a netip.Addr) bool {
+	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
 // Migrates reports whether a cluster is leaving kubenet: its document names overlay from the start
 // of the operation on, but a table of its node subnets still has routes to its pods.
 func (s *Snapshot) Migrates(c *Cluster) bool {
@@ -417,14 +422,11 @@ func (s *Snapshot) Migrates(c *Cluster) bool {
 		return false
 	}
 	nodes := s.NodePrefixes(c)
-	within := func(prefixes []netip.Prefix, a netip.Addr) bool {
-		return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
-	}
 	return slices.ContainsFunc(s.NodeSubnetIDs(c), func(id arm.ID) bool {
 		subnet := s.Subnet(id)
 		return subnet != nil && s.Table(subnet.RouteTable) != nil && slices.ContainsFunc(
 			s.Table(subnet.RouteTable).Routes(), func(r Route) bool {
-				return within(c.PodCIDRs, r.Prefix.Addr()) && within(nodes, r.Hop)
+				return Within(c.PodCIDRs, r.Prefix.Addr()) && Within(nodes, r.Hop)
 			})
 	})
 }

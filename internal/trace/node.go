@@ -329,6 +329,4 @@ func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
 	})
 }
 
-func contains(prefixes []netip.Prefix, a netip.Addr) bool {
-	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
-}
+var contains = inventory.Within
