@@ -56,7 +56,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 				paragraph = strings.ReplaceAll(paragraph, "\n", " ")
 			}
 			for line := range strings.SplitSeq(paragraph, "\n") {
-				fmt.Fprintln(w, wrapped(line, indentOf(line)))
+				indent := len(line) - len(strings.TrimLeft(line, " "))
+				fmt.Fprintln(w, wrapped(line, indent))
 			}
 		}
 	}
@@ -109,12 +110,9 @@ func writeFlags(w io.Writer, c *cobra.Command) {
 		groups[name].AddFlag(f)
 	})
 	for _, name := range flagGroups {
-		title := name
-		if title == "" {
-			title = "Flags"
-		}
 		if groups[name].HasAvailableFlags() {
-			fmt.Fprintf(w, "\n%s:\n%s", title, groups[name].FlagUsagesWrapped(flagsWidth))
+			fmt.Fprintf(w, "\n%s:\n%s", cmp.Or(name, "Flags"),
+				groups[name].FlagUsagesWrapped(flagsWidth))
 		}
 	}
 	if c.HasAvailableInheritedFlags() {
@@ -131,8 +129,6 @@ func available(c *cobra.Command) (subs []*cobra.Command) {
 	}
 	return subs
 }
-
-func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
 // wrapped breaks a line that is too long between words. The lines that follow are indented.
 func wrapped(line string, indent int) string { return report.Wrap(line, helpWidth, indent) }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,8 @@ func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) (
 		return nil, reason(err)
 	}
 	defer f.Close()
-	if beside == "" {
-		beside = filepath.Dir(name)
-	}
 	r, err := iac.ReadWith(name, f, deployed)
+	beside = cmp.Or(beside, filepath.Dir(name))
 	return []iac.Part{{Name: name, Reading: r}}, locate(r, err, source, beside)
 }
 

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -215,12 +216,7 @@ func podSubnetEnds(p *clusterCase) []end {
 }
 
 func sortedRoutes(of map[netip.Prefix]inventory.Route) []inventory.Route {
-	var routes []inventory.Route
-	for _, r := range of {
-		routes = append(routes, r)
-	}
-	slices.SortFunc(routes, func(a, b inventory.Route) int {
+	return slices.SortedFunc(maps.Values(of), func(a, b inventory.Route) int {
 		return cmp.Or(a.Prefix.Compare(b.Prefix), strings.Compare(a.Name, b.Name))
 	})
-	return routes
 }

@@ -250,10 +250,7 @@ func halves(raw string) (vnet, name string) {
 		return "", ""
 	}
 	quote := func(s string) string {
-		out, err := json.Marshal(s)
-		if err != nil {
-			panic(err) // strings always marshal
-		}
+		out, _ := json.Marshal(s) // strings always marshal
 		return string(out)
 	}
 	if strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") &&

@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -79,12 +80,10 @@ func (j *judge) inlineBlocks(r *tfResource, p inventory.Property) {
 // namesTables reports whether the blocks have the attribute for a table, as they do from azurerm
 // 4.0 on.
 func namesTables(blocks []map[string]any) bool {
-	for _, b := range blocks {
-		if _, has := b["route_table_id"]; has {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(blocks, func(b map[string]any) bool {
+		_, has := b["route_table_id"]
+		return has
+	})
 }
 
 // nameUnknown reports whether a block's name is known only after apply, so that no block is
@@ -199,11 +198,8 @@ func renewed(vnet *tfResource) string {
 // recreated judges a subnet that is deleted, with its network or without. A subnet about which
 // nothing is known does not matter.
 func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
-	if table == "" {
-		table = j.tables[id.Key()]
-	}
 	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(),
-		Before: string(table), How: how}
+		Before: string(cmp.Or(table, j.tables[id.Key()])), How: how}
 	if vnet := j.renewed[id.Parent().Key()]; vnet != nil {
 		e.Network, e.How, e.By = true, renewed(vnet), vnet.place()
 	}

@@ -202,12 +202,7 @@ func (c *Cluster) IsNodeGroup(group arm.ID) bool {
 // UsesAKSVNet reports whether a pool is in the virtual network that AKS creates in the node
 // resource group.
 func (c *Cluster) UsesAKSVNet() bool {
-	for _, p := range c.Pools {
-		if p.Subnet == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Pools, func(p Pool) bool { return p.Subnet == "" })
 }
 
 // ExistingSubnets returns the bring-your-own subnets that the pools name, each once, sorted.

@@ -78,10 +78,7 @@ func (r Route) document() json.RawMessage {
 	if r.Hop.IsValid() {
 		doc.Properties.NextHopIPAddress = r.Hop.String()
 	}
-	raw, err := json.Marshal(doc)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
+	raw, _ := json.Marshal(doc) // strings always marshal
 	return raw
 }
 

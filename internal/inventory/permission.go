@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -31,17 +32,8 @@ type Rights struct {
 // may still allow the action. A deny assignment always forbids it (Microsoft.Authorization:
 // understand deny assignments).
 func (r Rights) May(action string) bool {
-	for _, p := range r.Denied {
-		if p.covers(action) {
-			return false
-		}
-	}
-	for _, p := range r.Permissions {
-		if p.covers(action) {
-			return true
-		}
-	}
-	return false
+	covers := func(p Permission) bool { return p.covers(action) }
+	return !slices.ContainsFunc(r.Denied, covers) && slices.ContainsFunc(r.Permissions, covers)
 }
 
 func (p Permission) covers(action string) bool {

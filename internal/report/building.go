@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -55,11 +56,8 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 	for i, s := range b.Steps {
 		fmt.Fprintln(&out, lines[i])
 		for _, d := range s.Differences {
-			have := d.Have
-			if have == "" {
-				have = "not set"
-			}
-			fmt.Fprintf(&out, "    %s: %s -> %s\n", plain(d.Field), plain(have), plain(d.Want))
+			fmt.Fprintf(&out, "    %s: %s -> %s\n", plain(d.Field),
+				plain(cmp.Or(d.Have, "not set")), plain(d.Want))
 		}
 		if s.Error != "" {
 			fmt.Fprintf(&out, "    %s\n", plain(s.Error))

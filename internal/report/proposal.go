@@ -149,9 +149,6 @@ func scalar(s string) string {
 		quoted, _ := json.Marshal(s) // strings always marshal
 		return string(SafeJSON(quoted))
 	}
-	out, err := yaml.Marshal(s)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
+	out, _ := yaml.Marshal(s)
 	return strings.TrimSpace(string(out))
 }

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -188,10 +189,7 @@ func (t *Tracer) nodeNames() []named {
 	var out []named
 	seen := map[string]bool{}
 	for _, node := range t.nodes {
-		name := node.Name
-		if name == "" {
-			name = node.Addr.String()
-		}
+		name := cmp.Or(node.Name, node.Addr.String())
 		key := node.Cluster.Key() + " " + name
 		if seen[key] {
 			continue

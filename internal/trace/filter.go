@@ -144,10 +144,7 @@ type securityRule inventory.SecurityRule
 
 // traffic describes the protocol and ports of a rule.
 func (r *securityRule) traffic() string {
-	text := strings.ToLower(strings.Trim(r.Protocol, "*"))
-	if text == "" {
-		text = "every protocol"
-	}
+	text := cmp.Or(strings.ToLower(strings.Trim(r.Protocol, "*")), "every protocol")
 	if ports := strings.Join(r.DestinationPorts, ", "); ports != "*" && ports != "" {
 		text += " to port " + ports
 	}

@@ -35,14 +35,12 @@ func Parse(file string, data []byte) (any, error) {
 	p := &jsonParser{file: file, data: data, line: 1, mark: mark}
 	v, err := p.value(0)
 	if err == nil {
-		if err = p.space(); err == nil && p.at < len(data) {
-			err = p.fail("there is something after the end")
-		}
+		err = p.space()
 	}
-	if err != nil {
-		return nil, err
+	if err == nil && p.at < len(data) {
+		err = p.fail("there is something after the end")
 	}
-	return v, nil
+	return v, err
 }
 
 type jsonParser struct {
@@ -307,9 +305,6 @@ func appendJSON(b []byte, v any, check func(size int)) []byte {
 		return append(b, '}')
 	}
 	text, _ := TextOf(v)
-	raw, err := json.Marshal(text)
-	if err != nil {
-		panic(err) // strings always marshal
-	}
+	raw, _ := json.Marshal(text) // strings always marshal
 	return append(b, raw...)
 }

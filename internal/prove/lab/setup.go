@@ -129,9 +129,6 @@ func routes(n int) []any {
 }
 
 func encode(v any) []byte {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(err) // only plain values come here
-	}
+	raw, _ := json.Marshal(v) // only plain values come here
 	return raw
 }

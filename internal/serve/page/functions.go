@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"slices"
@@ -128,10 +129,7 @@ func mark(state string) string {
 // trigger says what started a check.
 func trigger(e history.Entry) string {
 	names := map[string]string{"poll": "scheduled check", "event": "event", "person": "request"}
-	by := names[e.Woke.By]
-	if by == "" {
-		by = e.Woke.By
-	}
+	by := cmp.Or(names[e.Woke.By], e.Woke.By)
 	if e.Woke.Caller != "" {
 		by += " from " + report.Plain(e.Woke.Caller)
 	}

@@ -147,9 +147,7 @@ func (c Cluster) subnetOf(hop string) string {
 		if s.Role != picture.RoleNodes {
 			continue
 		}
-		if first == "" {
-			first = s.ID.Key()
-		}
+		first = cmp.Or(first, s.ID.Key())
 		if slices.ContainsFunc(s.Prefixes, func(p netip.Prefix) bool {
 			return p.Contains(address)
 		}) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -317,11 +318,7 @@ func narrow(c Cluster, most int) drawing {
 
 // table returns the index of the table that a subnet should have, else of the one it has, or -1.
 func (c Cluster) table(s picture.Subnet) int {
-	wanted := s.Wanted
-	if wanted == "" {
-		wanted = s.Table
-	}
-	return c.at(wanted)
+	return c.at(cmp.Or(s.Wanted, s.Table))
 }
 
 // describe says where a route leads, and what is wrong with it.
