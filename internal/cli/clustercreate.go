@@ -98,7 +98,8 @@ func describing(a *app, cmd *cobra.Command, o *createOptions) {
 	o.limits.MinCapacity = new(int)
 	f := cmd.Flags()
 	c := &o.source.described.Spec
-	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+plugins())
+	f.StringVar(&c.Blueprint, "blueprint", "", "how pods get addresses: "+
+		strings.Join(pluginNames(), ", "))
 	f.StringVar(&c.Subscription, "subscription", "", "subscription `ID`")
 	f.StringVarP(&c.ResourceGroup, "resource-group", "g", "", "resource `GROUP` (default NAME-rg)")
 	f.StringVarP(&c.Location, "location", "l", "", "Azure `region`, such as westeurope")
@@ -154,8 +155,6 @@ func pluginNames() []string {
 	}
 	return names
 }
-
-func plugins() string { return strings.Join(pluginNames(), ", ") }
 
 // readCluster reads the options, or the file, as a cluster.
 func readCluster(a *app, o *createOptions) (build.Cluster, error) {

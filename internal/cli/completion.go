@@ -201,11 +201,8 @@ func historyOf(cmd *cobra.Command) (*history.Reader, error) {
 	o := historyOptions{}
 	o.path, _ = cmd.Flags().GetString("history")
 	o.configs, _ = cmd.Flags().GetStringArray("file")
-	path, err := o.find()
-	if err != nil {
-		return nil, err
-	}
-	return history.Read(path)
+	_, r, err := o.open()
+	return r, err
 }
 
 // historyNames returns the clusters in the history.

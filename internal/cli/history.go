@@ -117,9 +117,14 @@ func runHistory(a *app, o historyOptions) error {
 	if err != nil {
 		return err
 	}
+	_, r, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
 	entries := []history.Entry{}
 	shown := report.History{Limit: o.limit}
-	if err := o.each(q, func(e history.Entry) error {
+	if err := r.Each(q, func(e history.Entry) error {
 		entries, shown.Checks = append(entries, e), append(shown.Checks, pastReport(e))
 		return nil
 	}); err != nil {
@@ -130,7 +135,7 @@ func runHistory(a *app, o historyOptions) error {
 			return err
 		}
 	}
-	repairs, err := o.repairs(time.Now())
+	repairs, err := r.Repairs(o.cluster, time.Now())
 	if err != nil {
 		return err
 	}
@@ -149,8 +154,13 @@ func runHistoryShow(a *app, o historyOptions, number string) error {
 	if err != nil {
 		return err
 	}
+	_, r, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
 	found := false
-	if err := o.each(history.Query{ID: id}, func(e history.Entry) error {
+	if err := r.Each(history.Query{ID: id}, func(e history.Entry) error {
 		found = true
 		if format == report.JSON {
 			return report.WriteJSON(w, e)
@@ -175,9 +185,14 @@ func runHistoryExport(a *app, o historyOptions) error {
 	if err != nil {
 		return err
 	}
+	_, r, err := o.open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
 	w = report.Safe(w, report.JSON, report.Style{})
 	found := false
-	if err := o.each(q, func(e history.Entry) error {
+	if err := r.Each(q, func(e history.Entry) error {
 		found = true
 		return report.WriteJSON(w, e)
 	}); err != nil || found {
@@ -191,11 +206,7 @@ func checkName(a *app, o historyOptions) error {
 	if o.cluster == "" {
 		return nil
 	}
-	path, err := o.find()
-	if err != nil {
-		return err
-	}
-	r, err := history.Read(path)
+	path, r, err := o.open()
 	if err != nil {
 		return err
 	}
@@ -248,32 +259,13 @@ func (o historyOptions) query(now time.Time) (history.Query, error) {
 		"2026-01-31 or 2026-01-31T15:04:05Z", o.since)
 }
 
-// each reads the history that the flags name.
-func (o historyOptions) each(q history.Query, use func(history.Entry) error) error {
-	path, err := o.find()
-	if err != nil {
-		return err
+// open opens the history that the flags name.
+func (o historyOptions) open() (path string, r *history.Reader, err error) {
+	if path, err = o.find(); err != nil {
+		return "", nil, err
 	}
-	r, err := history.Read(path)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.Each(q, use)
-}
-
-// repairs sums up the repairs of the history that the flags name.
-func (o historyOptions) repairs(now time.Time) (history.Repairs, error) {
-	path, err := o.find()
-	if err != nil {
-		return history.Repairs{}, err
-	}
-	r, err := history.Read(path)
-	if err != nil {
-		return history.Repairs{}, err
-	}
-	defer r.Close()
-	return r.Repairs(o.cluster, now)
+	r, err = history.Read(path)
+	return path, r, err
 }
 
 // find returns the file of the history that the flags name.

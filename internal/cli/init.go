@@ -88,11 +88,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	if err != nil {
 		return err
 	}
-	s, err := survey.Of(ctx, client, scope, only(one))
-	if err != nil {
-		return err
-	}
-	proposals, err := survey.Propose(ctx, client, s, only(one))
+	s, proposals, err := propose(ctx, client, scope, one)
 	if err != nil {
 		return err
 	}
@@ -103,7 +99,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 			return err
 		}
 		if made { // and must be in the config
-			if s, proposals, err = proposeAgain(ctx, client, scope, one); err != nil {
+			if s, proposals, err = propose(ctx, client, scope, one); err != nil {
 				return err
 			}
 		}

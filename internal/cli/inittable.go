@@ -92,8 +92,8 @@ func makeGatewayTables(
 	return true, nil
 }
 
-// proposeAgain makes the proposals again after something was created.
-func proposeAgain(
+// propose reads the clusters, and makes the proposals for them.
+func propose(
 	ctx context.Context, client *azure.Client, scope, one arm.ID,
 ) (*inventory.Snapshot, []plan.Proposal, error) {
 	s, err := survey.Of(ctx, client, scope, only(one))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
+	"routekeeper.dev/routekeeper/internal/iac/generate"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/monitor"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -301,4 +303,53 @@ func texts(ids []arm.ID) []string {
 		out[i] = string(id)
 	}
 	return out
+}
+
+// printMonitor writes code for the resources that install monitor would create.
+func printMonitor(a *app, w io.Writer, o monitorOptions, i monitor.Installation,
+	watched monitor.Watched) error {
+	m := generate.Monitor{
+		Name: i.Name(), ShortName: monitor.ShortName, Receiver: monitor.ReceiverName,
+		Description: monitor.Description, Operations: monitor.Operations(),
+		Webhook: generate.MonitorWebhook{ObjectID: o.webhook.ObjectID, Audience: o.webhook.Audience,
+			Tenant: o.webhook.Tenant},
+	}
+	for _, s := range watched.Subscriptions {
+		group, err := i.Group(s.Subscription)
+		if err != nil && o.print == "terraform" {
+			return fmt.Errorf("--resource-group: %w", err)
+		}
+		m.Parts = append(m.Parts,
+			generate.MonitorPart{Subscription: strings.ToLower(s.Subscription),
+				Group: group.ResourceGroup(), Scopes: s.IDs})
+	}
+	files, err := m.Terraform()
+	if o.print == "bicep" {
+		files, err = m.Bicep()
+	}
+	if err != nil {
+		return err
+	}
+	for _, line := range watched.Unknown {
+		if _, err := io.WriteString(a.err, "routekeeper: "+report.Plain(line)+"\n"); err != nil {
+			return err
+		}
+	}
+	return printOutputs(w, files)
+}
+
+// newInstall returns the command `install` with its subcommands.
+func newInstall(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "install {monitor}",
+		Short: "Set up Azure to notify a keeper of changes",
+		Long: `Sets up the resources in Azure that notify a keeper with --listen, after a
+plan and a confirmation.`,
+		Example: `  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
+    --url https://keeper.example.com/events --event-secret-file secret`,
+		Args: noArgs,
+		RunE: needsCommand,
+	}
+	cmd.AddCommand(newInstallMonitor(a))
+	return cmd
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -51,7 +50,8 @@ func (o *listenOptions) flags(cmd *cobra.Command) {
 func (o listenOptions) server(ctx context.Context, a *app) (*serve.Options, error) {
 	if o.address == "" {
 		if o.actions || o.usersFile != "" || o.secretFile != "" || o.tenant != "" ||
-			len(o.audiences)+len(o.rights()) > 0 || o.certFile != "" || o.keyFile != "" {
+			len(o.audiences)+len(o.maySend)+len(o.mayLook)+len(o.mayAct) > 0 ||
+			o.certFile != "" || o.keyFile != "" {
 			return nil, errors.New("--listen is missing: the flags for callers, actions and " +
 				"certificates need it")
 		}
@@ -115,9 +115,6 @@ func checkCertificate(certFile, keyFile string) error {
 	}
 	return nil
 }
-
-// rights returns the values of the flags that give rights.
-func (o listenOptions) rights() []string { return slices.Concat(o.maySend, o.mayLook, o.mayAct) }
 
 // callers sets who may do what, and reports whether some of it needs tokens of Entra ID.
 func (o listenOptions) callers(auth *serve.Auth) (tokens bool, err error) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -184,14 +185,7 @@ func configHere() (string, error) {
 	}
 	if len(found) != 1 {
 		return "", fmt.Errorf("-f is missing: %s can belong to %s", path,
-			orNone(strings.Join(found, " or ")))
+			cmp.Or(strings.Join(found, " or "), "no config in this folder"))
 	}
 	return found[0], nil
-}
-
-func orNone(names string) string {
-	if names == "" {
-		return "no config in this folder"
-	}
-	return names
 }

@@ -172,17 +172,13 @@ func syncCode(result keeper.Result, err error) error {
 	left := slices.ContainsFunc(result.Changes, func(o plan.Outcome) bool {
 		return o.State == plan.Planned
 	})
-	if err == nil && (finding.Blocking(result.Findings) || limited(result.Findings) || left) {
+	limited := slices.ContainsFunc(result.Findings, func(f finding.Finding) bool {
+		return f.Code == finding.ChangesLimited
+	})
+	if err == nil && (finding.Blocking(result.Findings) || limited || left) {
 		return attention
 	}
 	return err
-}
-
-// limited reports whether changes wait because of the limit per minute.
-func limited(findings []finding.Finding) bool {
-	return slices.ContainsFunc(findings, func(f finding.Finding) bool {
-		return f.Code == finding.ChangesLimited
-	})
 }
 
 // reportOf makes a report of a keeper's check of clusters and networks.

@@ -144,3 +144,26 @@ func Blocking(findings []Finding) bool {
 	worst, any := Worst(findings)
 	return any && worst == Error
 }
+
+// Count writes a number with its noun: 1 route, 3 routes.
+func Count(n int, noun string) string { return CountOf(n, noun, noun+"s") }
+
+// CountOf writes a number with one of two words: 1 node has, 3 nodes have.
+func CountOf(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// Managed counts what a keeper manages: clusters, and networks without clusters, such as a hub.
+// These have a name and a state as clusters do, and no nodes and pods.
+func Managed(all, networks int) string {
+	switch {
+	case networks > 0 && networks < all:
+		return fmt.Sprintf("%d clusters and networks", all)
+	case networks > 0:
+		return Count(all, "network")
+	}
+	return Count(all, "cluster")
+}

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -126,17 +127,11 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	for _, other := range g.nodes {
 		taken[other.Pods] = taken[other.Pods] || other.Cluster.Equal(g.cluster.ID)
 	}
-	tables := nodeTables(g.s, g.cluster)
-	for _, subnet := range g.reachers {
-		if table := g.s.Table(subnet.RouteTable); table != nil {
-			tables = append(tables, table)
-		}
-	}
 	for _, whole := range g.cluster.PodCIDRs {
 		if whole.Addr().Is4() != v4 {
 			continue
 		}
-		for _, table := range tables {
+		for _, table := range g.tables() {
 			for _, r := range table.Routes() {
 				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) &&
 					r.Prefix.Bits() > whole.Bits() && !taken[r.Prefix] {
@@ -156,16 +151,20 @@ func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	return pods, "no route leads to the node's pods, and only Kubernetes knows their addresses"
 }
 
-// narrow returns the prefixes of routes that cover only a part of a node's pods, in the tables that
-// packets to the cluster's pods use.
-func (g *grid) narrow() (prefixes []netip.Prefix) {
+// tables returns the tables that packets to the cluster's pods use.
+func (g *grid) tables() []*inventory.RouteTable {
 	tables := nodeTables(g.s, g.cluster)
 	for _, subnet := range g.reachers {
 		if table := g.s.Table(subnet.RouteTable); table != nil {
 			tables = append(tables, table)
 		}
 	}
-	for _, table := range tables {
+	return tables
+}
+
+// narrow returns the prefixes of routes that cover only a part of a node's pods, in these tables.
+func (g *grid) narrow() (prefixes []netip.Prefix) {
+	for _, table := range g.tables() {
 		for _, r := range table.Routes() {
 			for _, whole := range g.cluster.PodCIDRs {
 				if r.Prefix.IsValid() && whole.Contains(r.Prefix.Addr()) &&
@@ -260,4 +259,15 @@ func (g *grid) targets() []*inventory.Subnet {
 		}
 	}
 	return out
+}
+
+// Targets returns the subnets that must reach a cluster's pods, by their tables and gateways. They
+// do not include the cluster's own subnets.
+func (t *Tracer) Targets(cluster arm.ID) []*inventory.Subnet {
+	c := t.s.Cluster(cluster)
+	if c == nil {
+		return nil
+	}
+	g := grid{Tracer: t, cluster: c}
+	return g.targets()
 }
