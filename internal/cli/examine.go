@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,17 +94,6 @@ type examination struct {
 	some bool
 }
 
-// argument returns how a command line names a cluster: by its name, or by its ID where names
-// repeat.
-func (e *examination) argument(id arm.ID) string {
-	for _, other := range e.Snapshot.Clusters {
-		if strings.EqualFold(other.ID.Name(), id.Name()) && !other.ID.Equal(id) {
-			return string(id)
-		}
-	}
-	return id.Name()
-}
-
 // source returns the flags with which another command reads the same: the bundle or the config.
 func (e *examination) source() finding.CommandLine {
 	if e.bundle != "" {
@@ -118,8 +106,8 @@ func (e *examination) source() finding.CommandLine {
 func (e *examination) verifying() map[string]finding.CommandLine {
 	all := map[string]finding.CommandLine{}
 	for i, name := range e.names() {
-		all[name] = finding.Command("routekeeper cluster verify %s%s", e.argument(e.Clusters[i]),
-			e.source())
+		all[name] = finding.Command("routekeeper cluster verify %s%s",
+			e.Snapshot.Argument(e.Clusters[i]), e.source())
 	}
 	return all
 }

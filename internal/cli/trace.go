@@ -196,7 +196,7 @@ func egressOf(e *examination) report.Egress {
 // tracing returns the command that traces one packet.
 func (e *examination) tracing(from, to netip.Addr, cluster string) finding.CommandLine {
 	command := finding.Command("routekeeper trace %s %s --cluster %s", from, to,
-		e.argument(arm.ID(cluster)))
+		e.Snapshot.Argument(arm.ID(cluster)))
 	if e.bundle != "" {
 		return finding.Command("%s --from-bundle %s", command, e.bundle)
 	}

@@ -38,16 +38,16 @@ func (g *gatewaySubnet) who() string {
 	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
 }
 
-// tableFor names a new table for a subnet: creating an existing table would remove its routes.
-func tableFor(p *clusterCase, subnet *inventory.Subnet) arm.ID {
-	name := subnet.ID.Name() + "-rt"
+// NewTable names a new table for a subnet: creating an existing table would remove its routes.
+func NewTable(s *inventory.Snapshot, subnet arm.ID) arm.ID {
+	name := subnet.Name() + "-rt"
 	for n := 2; ; n++ {
-		id := arm.ResourceID(subnet.ID.Subscription(), subnet.ID.ResourceGroup(),
-			arm.TypeRouteTable, name)
-		if _, there := p.s.Unread[id.Key()]; p.s.Table(id) == nil && !there {
+		id := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable,
+			name)
+		if _, there := s.Unread[id.Key()]; s.Table(id) == nil && !there {
 			return id
 		}
-		name = fmt.Sprintf("%s-rt-%d", subnet.ID.Name(), n)
+		name = fmt.Sprintf("%s-rt-%d", subnet.Name(), n)
 	}
 }
 
@@ -223,7 +223,7 @@ func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 	}
 	route := g.table.Routes()[i]
 	if g.shares {
-		table := tableFor(p, g.Subnet)
+		table := NewTable(p.s.Snapshot, g.ID)
 		f := p.found(finding.GatewaySharesTable, g.ID, "%s shares the table %s with the nodes of "+
 			"%s, where the route %s sends %s to %s",
 			g.who(), g.table.ID.Short(), p.name, route.Name, route.Prefix, route.NextHop()).
@@ -282,7 +282,7 @@ func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 		if !g.drives {
 			return nil
 		}
-		table := tableFor(p, g.Subnet)
+		table := NewTable(p.s.Snapshot, g.ID)
 		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, "+
 			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).

@@ -410,6 +410,16 @@ func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.Compact(prefixes)
 }
 
+// Argument returns how a command line names a cluster: by its name, or by its ID where names repeat.
+func (s *Snapshot) Argument(id arm.ID) string {
+	for _, other := range s.Clusters {
+		if strings.EqualFold(other.ID.Name(), id.Name()) && !other.ID.Equal(id) {
+			return string(id)
+		}
+	}
+	return id.Name()
+}
+
 // Within reports whether one of the prefixes holds an address.
 func Within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })

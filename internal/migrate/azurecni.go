@@ -67,9 +67,13 @@ func (c *clusterCase) moved(goal string, blockers []finding.Finding,
 	return out
 }
 
-// reimaged is what both moves do to the nodes.
-var reimaged = Note{"AKS reimages all node pools at the same time, in each pool maxSurge nodes " +
-	"at once. Workloads are disrupted as in a node image upgrade.", pageUpdate}
+// What the moves to overlay have in common, and what every move does to the nodes.
+var (
+	noWayBack = Note{"There is no way back: the network plugin cannot be changed again.",
+		pageUpdate}
+	reimaged = Note{"AKS reimages all node pools at the same time, in each pool maxSurge nodes " +
+		"at once. Workloads are disrupted as in a node image upgrade.", pageUpdate}
+)
 
 // budgets asks what keeps a node from being drained.
 func (c *clusterCase) budgets() Question {
@@ -110,7 +114,7 @@ func (c *clusterCase) toOverlay(out *Cluster) {
 				"spec.source: Nodes.", Source: "docs/nodes.md"},
 		c.verify())
 	out.Meanwhile = []Note{
-		{"There is no way back: the network plugin cannot be changed again.", pageUpdate}, reimaged,
+		noWayBack, reimaged,
 		{"Pods get addresses of the pod CIDR, and reach other networks with the address of their " +
 			"node. Rules of firewalls and security groups for addresses of pods no longer match.",
 			pageOverlay},

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -178,7 +179,7 @@ func policy(c *clusterCase, f finding.Finding) []Step {
 // gateway can always reach the pods.
 func ownTable(c *clusterCase, f finding.Finding) []Step {
 	subnet := arm.ID(f.Resource)
-	table := c.freeTable(subnet)
+	table := diagnose.NewTable(c.Snapshot, subnet)
 	s := asFound("Give subnet "+subnet.Short()+" its own route table", f)
 	s.Why = sentence(f.Message) + " Fill the new table before the subnet gets it: add it to " +
 		"spec.targets of " + c.name + " (routeTableID: " + string(table) + "), then sync."
@@ -215,17 +216,4 @@ func routeCommand(table arm.ID, r inventory.Route) string {
 		line = finding.Command("%s --next-hop-ip-address %s", line, r.Hop)
 	}
 	return line.String()
-}
-
-// freeTable names a table for a subnet that does not exist yet.
-func (c *clusterCase) freeTable(subnet arm.ID) arm.ID {
-	name := subnet.Name() + "-rt"
-	for n := 2; ; n++ {
-		id := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable,
-			name)
-		if c.Snapshot.Table(id) == nil {
-			return id
-		}
-		name = fmt.Sprintf("%s-rt-%d", subnet.Name(), n)
-	}
 }

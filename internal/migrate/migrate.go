@@ -223,13 +223,9 @@ func blocks(f finding.Finding) bool {
 }
 
 func (c *clusterCase) plan() Cluster {
-	out := Cluster{Name: c.name, ID: c.cluster.ID, Plugin: c.cluster.PluginName(), Goal: "overlay",
-		Ready: len(c.blockers) == 0, Work: c.work(),
-		Blockers: c.blockers, Steps: c.steps(), Meanwhile: c.meanwhile(), Questions: c.questions()}
-	if out.Blockers == nil {
-		out.Blockers = []finding.Finding{}
-	}
-	return out
+	return c.moved("overlay", nil, func(out *Cluster) {
+		out.Steps, out.Meanwhile, out.Questions = c.steps(), c.meanwhile(), c.questions()
+	})
 }
 
 // usualDrain is AKS's default of drainTimeoutInMinutes (AgentPoolUpgradeSettings). Its default of

@@ -32,7 +32,10 @@ type list = []any
 
 // world is a healthy kubenet cluster of three nodes with a gateway's subnet, as documents that a
 // test changes.
-type world struct{ cluster, vnet, table, gateway object }
+type world struct {
+	cluster, vnet, table, gateway object
+	unread                        []arm.ID
+}
 
 func newWorld() *world {
 	route := func(prefix, hop string) object {
@@ -92,6 +95,9 @@ func (w *world) snapshot(t *testing.T) *inventory.Snapshot {
 		if err := s.Add(raw); err != nil {
 			t.Fatal(err)
 		}
+	}
+	for _, id := range w.unread {
+		s.Unread[id.Key()] = inventory.Unread{ID: id, Status: 403}
 	}
 	return s
 }
@@ -168,6 +174,12 @@ func TestMake(t *testing.T) {
 			says: []string{"az network route-table create", "--name appgw-rt-2",
 				"--address-prefix 0.0.0.0/0", "routekeeper sync -f routes.yaml",
 				"az network vnet subnet update --ids " + string(appgw), "mode overlay"}},
+		{name: "gateway on the cluster's table, and a table that was not read", // it may exist
+			change: func(w *world) {
+				w.subnet(1)["routeTable"] = object{"id": string(table)}
+				w.unread = []arm.ID{gwTbl + "-2"}
+			}, blocks: []finding.Code{finding.MigrationTable},
+			says: []string{"az network route-table create", "--name appgw-rt-3"}},
 		{name: "Application Gateway for Containers in a /23", change: func(w *world) {
 			w.subnet(1)["addressPrefix"] = "10.42.2.0/23"
 			w.subnet(1)["delegations"] = list{object{"properties": object{

@@ -15,9 +15,7 @@ func (c *clusterCase) questions() []Question {
 			c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate},
 		{fmt.Sprintf("Does a network behind ExpressRoute, a VPN or Virtual WAN use addresses in "+
 			"the pod CIDR %s? Pods could not reach it.", c.podCIDRs()), "", pageOverlay},
-		{"Does a PodDisruptionBudget forbid every eviction? A node whose pods do not leave in " +
-			"time ends the migration with an error.",
-			c.kubectl("get poddisruptionbudget --all-namespaces"), pageRolling},
+		c.budgets(),
 		{"Does anything outside the cluster, other than its gateways, connect to addresses of " +
 			"pods? Microsoft supports no such connection with overlay.", "", pageOverlay},
 	}

@@ -144,20 +144,13 @@ func (c *clusterCase) after() []Step {
 		c.verify())
 	for i := range steps {
 		steps[i].Phase = After
-		if steps[i].Commands == nil {
-			steps[i].Commands = []string{}
-		}
 	}
 	return steps
 }
 
 // meanwhile says what Azure does to tables, routes and addresses during the migration.
 func (c *clusterCase) meanwhile() []Note {
-	notes := []Note{
-		{"There is no way back: the network plugin cannot be changed again.", pageUpdate},
-		{"AKS reimages all node pools at the same time, in each pool maxSurge nodes at once. " +
-			"Workloads are disrupted as in a node image upgrade.", pageUpdate},
-	}
+	notes := []Note{noWayBack, reimaged}
 	if c.table != nil {
 		short := c.table.ID.Short()
 		if c.cluster.IsNodeGroup(c.table.ID.Group()) {
@@ -184,16 +177,7 @@ func (c *clusterCase) meanwhile() []Note {
 	return notes
 }
 
-// argument names the cluster on a command line: by its ID where names repeat.
-func (c *clusterCase) argument() string {
-	for _, other := range c.Snapshot.Clusters {
-		if strings.EqualFold(other.ID.Name(), c.cluster.ID.Name()) &&
-			!other.ID.Equal(c.cluster.ID) {
-			return string(c.cluster.ID)
-		}
-	}
-	return c.cluster.ID.Name()
-}
+func (c *clusterCase) argument() string { return c.Snapshot.Argument(c.cluster.ID) }
 
 // kubectl returns a command for the cluster's API server.
 func (c *clusterCase) kubectl(command string) string {
