@@ -410,7 +410,8 @@ func SortPrefixes(prefixes []netip.Prefix) []netip.Prefix {
 	return slices.Compact(prefixes)
 }
 
-// Argument returns how a command line names a cluster: by its name, or by its ID where names repeat.
+// Argument returns how a command line names a cluster: by its name, or by its ID where names
+// repeat.
 func (s *Snapshot) Argument(id arm.ID) string {
 	for _, other := range s.Clusters {
 		if strings.EqualFold(other.ID.Name(), id.Name()) && !other.ID.Equal(id) {
