@@ -26,6 +26,9 @@ import (
 //	                                     | part of that                     | stays
 //	is on no NIC of the cluster          | the lists are complete, and were | is stale
 //	                                     |   read in this check             |
+//	                                     | that, but the subnet has nodes   | stays
+//	                                     |   of another cluster, and the    |
+//	                                     |   cluster never had the route    |
 //	is on a NIC                          |                                  | stays
 //
 // The lists are complete if they show addresses of as many nodes of each pool as the cluster's
@@ -80,6 +83,9 @@ func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof
 func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p != (proof{}) {
 		return p
+	}
+	if why := s.mayBeNeighbours(t, r); why != "" {
+		return lacking("%s", why)
 	}
 	return t.noNIC(s, r.Hop)
 }

@@ -88,6 +88,38 @@ func (t *target) had(s *targetCluster, r inventory.Route) bool {
 	return s.memory.Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 }
 
+// mayBeNeighbours says why a route with a cluster's addresses may be that of another cluster, which
+// another keeper manages; "" if it is not. Clusters with Azure CNI Overlay can share a node subnet
+// and have the same pod CIDR. What the cluster itself had is its own.
+func (s *targetCluster) mayBeNeighbours(t *target, r inventory.Route) string {
+	if t.had(s, r) {
+		return ""
+	}
+	for _, id := range s.subnets {
+		subnet := t.w.s.Subnet(id)
+		if subnet == nil && t.w.s.Unread[id.Key()].Absent {
+			continue
+		}
+		if subnet == nil {
+			return fmt.Sprintf("%s was not read: it may have nodes of another cluster, whose "+
+				"route it may be", id.Short())
+		}
+		if !within(subnet.Prefixes, r.Hop) {
+			continue
+		}
+		node := nodeIn(subnet, func(configuration arm.ID) bool {
+			return slices.ContainsFunc(t.clusters, func(o *targetCluster) bool {
+				return o.cluster != nil && configuration.Group().Equal(o.cluster.NodeGroup())
+			})
+		})
+		if node != "" {
+			return fmt.Sprintf("%s also has a node of another cluster (%s), whose route it may be",
+				id.Short(), node)
+		}
+	}
+	return ""
+}
+
 // undone reports whether another writer changed a route in the target: the target had the wanted
 // next hop before, and the cluster's route table has not changed. Restoring it is a repair.
 func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) bool {

@@ -8,16 +8,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// Machines of clusters that were not read, as subnets show them.
+// Machines of other clusters, as subnets show them.
 
 // nodeMachine matches the names that AKS gives the scale sets of its nodes, and the NICs of its
 // single machines.
 var nodeMachine = lazy.Regexp(`(?i)^aks[a-z0-9-]+$`)
 
-// unreadNode finds in a subnet a machine that AKS made for a cluster that was not read. The subnet
-// shows the IP configurations of all machines, also of other subscriptions. Application Gateways,
-// load balancers and private endpoints have IP configurations too, but are not nodes.
+// unreadNode finds in a subnet a machine that AKS made for a cluster that was not read.
 func (f Facts) unreadNode(subnet *inventory.Subnet) string {
+	return nodeIn(subnet, f.ofCluster)
+}
+
+// nodeIn finds in a subnet a machine that AKS made for another cluster than the known ones. The
+// subnet shows the IP configurations of all machines, also of other subscriptions. Application
+// Gateways, load balancers and private endpoints have IP configurations too, but are not nodes.
+func nodeIn(subnet *inventory.Subnet, known func(configuration arm.ID) bool) string {
 	for _, configuration := range subnet.Configurations() {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
@@ -27,7 +32,7 @@ func (f Facts) unreadNode(subnet *inventory.Subnet) string {
 		}
 		holder := inventory.HolderName(nic)
 		name, _, _ := strings.Cut(holder, " ")
-		if nodeMachine().MatchString(name) && !f.ofCluster(configuration) {
+		if nodeMachine().MatchString(name) && !known(configuration) {
 			return holder
 		}
 	}
