@@ -20,9 +20,12 @@ import (
 // once a change was undone conflictTimes within conflictSpan, it is made again only after a wait,
 // and a finding names the other writer:
 //
-//	anything on a node subnet              30 seconds: pods cannot reach each other meanwhile
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
 //	Virtual Network Manager undoes
+//	another one in place of the right one  30 seconds, then twice as long each time, up to a day:
+//	(table, NAT gateway, group, egress     the other writer may be a keeper with another config,
+//	route), and a route that comes back    which never gives up either
+//	anything else on a node subnet         30 seconds: pods cannot reach each other meanwhile
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
 // A change counts as undone once it had to be made again, because a read can be old. The conflict
@@ -56,9 +59,10 @@ type span struct{ from, until time.Time }
 const (
 	conflictTimes = 3
 	conflictSpan  = 10 * time.Minute
-	// conflictFirst and conflictMost are the first and the longest wait. governedWait is the wait
-	// if Azure itself undoes the change.
+	// conflictFirst and conflictMost are the first and the longest wait, rivalMost is the longest
+	// against a rival. governedWait is the wait if Azure itself undoes the change.
 	conflictFirst, conflictMost = 30 * time.Second, 5 * time.Minute
+	rivalMost                   = 24 * time.Hour
 	governedWait                = 15 * time.Minute
 )
 
@@ -83,11 +87,21 @@ func (f *conflict) stands(s *inventory.Snapshot) bool {
 	return table != nil && f.change.SeenInTable(table)
 }
 
+// rivals reports whether the other writer puts something of its own there, as another keeper does,
+// and not only takes away what this one puts. A pod route's next hop is proven to be right.
+func (f *conflict) rivals() bool {
+	c := f.change
+	return c.Verb == plan.Associate && c.Old != nil || c.Verb == plan.Update && c.Egress ||
+		c.Verb == plan.Delete
+}
+
 // waitLonger sets the next wait.
 func (f *conflict) waitLonger(other *otherWriter) {
 	switch {
 	case other != nil && other.governs:
 		f.wait = governedWait
+	case f.wait > 0 && f.rivals():
+		f.wait = min(2*f.wait, rivalMost)
 	case f.wait == 0 || f.nodes:
 		f.wait = conflictFirst
 	default:
