@@ -13,7 +13,7 @@ import (
 // Verb is what a Change does.
 type Verb string
 
-// A route is created, updated or deleted in a table; a subnet is associated with a table, a NAT
+// A route is created, updated or deleted in a table. A subnet is associated with a table, a NAT
 // gateway or a network security group.
 const (
 	Create    Verb = "create"
@@ -22,28 +22,28 @@ const (
 	Associate Verb = "associate"
 )
 
-// Change is one change to make. Dry runs, tables, JSON and logs all show this value.
+// Change is one change to make. Dry runs, tables, JSON and logs all display this value.
 type Change struct {
 	Verb Verb `json:"verb"`
 	// Resource is the route table or the subnet that is written.
 	Resource arm.ID `json:"resource"`
 	// Cluster is the metadata.name of the ClusterRoutes that requires it.
 	Cluster string `json:"cluster"`
-	// Route is the name of the route, "" for an association.
+	// Route is the name of the route, or "" for an association.
 	Route string `json:"route,omitempty"`
 	// Old and New are the values before and after; nil if there is none.
 	Old *Value `json:"old,omitempty"`
 	New *Value `json:"new,omitempty"`
 	Why string `json:"why"`
 	// Repair is set if the change restores what an earlier check saw in place and another writer
-	// has changed since. A change can restore a lost association without Repair, if no check saw it
-	// in place.
+	// has changed since. If no check saw a lost association in place, the change that restores it
+	// is no Repair.
 	Repair bool `json:"repair,omitempty"`
 	// Egress is set for a route of spec.egress. All other routes are pod routes.
 	Egress bool `json:"egress,omitempty"`
 }
 
-// ChangeKey identifies a change, whatever its values: what it does to which route or subnet.
+// ChangeKey identifies a change without its values: what it does to which route or subnet.
 type ChangeKey struct {
 	// ID.Key(), and the name in lower case. For an association, the property, or "" for the table.
 	Resource, Route string
@@ -114,15 +114,15 @@ type Outcome struct {
 	Change
 	// State is one of the states below.
 	State OutcomeState `json:"state"`
-	// Error says why it failed.
+	// Error says why the change failed.
 	Error string `json:"error,omitempty"`
-	// Undone is set if Azure accepted the write, and the change was gone when it was read back.
+	// Undone is set if Azure accepted the write, but the change was gone when it was read back.
 	Undone bool `json:"-"`
-	// Ended is the time at which it was seen done; zero if it is not done, or the time is unknown.
+	// Ended is when the change was seen done, or zero if it is not done or the time is unknown.
 	Ended time.Time `json:"-"`
 }
 
-// OutcomeState is the result of a Change: only planned, in a dry run; done, and confirmed by
+// OutcomeState is the result of a Change. It was only planned, in a dry run; done, and confirmed by
 // reading back; obsolete, because a new read showed it done or no longer wanted; failed; skipped,
 // because the program was stopped first; or observed, because the config says Observe.
 type OutcomeState string
@@ -156,7 +156,7 @@ func SeenIn(table *inventory.RouteTable) func(Change) bool {
 	return func(c Change) bool { return c.seenAs(routes[strings.ToLower(c.Route)]) }
 }
 
-// seenAs reports whether a change is in place if its route reads as r; nil if there is no route.
+// seenAs reports whether a change is in place, given how its route reads (nil if there is none).
 func (c Change) seenAs(r *inventory.Route) bool {
 	if r == nil || c.New == nil {
 		return r == nil && c.New == nil
@@ -199,7 +199,8 @@ func sortChanges(changes []Change) {
 			return cmp.Or(a.destination.compare(b.destination),
 				strings.Compare(changes[a.change].Route, changes[b.change].Route))
 		}
-		if !slices.IsSortedFunc(sorted, compare) { // mostly they are, as they were planned
+		// mostly they are sorted, because they were planned in order
+		if !slices.IsSortedFunc(sorted, compare) {
 			slices.SortStableFunc(sorted, compare)
 			before := slices.Clone(changes[:n])
 			for i, k := range sorted {

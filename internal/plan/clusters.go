@@ -18,7 +18,7 @@ func (p *Planner) readClusters() {
 	for i := range p.configs {
 		c := &p.configs[i]
 		v := newClusterState(p.s, c, p.s.Cluster(arm.ID(c.Spec.ClusterID)))
-		// as a cluster's table it is never a target, even if the snapshot lacks it
+		// even a cluster's table that is missing from the snapshot is never a target
 		v.source = arm.ID(c.Spec.RouteTableID)
 		p.clusters = append(p.clusters, v)
 		if p.checkCluster(v) {
@@ -115,7 +115,7 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 }
 
 // checkSubnetsRead reports the subnets of a cluster that were not read. The cluster has no pod
-// routes, and its config wants none: its subnets are guarded, and read for their free addresses.
+// routes, and its config wants none. Its subnets are guarded, and read for their free addresses.
 func (p *Planner) checkSubnetsRead(v *clusterState) {
 	for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
 		v.cluster.PodSubnets())) {
@@ -126,7 +126,7 @@ func (p *Planner) checkSubnetsRead(v *clusterState) {
 }
 
 // leftBehind lists the targets that still hold pod routes of a cluster that left kubenet. If its
-// node subnets are unknown, any appliance's address counts.
+// node subnets are unknown, the address of any appliance counts as a node's.
 func (f Facts) leftBehind(v *clusterState) []string {
 	var lines []string
 	for _, t := range v.config.Spec.Targets {
@@ -158,7 +158,8 @@ func (p *Planner) readSource(v *clusterState) {
 		u, tried := p.s.Unread[id.Key()]
 		return tried && !u.Absent
 	}
-	if d.Finding != nil && !slices.ContainsFunc(v.subnets, unread) { // or that is what is wrong
+	// or the read of that subnet is the problem
+	if d.Finding != nil && !slices.ContainsFunc(v.subnets, unread) {
 		p.add(*d.Finding)
 	}
 	if d.Table == "" {
@@ -203,8 +204,8 @@ func madeByAKS(cluster *inventory.Cluster, table arm.ID) bool {
 		inventory.IsManagedTable(table)
 }
 
-// Remake returns the command that restores a missing table. AKS restores the tables that it made;
-// for any other table it is the given command.
+// Remake returns the command that restores a missing table. For a table that AKS made it is AKS's
+// restore; for any other it is the given command.
 func Remake(cluster *inventory.Cluster, table arm.ID,
 	other finding.CommandLine) finding.CommandLine {
 	if !madeByAKS(cluster, table) {
@@ -215,7 +216,7 @@ func Remake(cluster *inventory.Cluster, table arm.ID,
 		id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
-// gone adds to the finding of a missing table how AKS may make it again.
+// gone adds to the finding about a missing table how to make AKS create it again.
 func (v *clusterState) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
 	if !madeByAKS(v.cluster, table) {
 		return add
@@ -235,7 +236,7 @@ func (v *clusterState) gone(table arm.ID, add func(finding.Finding)) func(findin
 // node subnets.
 func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	if len(v.nodes) == 0 && !v.anyHop {
-		return // checkCluster reports that no node subnet could be read
+		return // checkCluster reports that it could read no node subnet
 	}
 	for _, r := range table.Routes() {
 		if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && !v.isNodeHop(r) {
@@ -258,8 +259,8 @@ func (p *Planner) outsideHops(v *clusterState, table *inventory.RouteTable) {
 	}
 }
 
-// Source returns what the pod routes are read from, the cluster's route table or its nodes as a
-// table, and the routes by prefix; nil if it could not be read.
+// Source returns the table that the pod routes are read from (the cluster's route table, or its
+// nodes as a table) and the routes by prefix. It returns nil if the table could not be read.
 func (p *Planner) Source(cluster arm.ID) (*inventory.RouteTable, map[netip.Prefix]inventory.Route) {
 	for _, v := range p.clusters {
 		if v.wanted != nil && cluster.Equal(arm.ID(v.config.Spec.ClusterID)) {
@@ -275,7 +276,7 @@ func (f Facts) unread(id arm.ID) bool {
 	return tried
 }
 
-// next says what to do about a finding: in words, with a command, or both.
+// next says how to act on a finding: in words, with a command, or both.
 type next struct {
 	words   string
 	command finding.CommandLine
@@ -283,7 +284,8 @@ type next struct {
 
 func advise(words string) next { return next{words: words} }
 
-// orRemake returns the command that makes AKS create its table again; words for any other table.
+// orRemake returns the command that makes AKS create its table again, or the given words for any
+// other table.
 func orRemake(cluster *inventory.Cluster, table arm.ID, words string) next {
 	if !madeByAKS(cluster, table) {
 		return advise(words)
@@ -298,7 +300,8 @@ func (n next) on(f finding.Finding) finding.Finding {
 }
 
 // reportUnread reports a resource that is not in the snapshot: with the given code if it does not
-// exist, else as a failed read. what names the resource, with %s for its name.
+// exist, otherwise as a failed read. what is the text that names the resource, with %s for its
+// name.
 func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRoutes, id arm.ID,
 	missing finding.Code, what string, do next) {
 	u, tried := p.s.Unread[id.Key()]
@@ -322,8 +325,8 @@ func (p *Planner) reportUnread(add func(finding.Finding), c *v1alpha1.ClusterRou
 	}
 }
 
-// unanswered reports whether Azure answered no call for these clusters: not one of their resources
-// was read or refused. Remembered facts do not count as an answer.
+// unanswered reports whether Azure answered no call for these clusters: it returned or refused none
+// of their resources. Remembered facts do not count as an answer.
 func (f Facts) unanswered() bool {
 	if len(f.Tables)+len(f.Subnets) > 0 {
 		return false
@@ -340,8 +343,8 @@ func (f Facts) unanswered() bool {
 	return silent
 }
 
-// noAnswer reports whether Azure itself failed to answer for a resource: there was no answer, a
-// timeout (408), or an error of the server's (5xx).
+// noAnswer reports whether Azure itself failed to answer for a resource: with no answer, a timeout
+// (408), or a server error (5xx).
 func noAnswer(u inventory.Unread) bool {
 	return !u.Absent && (u.Status == 0 || u.Status == 408 || u.Status >= 500)
 }

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// clusterState is what is known of one configured cluster: its addresses, its route table and the
-// routes in it.
+// clusterState is what is known about one configured cluster: its addresses, its route table and
+// the routes in it.
 type clusterState struct {
 	config  *v1alpha1.ClusterRoutes
 	name    string             // metadata.name
@@ -20,26 +20,25 @@ type clusterState struct {
 	subnets []arm.ID           // its present node subnets
 	nodes   []netip.Prefix     // their prefixes, and remembered ones
 	anyHop  bool
-	// blind is set if not all node subnets could be read: then a route that looks unmanaged may be
+	// blind is set if some node subnets could not be read. Then a route that looks unmanaged may be
 	// the cluster's.
 	blind bool
 	masks []int // the length of node prefixes, for each of cidrs
 
-	// from the Discovery of the cluster's route table; source is "" if it is unknown
+	// from the Discovery of the cluster's route table; source is "" if that is unknown
 	source           arm.ID
 	how              string
 	proven, doubtful bool
 	rivals           []arm.ID
-	// from is what the pod routes were read from: the cluster's route table, or its nodes as a
-	// table.
+	// from is the source of the pod routes: the cluster's route table, or its nodes as a table.
 	from *inventory.RouteTable
-	// stranger are the rows of its route table that have its addresses and no name of a cloud
-	// provider.
+	// stranger has the rows of its route table with the cluster's addresses but without a cloud
+	// provider's name.
 	stranger []inventory.Route
-	// opinion are the pod routes of its route table if its nodes are the source.
+	// opinion has the pod routes of its route table if its nodes are the source.
 	opinion podRoutes
-	// wanted are the pod routes of the source. They are nil if it could not be read; then no route
-	// in a target counts as stale.
+	// wanted are the pod routes of the source. They are nil if the source could not be read. Then
+	// no route in a target counts as stale.
 	wanted podRoutes
 }
 
@@ -59,7 +58,7 @@ func newClusterState(s Facts, c *v1alpha1.ClusterRoutes, cluster *inventory.Clus
 }
 
 // narrow returns the parts of the cluster's pod CIDRs that the config allows. It drops prefixes
-// that are too wide to be intended: they would contain unmanaged routes.
+// that are too wide to be intended, because they would contain unmanaged routes.
 func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	var out []netip.Prefix
 	for _, cidr := range podCIDRs {
@@ -83,7 +82,7 @@ func narrow(podCIDRs []netip.Prefix, allowed []string) []netip.Prefix {
 	return inventory.SortPrefixes(out)
 }
 
-// podRoutes are the cluster's routes in its route table, by prefix, each prefix once. They are not
+// podRoutes has the cluster's routes in its route table, by prefix, each prefix once. They are not
 // copies.
 type podRoutes []*inventory.Route
 
@@ -99,7 +98,7 @@ func (p podRoutes) at(prefix netip.Prefix) (r inventory.Route, found bool) {
 	return *p[i], true
 }
 
-// byPrefix returns the routes by their prefixes; nil if they are unknown.
+// byPrefix returns the routes by prefix, or nil if they are unknown.
 func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 	if p == nil {
 		return nil
@@ -112,12 +111,12 @@ func (p podRoutes) byPrefix() map[netip.Prefix]inventory.Route {
 }
 
 // rows returns the cluster's routes in its route table: those with its addresses and a name that
-// its cloud provider gives. Any other route there is a stranger's.
+// its cloud provider gives. All other routes there belong to strangers.
 func (v *clusterState) rows(table *inventory.RouteTable) (rows podRoutes,
 	strangers []inventory.Route) {
 	routes := v.podRoutes(table)
 	if !table.ID.Is(arm.TypeRouteTable) {
-		return routes, nil // it was made of the nodes themselves
+		return routes, nil // the table was made from the nodes themselves
 	}
 	rows = routes[:0]
 	for _, r := range routes {
@@ -144,8 +143,8 @@ func (v *clusterState) podRoutes(table *inventory.RouteTable) podRoutes {
 	return routes
 }
 
-// learnMasks corrects the length of IPv6 node prefixes by the routes in the cluster's route table:
-// Azure documents the length only by an example (configure-kubenet-dual-stack).
+// learnMasks corrects the length of IPv6 node prefixes from the routes in the cluster's route
+// table: Azure documents the length only by an example (configure-kubenet-dual-stack).
 func (v *clusterState) learnMasks(table *inventory.RouteTable) {
 	for i, cidr := range v.cidrs {
 		if !cidr.Addr().Is6() {

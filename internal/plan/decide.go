@@ -17,18 +17,18 @@ type Observation struct {
 	Now     time.Time
 }
 
-// Decision is what a check does: a Plan, what it rests on, and the Planner that plans again for one
-// resource.
+// Decision is what a check does: a Plan, the facts that it is based on, and the Planner that plans
+// again for one resource.
 type Decision struct {
 	Plan
 	Facts   Facts
 	Planner *Planner
 }
 
-// Decide says what to do, and what the next check must know. While the decision needs more, the
+// Decide returns what to do, and what the next check must know. While the decision needs more, the
 // caller reads it into the observation and decides again. It is pure: the same observation and
-// memory give the same decision, and neither is changed. To decide again with the memory of the
-// decision's facts gives the same, too: what was read is noted once.
+// memory give the same decision, and neither is changed. Deciding again with the memory of the
+// decision's facts gives the same, too: each read is noted once.
 func Decide(o Observation, before Memory) (Decision, Memory) {
 	facts := Facts{Snapshot: o.Snapshot, Memory: maps.Clone(before)}
 	planner := Among(facts, o.Configs, o.Taken)

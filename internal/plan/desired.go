@@ -25,9 +25,9 @@ type Association struct {
 type Table struct {
 	ID     arm.ID
 	Routes []inventory.Route
-	// Changes lead from the routes that were read to Routes.
+	// Changes turn the routes that were read into Routes.
 	Changes []Change
-	// Limit is how many routes the table may have; 0 if Changes add no route.
+	// Limit is how many routes the table may have, or 0 if Changes add no route.
 	Limit int
 }
 

@@ -55,7 +55,7 @@ func valueOf(r inventory.Route) *Value {
 // CompareDestinations orders prefixes by address. Other destinations follow, as text.
 func CompareDestinations(a, b string) int { return readDestination(a).compare(readDestination(b)) }
 
-// destination is a prefix, or other text such as a service tag.
+// destination is a prefix, or a text such as a service tag.
 type destination struct {
 	prefix netip.Prefix // zero for other text
 	text   string

@@ -13,9 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: spec.egress declares routes, such as 0.0.0.0/0 to a firewall or to a gateway. They
-// are found in their table by their prefix, whatever their name. A table can also be a target:
-// target.go plans the pod routes first, and one write makes all changes.
+// How it works: spec.egress declares routes, such as 0.0.0.0/0 to a firewall or to a gateway. A
+// declared route is found in its table by its prefix, whatever its name. A table can also be a
+// target: target.go plans the pod routes first, and one write makes all changes.
 //
 //	the route in the table              | and                           | action
 //	------------------------------------|-------------------------------|---------------------------
@@ -27,11 +27,12 @@ import (
 //	                                    | not                           | egress-route-lost
 //	was declared, and is no longer      |                               | stays
 //
-// A route may be written if the mode is Enforce, no cloud provider writes the table (whyWatched),
-// no packets to pods would take the route, it takes no nodes their egress (strands), and the
-// appliance that the config names, a firewall or load balancer, is not known to be gone, without
-// backends, or at another address. If it could not be read, the route is written: the config names
-// the address, and without the route the packets are dropped, or bypass the appliance.
+// A route may be written if all of this holds: the mode is Enforce; no cloud provider writes the
+// table (whyWatched); no packets to pods would take the route; the route does not leave nodes
+// without egress (strands); and the appliance that the config names, a firewall or load balancer,
+// is not known to be gone, without backends, or at another address. If the appliance could not be
+// read, the route is written: the config names the address, and without the route the packets are
+// dropped or bypass the appliance.
 
 // egressConfig is what one config says about the egress routes of one table.
 type egressConfig struct {
@@ -53,7 +54,7 @@ func DeclaredEgress(c *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	return routes
 }
 
-// readEgress notes the table of a cluster's egress.
+// readEgress notes the table with a cluster's egress routes.
 func (p *Planner) readEgress(v *clusterState) {
 	if e := v.config.Spec.Egress; e.RouteTableID != "" && !p.removing {
 		key := arm.ID(e.RouteTableID).Key()
@@ -66,10 +67,11 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 	t := w.target(id, table)
 	configs, _ := arm.Lookup(w.egress, id)
 	configs = slices.Clone(configs)
-	slices.SortStableFunc(configs, func(a, b egressConfig) int { // the one that writes comes first
+	// the config that writes comes first
+	slices.SortStableFunc(configs, func(a, b egressConfig) int {
 		return cmp.Compare(w.writes(b), w.writes(a))
 	})
-	settled := map[netip.Prefix]bool{} // another config wants the route, too, or another one
+	settled := map[netip.Prefix]bool{} // another config wants this route too, or a different one
 	for _, e := range configs {
 		if w.s.gone(e.clusterState) {
 			continue
@@ -94,8 +96,8 @@ func (w *planning) writes(e egressConfig) int {
 	return 0
 }
 
-// keepEgress adds the egress routes of one config to a table that is planned, t; nil if it has no
-// other changes.
+// keepEgress adds the egress routes of one config to a planned table t, or returns nil if the table
+// has no other changes.
 func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Table,
 	settled map[netip.Prefix]bool) *Table {
 	watched := w.whyWatched(e, table)
@@ -162,7 +164,8 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 	return t
 }
 
-// freeRouteName returns a name that no route has, in any case: the given one, or with a number.
+// freeRouteName returns a name that no route has, ignoring case: the given one, or this name with a
+// number.
 func freeRouteName(routes []inventory.Route, name string) string {
 	for i, free := 1, name; ; free = fmt.Sprintf("%s-%d", name, i) {
 		if !slices.ContainsFunc(routes, func(r inventory.Route) bool {
@@ -174,9 +177,9 @@ func freeRouteName(routes []inventory.Route, name string) string {
 	}
 }
 
-// whyWatched says why the egress routes of a table are only watched: a cloud provider writes it, or
-// may, or Azure Virtual Network Manager does. "" if not. With Azure CNI no cloud provider writes
-// routes, so the table on the node subnets of such a cluster may be written.
+// whyWatched says why the egress routes of a table are only watched: a cloud provider or Azure
+// Virtual Network Manager writes the table, or may write it. "" if not. With Azure CNI no cloud
+// provider writes routes, so the table on the node subnets of such a cluster may be written.
 func (w *planning) whyWatched(e egressConfig, table *inventory.RouteTable) string {
 	own, taken := arm.Lookup(w.clusterTables, table.ID)
 	switch {
@@ -219,10 +222,10 @@ func (p *Planner) coversPods(want inventory.Route) string {
 	return ""
 }
 
-// strands says why a default route would take the nodes behind a table their egress: with
+// strands says why a default route would leave the nodes behind a table without egress. With
 // outboundType userDefinedRouting, "AKS requires a user-defined route with valid outbound
-// connectivity" (egress-udr), and a route that drops all packets wins over a load balancer and a
-// NAT gateway. It is asked about routes without an address.
+// connectivity" (egress-udr). A route that drops all packets wins over a load balancer and a NAT
+// gateway. Call it for routes without a next hop address.
 func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) string {
 	if want.Prefix.Bits() > 0 || !want.Prefix.Addr().Is4() || want.HopType == inventory.HopGateway {
 		return ""
@@ -249,9 +252,9 @@ func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) stri
 	return ""
 }
 
-// wrongHop says why the next hops that a config declares are known to be wrong: the appliance that
-// it names is gone, or cannot be a next hop, or has other addresses, which it returns. It reports
-// that, whether a route is missing or not.
+// wrongHop says why the next hops that a config declares are wrong: the appliance that it names is
+// gone, cannot be a next hop, or has other addresses, which wrongHop returns. It reports this
+// whether or not a route is missing.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
 	named := arm.ID(e.config.Spec.Egress.FirewallID)
@@ -328,13 +331,12 @@ func join(addresses []netip.Addr) string {
 
 const promoteEgress = "promote sets the mode of spec.egress to Enforce"
 
-// Observes reports whether a finding about an egress route is there only because the config
-// observes.
+// Observes reports whether a finding about an egress route exists only because the config observes.
 func Observes(f finding.Finding) bool { return f.Advice == promoteEgress }
 
-// reportEgress reports an egress route that the table lacks, or that leads elsewhere, and that is
-// not put back: why says why, "" if the config only observes. If only the table is in the way, the
-// finding has the command that a person can paste.
+// reportEgress reports an egress route that the table lacks, or that leads elsewhere, and that the
+// keeper does not put back. why is the reason, or "" if the config only observes. If only the table
+// prevents it, the finding has a command to paste.
 func (w *planning) reportEgress(e egressConfig, table *inventory.RouteTable,
 	routes []inventory.Route, at int, want inventory.Route, why string, byHand bool) {
 	text := fmt.Sprintf("%s has no route for %s, which must go to %s", table.ID.Short(),

@@ -9,9 +9,9 @@ import (
 )
 
 // How it works: copies of a former pod CIDR. A cluster was deleted and created again with another
-// pod CIDR. The targets still have copies of its old routes: their prefixes are not in its pod CIDR
-// any more, but their next hops are in its node subnets, present or remembered. This applies only
-// if all clusters of the target were read, and no cluster has the prefix.
+// pod CIDR. The targets still have copies of its old routes. Their prefixes are not in its pod CIDR
+// any more, but their next hops are in its present or remembered node subnets. This applies only if
+// all clusters of the target were read, and no cluster has the prefix.
 //
 //	the cluster's table had this route     | it is a stale route of the cluster: deleted with a
 //	                                       |   proof, otherwise withheld
@@ -33,7 +33,7 @@ func (t *target) formerOwners(r inventory.Route) (owners []*targetCluster) {
 	return owners
 }
 
-// removeFormer removes a route of a former pod CIDR that nothing remembers, if it is proven stale,
+// removeFormer removes a route of a former pod CIDR that nothing remembers if it is proven stale,
 // and reports whether it did. It notes the routes without proof.
 func (t *target) removeFormer(r inventory.Route) (removed bool) {
 	if !podRouteStyle(r) || !t.mayBeFormer(&r) || !t.unclaimed(r) {
@@ -85,9 +85,9 @@ func (t *target) unclaimed(r inventory.Route) bool {
 
 // provenFormer proves that no node is behind a route of a former pod CIDR that nothing remembers.
 // All networks that the target reaches and that contain the next hop must be networks of the
-// cluster's nodes. Then one of two proofs suffices: the next hop is a node with another pod CIDR;
-// or no NIC has the next hop, neither of the cluster nor in the next hop's subnet, and that
-// subnet's table lacks the route.
+// cluster's nodes. Then one of two proofs suffices. Either the next hop is a node with another pod
+// CIDR. Or no NIC of the cluster or in the next hop's subnet has the next hop, and that subnet's
+// table lacks the route.
 func (t *target) provenFormer(s *targetCluster, r inventory.Route) proof {
 	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
 		return proof{}

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: the proof of a delete. A route leaves a target only if it is proven, for this one
-// route, that no node is behind it. It proves nothing that the cluster's table lacks the route:
+// How it works: the proof of a delete. A route leaves a target only with a proof, for this one
+// route, that no node is behind it. That the cluster's table lacks the route proves nothing:
 // another writer may have restored an old version of that table, and the cloud provider can lose a
 // route (it treats a 412 as a success).
 //
@@ -32,28 +32,28 @@ import (
 //	is on a NIC                          |                                  | stays
 //
 // The lists are complete if they show addresses of as many nodes of each pool as the cluster's
-// document counts, and that document was read after the check began: a list shows only what the
-// identity may see. A row has settled if it has been there for longer than the cloud provider needs
-// to repair its table (Remembered.Settled). A cloud provider that cannot write repairs nothing, so
-// the activity log must show that the cluster's identity was the last to write that table, since
-// the row appeared. With source Nodes, Kubernetes itself says so. A node has one pod CIDR of each
-// family.
+// document counts, and this document was read after the check began. A list alone shows only what
+// the identity may see. A row has settled if it has existed for longer than the cloud provider
+// needs to repair its table (Remembered.Settled). A cloud provider that cannot write repairs
+// nothing. So the activity log must also show that the cluster's identity was the last to write the
+// table since the row appeared. With source Nodes, Kubernetes itself says so. A node has one pod
+// CIDR of each family.
 //
 // A route needs more proof if its next hop is in no node subnet of the cluster (any more), because
 // it may be another cluster's: see target.leftBehind.
 //
-// A new next hop also needs a proof, that it is the machine's which the route names: see
+// A new next hop also needs a proof that it belongs to the machine that the route names: see
 // machine.go.
 //
-// Each proof is for one route. A route without proof does not withhold others. Even a single delete
-// needs its proof. Nothing must be remembered from one check to the next: sync has only one check,
-// and a proof over two would have to ask for the second.
+// Each proof is for one route. A route without proof does not withhold other changes. Even a single
+// delete needs its proof. The proof uses nothing from earlier checks: sync has only one check, so
+// it could not collect a proof over two.
 //
-// docs/rules.md has who calls which proof. Routes of clusters that are gone have their own:
+// docs/rules.md lists who calls which proof. Routes of clusters that are gone have their own proof:
 // noNodeAt (orphan.go).
 
-// proof is the result for one route. why says why the route may be changed, lacks says which proof
-// is missing; one of them is empty. there is set if the node exists, and unwritten if only the
+// proof is the result for one route. why says why the route may be changed, and lacks names the
+// missing proof; one of them is empty. there is set if the node exists, and unwritten if only the
 // cluster's own write is missing.
 type proof struct {
 	why, lacks       string
@@ -65,7 +65,7 @@ func lacking(format string, args ...any) proof {
 	return proof{lacks: fmt.Sprintf(format, args...)}
 }
 
-// proveStale looks for a proof that no node is behind a route that nothing replaces, for each
+// proveStale looks for a proof that no node is behind a route without a replacement, for each
 // cluster that may own it.
 func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof) {
 	for _, s := range owners {
@@ -79,7 +79,7 @@ func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof
 	return p
 }
 
-// nodeGone proves that no node that uses a route is at its next hop any more.
+// nodeGone proves that no node that uses a route has its next hop any more.
 func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p != (proof{}) {
 		return p
@@ -119,8 +119,8 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 	return p
 }
 
-// sendsOn looks for a route by which the node at a route's next hop sends its packets on: nodes
-// forward packets of others (aks/faq), so these may still arrive.
+// sendsOn looks for a route by which the node at a route's next hop sends its packets on. Nodes
+// forward packets of others (aks/faq), so these packets may still arrive.
 func (w *planning) sendsOn(r inventory.Route) proof {
 	for _, key := range slices.Sorted(maps.Keys(w.s.Subnets)) {
 		subnet := w.s.Subnets[key]
@@ -146,9 +146,10 @@ func (w *planning) sendsOn(r inventory.Route) proof {
 const logLate = 20 * time.Minute
 
 // lastWritten proves that the cluster itself gave a node the pod CIDR of a settled row: its
-// identity was the last to write its table, since the row appeared or, once the log shows all
-// writes until then, before. Later writes by others may have changed any row. An old answer of
-// Azure can lack the write that the log shows: then the table has the ETag of an earlier check.
+// identity was the last to write its table since the row appeared. An earlier write counts once the
+// log shows all writes until the row appeared. Later writes by others may have changed any row. An
+// old answer of Azure can lack the write that the log shows. Then the table has the ETag of an
+// earlier check.
 func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	row := s.memory.Settled[prefix]
 	last, read := w.s.Writers[s.source.Key()]
@@ -193,8 +194,8 @@ func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 	return proven("no network interface of the cluster's nodes has %s any more", hop)
 }
 
-// nics returns the NICs of a cluster that can prove something about an address, or which proof is
-// missing.
+// nics returns the NICs of a cluster that can prove something about an address, or names the
+// missing proof.
 func (w *planning) nics(s *clusterState, hop netip.Addr) (addresses, proof) {
 	key := s.cluster.ID.Key()
 	if w.asked == nil {
@@ -215,15 +216,15 @@ func (w *planning) nics(s *clusterState, hop netip.Addr) (addresses, proof) {
 	}
 }
 
-// readNICs requests the NICs of a cluster. Remembered NICs are enough to withhold a change or to
-// show one that is never made, but not to make one.
+// readNICs requests the NICs of a cluster. Remembered NICs suffice to withhold a change, or to show
+// one that is never made, but not to make one.
 func (w *planning) readNICs(s *clusterState) proof {
 	w.need.NICs = append(w.need.NICs, s.cluster.ID)
 	return lacking("the network interfaces of the nodes were not read")
 }
 
-// hiddenNodes names a pool whose nodes' addresses, of the next hop's family, the lists do not show;
-// "" if the lists are complete.
+// hiddenNodes names a pool whose nodes' addresses, in the next hop's family, are missing from the
+// lists, or returns "" if the lists are complete.
 func (t *target) hiddenNodes(s *targetCluster, nics *inventory.NICs, hop netip.Addr) string {
 	family := "IPv4"
 	if hop.Is6() {

@@ -11,10 +11,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: each config requires properties of subnets: the cluster's route table on its node
-// subnets, as long as it uses kubenet, and what spec.guard.subnets names, whatever the cluster's
-// network plugin. A property that is lost is restored. One that another writer replaced is reported
-// or restored, as the config says.
+// How it works: each config requires properties of subnets. On its node subnets it requires the
+// cluster's route table, as long as the cluster uses kubenet. On other subnets it requires what
+// spec.guard.subnets names, with any network plugin. A lost property is restored. If another writer
+// replaced it, it is reported or restored, as the config says.
 
 // request is what one config requires a subnet to have.
 type request struct {
@@ -24,26 +24,27 @@ type request struct {
 	value    arm.ID
 	what     string // node subnet, guarded subnet
 	paused   string // why the network pauses the guard, or ""
-	// sure is set if more than a past association identifies the table.
+	// sure is set if more than an earlier association identifies the table.
 	sure bool
 }
 
-// ofAKS reports whether AKS made the network of a guarded subnet. A user must not change the groups
-// on its subnets (aks/support-policies), so the guard only watches them. The node subnets' own
-// table is another matter: the cluster needs it.
+// ofAKS reports whether AKS made the network of a guarded subnet. A user must not change the
+// network security groups on its subnets (aks/support-policies), so the guard only watches them.
+// The node subnets' own table is different: the cluster needs it.
 func (r request) ofAKS() bool {
 	return r.what != "node subnet" && r.v.cluster != nil &&
 		r.subnet.Group().Equal(r.v.cluster.NodeGroup())
 }
 
-// about compares requests by what they are about.
+// about compares requests by subnet and property.
 func (r request) about(o request) int {
 	return cmp.Or(strings.Compare(r.subnet.Key(), o.subnet.Key()),
 		cmp.Compare(slices.Index(inventory.Properties, r.property),
 			slices.Index(inventory.Properties, o.property)))
 }
 
-// makeRequests collects the associations that the configs require, possible or not.
+// makeRequests collects the associations that the configs require, whether or not they are
+// possible.
 func (p *Planner) makeRequests() {
 	told := map[string]bool{}
 	for _, v := range p.clusters {
@@ -102,7 +103,7 @@ func GuardedValue(g v1alpha1.GuardedSubnet, property inventory.Property) arm.ID 
 		inventory.PropertyGroup: g.NetworkSecurityGroupID}[property])
 }
 
-// modeOf returns what a guard does about a property.
+// modeOf returns what the guard does about a property.
 func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
 	if property == inventory.PropertyGroup {
 		return g.OfGroups()
@@ -110,22 +111,22 @@ func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
 	return g.Mode
 }
 
-// released reports whether a table was the cluster's own while it used kubenet: AKS takes it off
-// the subnets when the cluster leaves kubenet, so the guard of it ends then.
+// released reports whether a table was the cluster's own while it used kubenet. AKS removes that
+// table from the subnets when the cluster leaves kubenet, so its guard ends then.
 func (f Facts) released(v *clusterState, table arm.ID) bool {
 	return v.cluster != nil && Released(v.config, v.cluster,
 		f.Memory.Of(v.cluster.ID).LastTable, table)
 }
 
-// Released reports whether a cluster that does not use kubenet had a route table as its own while
+// Released reports whether a cluster that does not use kubenet had a route table of its own while
 // it did. Last is its table as remembered.
 func Released(c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last, table arm.ID) bool {
 	return !cluster.Kubenet() && (table.Equal(last) || table.Equal(arm.ID(c.Spec.RouteTableID)) ||
 		inventory.IsManagedTable(table))
 }
 
-// elsewhere reports whether a table is known as the route table of another configured cluster, even
-// if that cluster cannot be read now or is not part of this check.
+// elsewhere reports whether a table is the known route table of another configured cluster, even if
+// that cluster cannot be read now or is not part of this check.
 func (p *Planner) elsewhere(table arm.ID, except *clusterState) bool {
 	for _, v := range p.clusters {
 		if v != except && table.Equal(v.source) {
@@ -135,8 +136,8 @@ func (p *Planner) elsewhere(table arm.ID, except *clusterState) bool {
 	return p.taken.others(table, arm.ID(except.config.Spec.ClusterID))
 }
 
-// gone reports whether a cluster does not exist or is being deleted. Its subnets are not guarded:
-// AKS removes the table from them before it deletes the cluster.
+// gone reports whether a cluster does not exist or is being deleted. Subnets of such a cluster are
+// not guarded: AKS removes the table from them before it deletes the cluster.
 func (f Facts) gone(v *clusterState) bool {
 	if v.cluster != nil {
 		return v.cluster.Deleting
@@ -146,8 +147,8 @@ func (f Facts) gone(v *clusterState) bool {
 }
 
 // associations returns the associations to make. It makes none for a property for which two configs
-// require different values: each would replace the other's forever. Of several that require the
-// same value, the first counts that restores it.
+// require different values: each would replace the other's forever. If several require the same
+// value, the first one that restores it counts.
 func (w *planning) associations(wishes []request,
 	read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
@@ -183,7 +184,8 @@ func (w *planning) associations(wishes []request,
 	return out
 }
 
-// restores reports whether a request restores what the subnet lacks, or has in its place.
+// restores reports whether a request restores a property that the subnet lacks or has with another
+// value.
 func (w *planning) restores(wish request, subnet *inventory.Subnet) bool {
 	spec := wish.v.config.Spec.Guard
 	if subnet == nil || wish.paused != "" || wish.ofAKS() ||
@@ -254,8 +256,8 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 	return nil
 }
 
-// tableKnown reports whether a table can be put on a subnet, or is on it, and reports one that does
-// not exist. A lost association needs only the table's ID: Azure refuses a table that does not
+// tableKnown reports whether a table can be put on a subnet, or is on it. It reports a table that
+// does not exist. A lost association needs only the table's ID: Azure refuses a table that does not
 // exist.
 func (w *planning) tableKnown(wish request, subnet *inventory.Subnet) bool {
 	if w.s.Table(wish.value) != nil || subnet != nil && subnet.RouteTable == "" &&

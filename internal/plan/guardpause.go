@@ -8,11 +8,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// longestTag is how far ahead the time in a network's GuardTag may be, as for every pause.
+// longestTag is how far in the future the time in a network's GuardTag may be, as for every pause.
 const longestTag = 7 * 24 * time.Hour
 
-// pausedUntil reads the value of a network's GuardTag: until when it pauses the guard, or why it
-// does not.
+// pausedUntil reads the value of a network's GuardTag. It returns until when the tag pauses the
+// guard, or why it does not.
 func pausedUntil(value string, now time.Time) (until time.Time, wrong string) {
 	until, err := time.Parse(time.RFC3339, value)
 	switch {
@@ -26,7 +26,8 @@ func pausedUntil(value string, now time.Time) (until time.Time, wrong string) {
 	return until, wrong
 }
 
-// PausedByTag says why the network of a subnet, as it was read, pauses its guard, or returns "".
+// PausedByTag says why the network of a subnet pauses its guard, according to its last read, or
+// returns "".
 func PausedByTag(subnet *inventory.Subnet, now time.Time) string {
 	if subnet == nil || subnet.GuardTag == nil {
 		return ""

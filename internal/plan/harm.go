@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Harm returns a clause that says what is wrong until the changes are made: node subnet
-// shop-vnet/nodes has lost its route table. All changes are of one resource.
+// Harm returns a clause that says what is broken until the changes are made, such as: node subnet
+// shop-vnet/nodes has lost its route table. All changes must be of one resource.
 func Harm(changes []Change) string {
 	id := changes[0].Resource
 	if changes[0].Verb == Associate {

@@ -10,17 +10,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Home is a node that the cluster's route table names, with a pod CIDR and the node's address.
+// Home is a node that the cluster's route table names, with its pod CIDR and address.
 type Home struct {
 	Node string
 	Pods netip.Prefix
-	At   netip.Addr // zero if its row leads to no node, and nothing else shows it
+	At   netip.Addr // zero if its row leads to no node, and nothing else shows the address
 }
 
-// Homes returns the nodes that a cluster's route table names. A node is where its row leads, or
-// where its network interface is, if a check that doubts the rows has read it. Some rows lead to
-// the internet, to nothing or out of the node subnets. They name a node while other rows do not
-// name all. So do copies whose row is gone, if a network interface has their next hop.
+// Homes returns the nodes that a cluster's route table names. A node's address is where its row
+// leads. If a check that doubts the rows has read the network interfaces, it is the interface's
+// address. Some rows lead to the internet, to nothing or out of the node subnets. They name a node,
+// while other rows may name only some. Copies whose row is gone count too, if a network interface
+// has their next hop.
 func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) (homes []Home) {
 	v := newClusterState(s, config, s.Cluster(arm.ID(config.Spec.ClusterID)))
 	v.learnMasks(table)
@@ -67,8 +68,9 @@ func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable)
 	return homes
 }
 
-// Doubted returns the network interfaces of a cluster's nodes if this check has read them, or an
-// earlier one found that rows contradict them; else nil: interfaces can be older than a node.
+// Doubted returns the network interfaces of a cluster's nodes if this check has read them, or if an
+// earlier one found that rows contradict them. Otherwise it returns nil: interfaces can be older
+// than a node.
 func (f Facts) Doubted(cluster arm.ID) *inventory.NICs {
 	nics, m := f.addresses(cluster), f.Memory.Of(cluster).Nodes
 	doubts := nics.asked == nil || m.Crossed
@@ -81,7 +83,7 @@ func (f Facts) Doubted(cluster arm.ID) *inventory.NICs {
 	return nics.NICs
 }
 
-// nodeAt returns the address of a node in the family of another address.
+// nodeAt returns a node's address in the family of another address.
 func nodeAt(nics *inventory.NICs, node string, like netip.Addr) (at netip.Addr) {
 	if nics == nil {
 		return at

@@ -8,15 +8,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: whose machine is behind a route. An address proves nothing: Azure gives it to the
-// next machine, and anybody who may write the cluster's table can exchange the next hops of two
-// nodes, or restore an older table. The cloud provider never repairs that, because it compares
-// nodes and prefixes, and not next hops (docs/azure.md). So a copy follows a machine and not an
-// address.
+// How it works: this file finds out whose machine is behind a route. An address proves nothing:
+// Azure gives it to the next machine, and anybody who may write the cluster's table can exchange
+// the next hops of two nodes, or restore an older table. The cloud provider never repairs this,
+// because it compares nodes and prefixes but not next hops (docs/azure.md). So a copy follows a
+// machine and not an address.
 //
-// A machine is known by the name of its node. The cloud provider writes that name into the route.
-// The network interfaces say whose they are: the instance of a scale set, or the virtual machine,
-// in the cluster's own node resource group (inventory.NICs).
+// A machine is known by the name of its node. The cloud provider writes that name into the route. A
+// network interface shows whose it is: an instance of a scale set, or a virtual machine, in the
+// cluster's own node resource group (inventory.NICs).
 //
 //	the copy names | the cluster's row names | the new next hop is  | the copy
 //	---------------|-------------------------|----------------------|--------------------------------
@@ -33,7 +33,7 @@ import (
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
 
-// nodeOf returns the node that a route's name tells, in lower case; "" if it tells none.
+// nodeOf returns the node that a route's name contains, in lower case, or "".
 func (v *clusterState) nodeOf(r inventory.Route) string {
 	if !nodeNamed(r) && !fromNodes(v.config) {
 		return ""
@@ -41,8 +41,8 @@ func (v *clusterState) nodeOf(r inventory.Route) string {
 	return strings.ToLower(inventory.RouteNode(r.Name))
 }
 
-// reportStrangers reports the rows of the cluster's table that have its addresses and no name of a
-// cloud provider.
+// reportStrangers reports the rows of the cluster's table that have its addresses but no cloud
+// provider's name.
 func (w *planning) reportStrangers(v *clusterState) {
 	n := len(v.stranger)
 	if n == 0 || w.watching {
@@ -66,8 +66,8 @@ func (w *planning) reportStrangers(v *clusterState) {
 }
 
 // leadsHome proves that the next hop of a wanted route belongs to the machine that the route names.
-// If another machine has it, against is set. NICs from an earlier check show no such contradiction:
-// the address can have a new holder.
+// If another machine has the next hop, against is set. NICs from an earlier check cannot
+// contradict: the address can have a new holder.
 func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, against bool) {
 	nics, p := w.nics(s, want.Hop)
 	if nics.NICs == nil {
@@ -88,9 +88,8 @@ func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, ag
 	return proven("its node has %s", want.Hop), false
 }
 
-// contradicted reports whether the NICs that are known show that the next hop of a wanted route is
-// another machine's. Unlike leadsHome it needs none to be read first: a new node's route is copied
-// at once.
+// contradicted reports whether the known NICs show that the next hop of a wanted route belongs to
+// another machine. Unlike leadsHome it requires no read: a new node's route is copied at once.
 func (w *planning) contradicted(s *clusterState, nics addresses, want inventory.Route) bool {
 	if nics.NICs == nil || nics.Failed != "" || !s.misleads(nics.NICs, want) {
 		return false
@@ -99,14 +98,15 @@ func (w *planning) contradicted(s *clusterState, nics addresses, want inventory.
 	return true
 }
 
-// misleads reports whether the next hop of a route is the address of another node than it names.
+// misleads reports whether the next hop of a route is the address of a node other than the one in
+// its name.
 func (v *clusterState) misleads(nics *inventory.NICs, r inventory.Route) bool {
 	node, named := nics.Nodes[r.Hop], v.nodeOf(r)
 	return node != "" && named != "" && node != named
 }
 
-// crossed returns the pod routes of a cluster's table whose next hops are other machines', a line
-// for each. It is false if this check does not know.
+// crossed returns the pod routes in a cluster's table whose next hops belong to other machines,
+// with a line for each. It returns false if this check does not know.
 func (w *planning) crossed(v *clusterState, rows podRoutes) (lines []string, known bool) {
 	nics := w.s.addresses(v.cluster.ID)
 	if nics.NICs == nil || nics.Failed != "" {
@@ -126,8 +126,8 @@ func (w *planning) crossed(v *clusterState, rows podRoutes) (lines []string, kno
 	return lines, true
 }
 
-// reportCrossed reports pod routes that lead to other nodes than they name, and the copies that do
-// not follow them.
+// reportCrossed reports pod routes that lead to a node other than the one they name, and the copies
+// that do not follow them.
 func (w *planning) reportCrossed(v *clusterState) {
 	if v.wanted == nil || w.watching || v.cluster.Stopped || v.blind {
 		return // a diagnosis compares each route with its node
@@ -158,9 +158,9 @@ func (w *planning) reportCrossed(v *clusterState) {
 	w.add(f.WithFix("%s", v.showSource()))
 }
 
-// replaceable proves that a copy that names another machine than the cluster's row, or none, can
-// give way to the route of that row, whose next hop is its machine's: no node is behind it, or a
-// node is that it does not name, and that has a row of its own.
+// replaceable proves that a copy can give way to the route of the cluster's row, whose next hop
+// belongs to its machine. The copy names another machine than the row, or none. Either no node is
+// behind the copy, or the copy leads to a node that it does not name and that has a row of its own.
 func (t *target) replaceable(s *targetCluster, copied inventory.Route) proof {
 	nics, p := t.w.nics(s.clusterState, copied.Hop)
 	if nics.NICs == nil {

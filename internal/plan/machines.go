@@ -10,7 +10,7 @@ import (
 )
 
 // machines counts the machines of a cluster's pools by the IP configurations in its node subnets.
-// Every check reads these, but not the counts of the pools.
+// Every check reads these configurations, but not the counts of the pools.
 func (w *planning) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	n := 0
 	for _, id := range subnets {
@@ -19,8 +19,8 @@ func (w *planning) machines(cluster *inventory.Cluster, subnets []arm.ID) int {
 	return n
 }
 
-// machinesIn counts the machines of some pools of a cluster in a subnet. Machines of no pool have
-// the name "".
+// machinesIn counts the machines of some pools of a cluster in a subnet. Machines outside all pools
+// have the name "".
 func machinesIn(subnet *inventory.Subnet, cluster *inventory.Cluster,
 	of func(pool string) bool) int {
 	if subnet == nil || len(subnet.Configurations()) == 0 {
@@ -53,8 +53,8 @@ func familyName(v4 bool) string {
 	return "IPv6"
 }
 
-// routedNodes counts the nodes that pod routes lead to: the next hops of the address family with
-// the fewest.
+// routedNodes counts the nodes to which pod routes lead, in the address family with the fewest next
+// hops.
 func routedNodes(hops map[netip.Addr]string, families []bool) int {
 	ipv4 := 0
 	for hop := range hops {

@@ -11,14 +11,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: Azure is the source of truth, and every check reads again. What reading cannot show
-// is remembered for each cluster: which routes in its targets were correct, its table, the prefixes
-// of all node subnets it was ever seen with, which routes its table had that are still in a target,
-// how long the same prefixes have led to each next hop, the nodes without a route, and who wrote
-// its table last. A restart forgets it, and discovery starts over. The history preserves two
-// things: since when nodes have lacked their routes, and which table is the cluster's. The prefixes
-// of earlier node subnets are not preserved: with them a route would count as the cluster's, and
-// could be deleted.
+// How it works: Azure is the source of truth, and every check reads again. A memory for each
+// cluster keeps what reading cannot show: which routes in its targets were correct, its table, the
+// prefixes of all node subnets it ever had, which routes of its table are still in a target, how
+// long the same prefixes have led to each next hop, the nodes without a route, and who wrote its
+// table last. A restart forgets it, and discovery starts over. The history preserves two things:
+// since when nodes have lacked their routes, and which table is the cluster's. The prefixes of
+// earlier node subnets are not preserved: with them a route would count as the cluster's, and could
+// be deleted.
 
 // Facts are the basis of a plan: what was read, and what is remembered from earlier checks.
 type Facts struct {
@@ -27,24 +27,24 @@ type Facts struct {
 	// AnyHop is set if the node subnets cannot be known (saved files). Any appliance address then
 	// counts as a node's.
 	AnyHop bool
-	// Paused are the clusters, by their configs' names, for which a keeper changes nothing now. If
-	// another config requires the same, the change is made for that one.
+	// Paused has the clusters, by their configs' names, for which a keeper makes no changes now. If
+	// another config requires the same change, it is made for that config.
 	Paused map[string]bool
-	// Lost are the next hops that certainly drop packets, as a keeper has found out; a diagnosis
-	// finds out by its snapshot. Nothing is planned by them.
+	// Lost has the next hops that certainly drop packets. A keeper finds them by reading; a
+	// diagnosis finds them in its snapshot. They change no plan.
 	Lost Hops
 }
 
-// Hops is a set of next hops, with what more is known of each.
+// Hops is a set of next hops, with details of each.
 type Hops map[string]string
 
 // Add adds a next hop.
 func (h Hops) Add(hop Hop) { h.Explain(hop, "") }
 
-// Explain adds a next hop, and what more is known of it.
+// Explain adds a next hop with details.
 func (h Hops) Explain(hop Hop, more string) { h[hop.key()] = more }
 
-// Lookup returns what more is known of a next hop, and whether it is in the set.
+// Lookup returns the details of a next hop, and whether it is in the set.
 func (h Hops) Lookup(hop Hop) (more string, has bool) {
 	more, has = h[hop.key()]
 	return more, has
@@ -67,15 +67,15 @@ type Hop struct {
 
 func (h Hop) key() string { return h.Subnet.Key() + " " + h.Addr.String() }
 
-// Fork returns a copy that can be read into, and remember more, without changing the original.
+// Fork returns a copy. Reads into it, and what it remembers, do not change the original.
 func (f Facts) Fork() Facts {
 	f.Snapshot, f.Memory = f.Snapshot.Fork(), maps.Clone(f.Memory)
 	return f
 }
 
-// Aged returns a copy for a write that begins late: old content proves nothing. Network interfaces
-// are as remembered: they can withhold a change. With them go all proofs that the activity log is
-// a part of.
+// Aged returns a copy for a write that begins late, because old content proves nothing. Network
+// interfaces become remembered ones, which can only withhold a change. Without fresh interfaces,
+// every proof that uses the activity log fails as well.
 func (f Facts) Aged(configs []v1alpha1.ClusterRoutes) Facts {
 	f = f.Fork()
 	f.VNets = map[string]*inventory.VNet{}
@@ -97,7 +97,7 @@ func (f Facts) NodePrefixesEver(c *inventory.Cluster) []netip.Prefix {
 	return f.prefixesEver(c, f.NodeSubnetIDs(c))
 }
 
-// prefixesEver works like NodePrefixesEver if the caller knows the present node subnets.
+// prefixesEver works like NodePrefixesEver for a caller that knows the present node subnets.
 func (f Facts) prefixesEver(c *inventory.Cluster, present []arm.ID) []netip.Prefix {
 	prefixes := slices.Clone(f.Memory.Of(c.ID).Subnets)
 	for _, id := range present {
@@ -130,53 +130,54 @@ type Remembered struct {
 	LastProven bool
 	// Recalled is set if LastTable is from before a restart, and nothing has confirmed it since.
 	Recalled bool
-	// Subnets are the prefixes of all node subnets that the cluster was seen with, including those
-	// of removed pools: a route to a node that was there is still the cluster's.
+	// Subnets are the prefixes of all node subnets that the cluster ever had, including those of
+	// removed pools: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
-	// InSync are pod routes by target (ID.Key()), prefix and next hop. The target was seen in sync
-	// with the cluster's route table for these routes, and that table has had them at every check
-	// since. If a target lacks one of them, another writer changed the target.
+	// InSync has pod routes by target (ID.Key()), prefix and next hop. For these routes, the target
+	// was in sync with the cluster's route table once, and the table has had them at every check
+	// since. If a target now lacks one of them, another writer has changed the target.
 	InSync map[string]map[netip.Prefix]netip.Addr
-	// Settled are the pod routes of the cluster's route table, by prefix, that are reliable: no
-	// other prefix has led to the same next hop for longer than the cloud provider needs to repair
-	// its table.
+	// Settled has the reliable pod routes of the cluster's route table, by prefix: no other prefix
+	// has led to the same next hop for longer than the cloud provider needs to repair its table.
 	Settled map[netip.Prefix]Settled
-	// hops are the next hops in the table, and since when which prefixes lead to them; noted is
+	// hops has the next hops in the table, the prefixes that lead to each, and since when; noted is
 	// when they were noted.
 	hops  map[netip.Addr]ledBy
 	noted time.Time
-	// etag is the table's ETag then, unchanged the time of the check before if it had the same.
+	// etag is the table's ETag at that time. unchanged is the time of the check before, if the ETag
+	// was the same then.
 	etag      string
 	unchanged time.Time
-	// Had are pod routes that the cluster's route table had at earlier checks. In a target they are
-	// the cluster's, whatever their names.
+	// Had has pod routes that the cluster's route table had at earlier checks. In a target they
+	// belong to the cluster, whatever their names.
 	Had map[Pair]bool
 	// LookDue is set if no network interface of the cluster's nodes was read for a long time.
 	LookDue bool
 	// Nodes are the nodes and their routes as the previous check left them.
 	Nodes NodeRoutes
-	// NICs were read by an earlier check; nil if none did. They can withhold a change, but
-	// prove none, and count only for the addresses that were asked about then.
+	// NICs were read by an earlier check; nil if none did. They can withhold a change but never
+	// prove one, and only for the addresses that were looked up then.
 	NICs  *inventory.NICs
 	Asked map[netip.Addr]bool
 }
 
 // Settled is a route of a cluster's table that has settled. After is the time of the last check
-// that did not see it, or of the first check of all: a later write wrote it or left it.
+// that did not see the route, or of the first check: a later write either made it or left it in
+// place.
 type Settled struct {
 	Hop   netip.Addr
 	After time.Time
 }
 
-// addresses are the addresses of a cluster's nodes. Asked is nil if they were read in this check,
-// and as in Remembered if they are remembered.
+// addresses are the addresses of a cluster's nodes. Asked is nil if the addresses were read in this
+// check. If they are remembered, it is as in Remembered.
 type addresses struct {
 	*inventory.NICs
 	asked map[netip.Addr]bool
 }
 
-// addresses returns the addresses of a cluster's nodes as read, or as remembered. Without either,
-// NICs is nil.
+// addresses returns the addresses of a cluster's nodes as read, or as remembered. If there are
+// none, NICs is nil.
 func (f Facts) addresses(cluster arm.ID) addresses {
 	if nics := f.Known(cluster).NICs; nics != nil {
 		return addresses{NICs: nics}
@@ -189,13 +190,13 @@ func (f Facts) addresses(cluster arm.ID) addresses {
 type NodeRoutes struct {
 	// ETag is the ETag of the cluster's route table.
 	ETag string
-	// Hops are the next hops of the pod routes, with the node that each route names; nil before the
+	// Hops has the next hops of the pod routes, with the node that each route names; nil before the
 	// first check.
 	Hops map[netip.Addr]string
-	// From are the pod routes that Hops was made from.
+	// From has the pod routes that Hops was made from.
 	From []*inventory.Route
-	// Lacks are the nodes without a route, by the name of their machine as NICs show it. With
-	// source Nodes they are by the target and the name of the node.
+	// Lacks has the nodes without a route, by the name of their machine as NICs show it. With
+	// source Nodes, the key is the target and the name of the node.
 	Lacks map[string]Lack
 	// Crossed is set if a pod route led to another node than it names.
 	Crossed bool
@@ -212,8 +213,8 @@ func (n *NodeRoutes) note(machine string, lack Lack) {
 
 // Lack is a node without a route.
 type Lack struct {
-	// Since is the time of the first check that saw this. Lost is set if the check before that saw
-	// the route.
+	// Since is the time of the first check that saw this. Lost is set if the check before that one
+	// saw the route.
 	Since time.Time `json:"since"`
 	Lost  bool      `json:"lost,omitempty"`
 	// Reported is set once the node was reported. It stays set until the node has its route or is

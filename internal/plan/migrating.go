@@ -21,14 +21,15 @@ import (
 //	overlay, being updated | no routes to its nodes, or none   | overlay
 //	overlay                | any                               | overlay
 //
-// So a keeper that starts in the middle sees the same as one that has seen the start. With source
-// Nodes the routes come from the nodes, moved or not, before, during and after the migration.
+// So a keeper that starts in the middle sees the same as one that saw the start. With source Nodes
+// the routes come from the nodes, moved or not, before, during and after the migration.
 
 // HasLeft reports whether nothing shows any more that a cluster which may be migrating still has
-// routes in a table of its own.
+// routes in its own table.
 func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
 	cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
-	if cluster == nil || !cluster.Migrating || fromNodes(c) { // there the operation ends it
+	// here the operation ends the migration
+	if cluster == nil || !cluster.Migrating || fromNodes(c) {
 		return false
 	}
 	d := Discover(s, c, taken)
@@ -54,7 +55,7 @@ func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
 }
 
 // migrating reports a cluster that migrates, and how many of its nodes have moved if they were
-// read. The count is part of the finding's identity: the history shows each.
+// read. The count is part of the finding's identity, so that the history shows each count.
 func (p *Planner) migrating(v *clusterState) finding.Finding {
 	id := arm.ID(v.config.Spec.ClusterID)
 	known := p.s.Kubernetes[id.Key()]
@@ -70,7 +71,7 @@ func (p *Planner) migrating(v *clusterState) finding.Finding {
 	return f
 }
 
-// Migrating reports a cluster that migrates; who says whose routes are needed.
+// Migrating reports a cluster that migrates. who names whose routes are needed.
 func Migrating(name string, id arm.ID, who string) finding.Finding {
 	return finding.New(finding.ClusterMigrating, name, string(id),
 		"cluster %s migrates to overlay%s their routes until the last one has moved", id.Short(),

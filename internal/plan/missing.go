@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: nodes without a route. A pool counts more nodes than have a route, and the network
+// How it works: nodes without a route. If a pool counts more nodes than have a route, the network
 // interfaces show which node lacks one. Counts do not show a node that got another address while
-// its route stayed, so the interfaces are also read from time to time. When it is reported:
+// its route stayed. So the interfaces are also read from time to time. When it is reported:
 //
 //	what the checks saw                       reported
 //	----------------------------------------  ---------------------------------------------------
@@ -26,28 +26,28 @@ import (
 //	its route leads to another address now    as a lost route, if its interface lacks the address
 //	another address, and its route stayed     after joining: the cloud provider repairs no next hop
 //
-// A machine exists before its node joins, and the cloud provider writes later still: so normal
+// A machine exists before its node joins, and the cloud provider writes even later. So normal
 // scaling is not reported. The first report uses NICs from the same check. While the finding is
 // open, they are read again once a minute. doctor checks nodes itself, because it sees more of
 // them.
 //
-// Machines beyond their pool's count are not reported: they are surge nodes, leaving or
+// Machines beyond their pool's count are not reported: they are surge nodes, are leaving, or are
 // deallocated. A reported node stays reported until it has its route or is gone.
 const (
-	// joining is how long a new machine may lack its route: it starts and joins within about two
-	// minutes, and the cloud provider writes in batches of 30 seconds, from a copy of the table
-	// that it caches for two minutes (docs/azure.md).
+	// joining is how long a new machine may lack its route. It starts and joins within about two
+	// minutes. The cloud provider writes in batches of 30 seconds, from a copy of the table that it
+	// caches for two minutes (docs/azure.md).
 	joining = 5 * time.Minute
-	// apart is the time that must pass between two checks to show that a lost route stays lost:
-	// events can cause checks in quick succession.
+	// apart is the shortest time between two checks that shows that a lost route stays lost: events
+	// can cause checks in quick succession.
 	apart = 2 * time.Second
 )
 
-// NodesMayJoin is the evidence for nodes without a route whose age is unknown.
+// NodesMayJoin is the evidence text for nodes without a route whose age is unknown.
 const NodesMayJoin = "their age is unknown: a node that is just joining looks the same"
 
 // missing reports what a cluster's table and node subnets lack: routes of nodes, room for routes,
-// and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it has read
+// and addresses for an upgrade. A diagnosis checks nodes and the table itself, because it reads
 // more.
 func (w *planning) missing() {
 	for _, v := range w.clusters {
@@ -59,8 +59,8 @@ func (w *planning) missing() {
 	w.surges()
 }
 
-// whole returns the pod routes of a cluster's table in all of the cluster's pod CIDRs, including
-// CIDRs that the config excludes.
+// whole returns the pod routes in a cluster's table for all of its pod CIDRs, including the ones
+// that the config excludes.
 func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
@@ -101,12 +101,12 @@ type unrouted struct {
 	addr    netip.Addr
 	lacks   []string // families
 	half    bool
-	led     netip.Addr // the next hop of its route, if another
-	// row is the row that is named after its node and leads to no node, nil if there is none.
+	led     netip.Addr // the next hop of its route, if that is another address
+	// row is the row that has the name of its node but leads to no node, or nil.
 	row *inventory.Route
 }
 
-// nodes compares the nodes with the pod routes, and records what it saw for the next check.
+// nodes compares the nodes with the pod routes, and records the result for the next check.
 func (w *planning) nodes(v *clusterState) {
 	if v.wanted == nil || v.blind || v.doubtful || v.cluster.Stopped {
 		return
@@ -163,7 +163,8 @@ func (w *planning) nodes(v *clusterState) {
 }
 
 // hops returns the nodes that the routes name, by next hop. An unchanged table is not decoded
-// again, so its routes are the same slice as at the previous check, and so is the result.
+// again. Then its routes are the same slice as at the previous check, and hops returns the previous
+// result.
 func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 	if before.Hops != nil && before.From != nil && slices.Equal(before.From, p) {
 		return before.Hops
@@ -176,8 +177,8 @@ func (p podRoutes) hops(before NodeRoutes) map[netip.Addr]string {
 }
 
 // moved reports whether a node's route leads to another address than at the previous check, or an
-// address has the route of another node: a node has a new address, or a route was changed to a
-// wrong one.
+// address has the route of another node. Then a node has a new address, or someone changed a route
+// to a wrong one.
 func moved(now, before map[netip.Addr]string) bool {
 	left := map[string]bool{}
 	for hop, node := range now {
@@ -198,8 +199,8 @@ func moved(now, before map[netip.Addr]string) bool {
 	return false
 }
 
-// ledTo returns the next hop of the route that is named after a node without a route, of the family
-// of its address if that is known.
+// ledTo returns the next hop of the route with the name of a node without a route, in the family of
+// its address if that is known.
 func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 	node := inventory.NodeName(l.machine)
 	for hop, of := range hops {
@@ -211,8 +212,8 @@ func ledTo(hops map[netip.Addr]string, l unrouted) (led netip.Addr) {
 	return led
 }
 
-// misled returns the row of a cluster's table that is named after the node of a machine and leads
-// to no node: to the internet, to nothing, or out of the node subnets.
+// misled returns the row of a cluster's table that has the name of a machine's node but leads to no
+// node: it leads to the internet, to nothing, or out of the node subnets.
 func (v *clusterState) misled(table *inventory.RouteTable, l unrouted) *inventory.Route {
 	rows := table.Routes()
 	i := slices.IndexFunc(rows, func(r inventory.Route) bool {
@@ -241,7 +242,7 @@ func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *Node
 	lost := lack.Lost && again && age >= apart && before.ETag == table.ETag &&
 		inventory.Settled(table.Raw) && !busy(v.cluster)
 	if !lack.Reported && (full || before.Hops == nil || lost || age >= joining) {
-		// A new report needs a fresh list: an older one shows nodes that are gone.
+		// A new report needs a fresh list: an older list shows nodes that are gone.
 		nics := w.s.addresses(v.cluster.ID)
 		if lack.Reported = !nics.Read.Before(w.s.Taken); !lack.Reported {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
@@ -255,7 +256,7 @@ func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *Node
 // nodes lack a route.
 func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []unrouted {
-	if v.cluster.Nodes() <= routed { // what interfaces showed once stays until they show more
+	if v.cluster.Nodes() <= routed { // the interfaces' result stays until they show more
 		return still(now, before)
 	}
 	lack := Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
@@ -286,8 +287,8 @@ func still(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
 	return reported
 }
 
-// reportUnrouted reports nodes without a route. Lacking are all of them, if the interfaces show
-// them, and routed counts the next hops of the pod routes. Some may be no node's.
+// reportUnrouted reports nodes without a route. lacking has all of them, if the interfaces show
+// them. routed counts the next hops of the pod routes. Some of these may belong to no node.
 func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, now NodeRoutes,
 	reported, lacking []unrouted, routed int) {
 	for _, kind := range []struct {

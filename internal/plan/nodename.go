@@ -6,8 +6,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The names that AKS gives nodes, and a cloud provider routes. They are matched by hand, because
-// every check matches those of all routes.
+// This file knows the names that AKS gives nodes, and cloud providers give routes. It matches them
+// by hand, because every check matches those of all routes.
 
 // linuxNode reports whether a name is that of a node in a scale set (aks-np-12345678-vmss00000a),
 // of a single machine (aks-np-12345678-vms1), or in an availability set (aks-np-12345678-0).
@@ -28,14 +28,15 @@ func linuxNode(name string) bool {
 }
 
 // windowsNode reports whether a name can be that of a node in a Windows pool: aks, the pool, and
-// six digits of base 36. It could be another name, so it counts only with the suffix that the cloud
-// provider appends.
+// six digits in base 36. The name could mean something else, so it counts only with the suffix that
+// the cloud provider appends.
 func windowsNode(name string) bool {
 	rest, aks := cutFold(name, "aks")
 	return aks && all(rest, 7, 12, base36)
 }
 
-// bareWindows works like windowsNode for a name without a suffix: the six digits begin with zeros.
+// bareWindows works like windowsNode for a name without a suffix: its six digits must begin with
+// zeros.
 func bareWindows(name string) bool {
 	return windowsNode(name) && name[len(name)-6:len(name)-4] == "00"
 }
@@ -43,7 +44,8 @@ func bareWindows(name string) bool {
 func anyNode(name string) bool { return linuxNode(name) || windowsNode(name) }
 
 // nodeNamed reports whether a route has a name that a cloud provider or a keeper gives: the name of
-// a node, alone (clusters with one address family, and older ones) or with the prefix appended.
+// a node, either alone (clusters with one address family, and older ones) or with the prefix
+// appended.
 func nodeNamed(r inventory.Route) bool {
 	node, _, long := strings.Cut(r.Name, "____")
 	return linuxNode(node) || bareWindows(node) || long && windowsNode(node)
@@ -51,8 +53,8 @@ func nodeNamed(r inventory.Route) bool {
 
 // providerNamed reports whether a row of a cluster's table has a name that its cloud provider
 // gives: the name of a node, alone or with the prefix without punctuation (cloud-provider-azure,
-// mapNodeNameToRouteName). The zeros of an IPv6 prefix can be shortened in more than one way, so
-// any hexadecimal digits count there.
+// mapNodeNameToRouteName). An IPv6 prefix can shorten its zeros in more than one way, so any
+// hexadecimal digits match.
 func providerNamed(r inventory.Route) bool {
 	node, suffix, long := strings.Cut(r.Name, "____")
 	switch {

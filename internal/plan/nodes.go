@@ -15,8 +15,8 @@ import (
 )
 
 // How it works: nodes as source. With source Nodes, the pod routes come from the Node objects of
-// the cluster's Kubernetes API, read as a table (inventory.NodesTable). From there on they are
-// planned as the routes of a cluster's route table are, with the same proofs.
+// the cluster's Kubernetes API, read as a table (inventory.NodesTable). They are then planned like
+// the routes of a cluster's route table, with the same proofs.
 //
 //	Kubernetes                                 | routes
 //	-------------------------------------------|------------------------------------------------
@@ -27,11 +27,11 @@ import (
 //	more nodes than a target has room for      | all that are there stay; free places are filled
 //	                                           |   by the name of the node (target-full)
 //
-// A kubenet cluster also has its own table. Its associations are guarded as always, and the nodes
-// are a second opinion about its routes.
+// A kubenet cluster also has its own table. Its associations are guarded as always. The nodes then
+// give a second opinion about its routes.
 
-// readyFor is how long a node is Ready before a missing route is an error: the node's pods then
-// serve, and cannot be reached.
+// readyFor is how long a node must be Ready before a missing route is an error: by then the node's
+// pods serve, but cannot be reached.
 const readyFor = time.Minute
 
 // Routed reports whether a cluster has pod routes to manage: it uses kubenet, or the config reads
@@ -42,8 +42,8 @@ func Routed(c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster) bool {
 
 func fromNodes(c *v1alpha1.ClusterRoutes) bool { return c.Spec.Source == v1alpha1.SourceNodes }
 
-// NodesTable returns the pod routes of a cluster's nodes as its Kubernetes API last showed them,
-// or nil if they are unknown.
+// NodesTable returns the pod routes of a cluster's nodes as its Kubernetes API last showed them, or
+// nil if they are unknown.
 func NodesTable(s Facts, cluster arm.ID) *inventory.RouteTable {
 	known := s.Kubernetes[cluster.Key()]
 	if known == nil || known.Failed != "" || known.Nodes == nil {
@@ -52,8 +52,8 @@ func NodesTable(s Facts, cluster arm.ID) *inventory.RouteTable {
 	return inventory.NodesTable(cluster, known.Nodes)
 }
 
-// SourceTable returns what the pod routes of a cluster are read from: its route table, or its nodes
-// as a table; nil if that is unknown.
+// SourceTable returns the table that a cluster's pod routes are read from: its route table, or its
+// nodes as a table. It returns nil if that is unknown.
 func SourceTable(s Facts, c *v1alpha1.ClusterRoutes, own Discovery) *inventory.RouteTable {
 	if fromNodes(c) {
 		return NodesTable(s, arm.ID(c.Spec.ClusterID))
@@ -117,7 +117,7 @@ func (p *Planner) reportNodesUnread(v *clusterState) {
 	p.add(f)
 }
 
-// whence says in findings where the pod routes of a cluster come from.
+// whence returns the words for where the pod routes of a cluster come from.
 func (v *clusterState) whence() string {
 	if fromNodes(v.config) {
 		return "Kubernetes of cluster " + v.cluster.ID.Short()
@@ -125,7 +125,7 @@ func (v *clusterState) whence() string {
 	return "the route table of cluster " + v.cluster.ID.Short()
 }
 
-// showSource returns the command that shows it.
+// showSource returns the command that shows the source.
 func (v *clusterState) showSource() finding.CommandLine {
 	if fromNodes(v.config) {
 		return finding.Command("kubectl get nodes -o wide")
@@ -133,8 +133,8 @@ func (v *clusterState) showSource() finding.CommandLine {
 	return finding.Command("az network route-table show --ids %s", v.source)
 }
 
-// byNode returns the wanted routes in the order in which they fill free places: those of nodes by
-// the name of the node.
+// byNode returns the wanted routes in the order in which they fill free places: routes of nodes are
+// sorted by the name of the node.
 func (s *targetCluster) byNode() podRoutes {
 	if !fromNodes(s.config) {
 		return s.wanted
@@ -149,8 +149,8 @@ type unroutedNode struct {
 	node, lacks string
 }
 
-// readyNodes reports nodes that are Ready and lack their routes: in the targets, and on kubenet in
-// the cluster's route table.
+// readyNodes reports nodes that are Ready and lack routes in the targets or, on kubenet, in the
+// cluster's route table.
 func (w *planning) readyNodes(v *clusterState, state State) {
 	if !fromNodes(v.config) || v.wanted == nil || v.cluster.Stopped || v.blind || w.watching {
 		return
@@ -199,7 +199,7 @@ func hopsOf(routes []inventory.Route) map[netip.Prefix]netip.Addr {
 	return hops
 }
 
-// lacks says which routes to a node's pods are not among others, "" for none.
+// lacks says which routes to a node's pods are missing from the given ones, or returns "".
 func (v *clusterState) lacks(n inventory.Node, hops map[netip.Prefix]netip.Addr) string {
 	routes := n.PodRoutes()
 	switch {
@@ -236,8 +236,8 @@ func (w *planning) reportReady(v *clusterState, table arm.ID, lacking []unrouted
 }
 
 // secondOpinion compares the route table of a kubenet cluster with its nodes. If a watch shows the
-// nodes, a difference must last: an API server that hangs is noticed after half a minute, and until
-// then the nodes may be old.
+// nodes, a difference must last before it is reported: a hanging API server is noticed after half a
+// minute, and until then the nodes may be old.
 func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node, before NodeRoutes,
 	now *NodeRoutes) {
 	table := w.s.Table(v.source)
@@ -260,7 +260,7 @@ func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node, before
 	for _, r := range v.opinion {
 		is[r.Prefix] = r.Hop
 		if want, wanted := v.wanted.at(r.Prefix); wanted {
-			is[r.Prefix] = want.Hop // a wrong one is reported below
+			is[r.Prefix] = want.Hop // a wrong next hop is reported below
 		}
 	}
 	var lacking []unroutedNode
@@ -294,7 +294,7 @@ func (w *planning) secondOpinion(v *clusterState, nodes []inventory.Node, before
 }
 
 // forwarding reports nodes of an overlay cluster whose network interfaces drop packets for pods. It
-// needs the interfaces once for each set of addresses, and again while one drops packets.
+// reads the interfaces once for each set of addresses, and again while one drops packets.
 func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoutes) {
 	if !v.cluster.Overlay() || len(v.config.Spec.Targets) == 0 {
 		return
@@ -315,7 +315,7 @@ func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoute
 		w.need.NICs = append(w.need.NICs, v.cluster.ID)
 		return
 	case nics.Failed != "":
-		return // what needs a proof says so
+		return // the rule that needs a proof reports it
 	}
 	var lines []string
 	for _, r := range v.wanted {
@@ -335,7 +335,7 @@ func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoute
 			v.cluster.ID.Short()).With(lines...).
 			WithAdvice("set enableIPForwarding in the model of the scale set, and update its " +
 				"instances")
-		f.Severity = finding.Warning // the overlay itself does not need it
+		f.Severity = finding.Warning // the overlay itself does not need forwarding
 		w.add(f)
 	}
 }

@@ -10,9 +10,9 @@ import (
 )
 
 // What Observe withholds. A second planner plans for the same configs, but with Enforce and Sync in
-// place of Observe. Observe withholds its additional changes; they follow the same
+// place of Observe. Observe withholds the additional changes of this planner. They follow the same
 // rules and need the same proofs. A delete without proof is not one of them: Enforce would withhold
-// it too.
+// it as well.
 
 // enforcing returns configs with Enforce and Sync in place of Observe, and reports whether any
 // config says Observe.
@@ -50,7 +50,7 @@ func observes(c v1alpha1.ClusterRoutes) bool {
 		})
 }
 
-// observesEgress reports whether a config observes egress routes that it could enforce.
+// observesEgress reports whether a config only observes egress routes that it could enforce.
 func observesEgress(c v1alpha1.ClusterRoutes) bool {
 	return c.Spec.Egress.Mode == v1alpha1.GuardObserve && !WatchesOwn(c)
 }

@@ -9,7 +9,8 @@ import (
 )
 
 // Only returns the plan with only the chosen changes. read returns a target as the plan saw it.
-// Only omits a route that depends on another change: one that frees its prefix, or makes room.
+// Only omits a route that depends on a change that is not chosen: one that frees its prefix, or
+// makes room.
 func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteTable) Plan {
 	var state State
 	var changes []Change
@@ -40,7 +41,7 @@ func (p Plan) Only(chosen func(Change) bool, read func(arm.ID) *inventory.RouteT
 	return p
 }
 
-// partly returns the routes of a table after some of its changes, and the changes that are made.
+// partly returns the routes of a table after some of its changes, and the changes that were made.
 func (t Table) partly(now *inventory.RouteTable, chosen map[string]bool) (routes []inventory.Route,
 	made []Change) {
 	wanted := make(map[string]inventory.Route, len(t.Routes))

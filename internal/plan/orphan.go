@@ -11,28 +11,28 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: copies of pod routes can outlive their cluster, and no config owns them. sync prune
-// removes one only if all of this holds:
+// How it works: copies of pod routes can outlive their cluster. Then no config owns them. sync
+// prune removes one only if all of this holds:
 //
-//   - Its name and prefix are a cloud provider's, or its addresses are those of a cluster with
+//   - It has a cloud provider's name and prefix. Or its addresses are those of a cluster with
 //     another plugin, and not those of a route of a kubenet cluster.
 //   - The table is not a cluster's route table, and cannot be one.
-//   - No node can have the next hop. In every network that the table's subnets reach directly and
-//     that has the address, the subnet is gone; or every IP configuration in the subnet belongs to
-//     a network interface that was read, all interfaces of the subscription were read, and none has
-//     the address. A subnet also shows IP configurations from other subscriptions, so the proof
-//     takes clusters there into account, too.
+//   - No node can have the next hop. In every network that has the address and that the table's
+//     subnets reach directly, one of two holds. The subnet is gone. Or every IP configuration in
+//     the subnet belongs to a network interface that was read, all interfaces of the subscription
+//     were read, and none has the address. A subnet also shows IP configurations from other
+//     subscriptions, so the proof covers clusters there, too.
 //
-// Only routes that existed when the proof was read are removed. If the write comes late, the proof
-// is read again.
+// Only routes that existed when the proof was read are removed. If the write is late, the proof is
+// read again.
 
-// orphan is a route that looks like one to the pods of a node that is gone, and that belongs to no
+// orphan is a route that looks like a route to the pods of a node that is gone, and belongs to no
 // managed cluster.
 type orphan struct {
 	route inventory.Route
-	// the metadata.name or name of the cluster that left it, or "" if unknown
+	// the name of the cluster that left it, or its metadata.name; "" if unknown
 	cluster string
-	// proof says why no node can be behind it; lacks says which proof is missing. One of them is
+	// proof says why no node can be behind the route; lacks names the missing proof. One of them is
 	// empty.
 	proof, lacks string
 }
@@ -57,8 +57,8 @@ func nodeSized(p netip.Prefix) bool {
 }
 
 // orphansIn finds the routes of a table that look orphaned. It proves none in a table that is or
-// may be a cluster's route table, which routekeeper never writes. It skips tables that AKS made:
-// their clusters may not have been read.
+// may be a cluster's route table: routekeeper never writes those. It skips tables that AKS made,
+// because their clusters may not have been read.
 func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	if inventory.IsManagedTable(table.ID) {
 		return nil
@@ -94,7 +94,8 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 	return out
 }
 
-// mayOwn reports whether a route is a cluster's, or may be: not all of its node subnets were read.
+// mayOwn reports whether a route is or may be a cluster's. It may be if some of the cluster's node
+// subnets were not read.
 func (f Facts) mayOwn(cluster *inventory.Cluster, r inventory.Route) bool {
 	return inPods(cluster, r) && (ownsRoute(f, cluster, r) ||
 		slices.ContainsFunc(f.NodeSubnetIDs(cluster),
@@ -116,15 +117,15 @@ func within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// hopFacts is what is known of a route before the search for its next hop.
+// hopFacts is what is known about a route before the search for its next hop.
 type hopFacts struct {
-	group arm.ID // a node resource group whose NICs are known to have other addresses, or ""
-	alone bool   // no NICs are read: the next hop's subnet must not contain any
-	gone  bool   // its cluster is gone: a table that the cluster left proves nothing
+	group arm.ID // a node resource group whose NICs are known not to have the next hop, or ""
+	alone bool   // no NICs are read, so the next hop's subnet must not contain any
+	gone  bool   // the cluster is gone: a table that it left proves nothing
 }
 
-// noNodeAt says why no node can have the next hop of a route, or which proof is missing. A node
-// with the next hop must be in a network of the table's subnets, or in one directly peered with
+// noNodeAt says why no node can have the next hop of a route, or names the missing proof. A node
+// with the next hop can only be in a network of the table's subnets, or in one directly peered with
 // them: packets cannot reach others.
 func (f Facts) noNodeAt(table *inventory.RouteTable, r inventory.Route, known hopFacts) (proof,
 	lacks string) {
@@ -177,8 +178,8 @@ func holders(at *inventory.VNet, hop netip.Addr) (networks []arm.ID) {
 }
 
 // goneFrom says why no node in a network can have the next hop. A subnet shows all its IP
-// configurations, also the ones of other subscriptions, so missing network interfaces of clusters
-// there are noticed.
+// configurations, even those of other subscriptions, so it reveals when network interfaces of
+// clusters there are missing.
 func (f Facts) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, lacks string) {
 	hop := r.Hop
 	if known.gone && f.Unread[vnet.Key()].Absent {
@@ -225,9 +226,9 @@ func (f Facts) goneFrom(vnet arm.ID, r inventory.Route, known hopFacts) (proof, 
 	return fmt.Sprintf("no network interface in %s has %s any more", subnet.ID.Short(), hop), ""
 }
 
-// routedThere says why the next hop's subnet suggests that the route is in use: its table has the
-// route too. Then the subnet may belong to a cluster that was not read and is stopped: its machines
-// will return.
+// routedThere says why the next hop's subnet suggests that the route is in use: the subnet's table
+// has the same route. Then the subnet may belong to a stopped cluster that was not read: its
+// machines will return.
 func (f Facts) routedThere(subnet *inventory.Subnet, r inventory.Route) (lacks string) {
 	if subnet.RouteTable == "" {
 		return ""

@@ -12,9 +12,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: whose is a route? A route is a cluster's if its prefix is the pod CIDR of one node,
-// its next hop is in a node subnet, present or remembered, and one of these holds: its name is a
-// cloud provider's, or the cluster's table has or had this route. All other routes are unmanaged.
+// How it works: this file decides whose a route is. A route is a cluster's if its prefix is the pod
+// CIDR of one node, and its next hop is in a present or remembered node subnet. In addition, either
+// its name is one that a cloud provider gives, or the cluster's table has or had this route. All
+// other routes are unmanaged.
 //
 //	a route that is no cluster's by these rules    | may be
 //	-----------------------------------------------|----------------------------------------------------
@@ -44,13 +45,13 @@ func (v *clusterState) isNodeHop(r inventory.Route) bool {
 		slices.ContainsFunc(v.nodes, func(p netip.Prefix) bool { return p.Contains(r.Hop) }))
 }
 
-// Ownership decides whether a route is a cluster's, by the rules of a plan.
+// Ownership decides by the rules of a plan whether a route is a cluster's.
 type Ownership struct {
 	v   *clusterState
 	had map[Pair]bool
 }
 
-// Owner returns the Ownership of a cluster by its config and its route table, which shows the
+// Owner returns the Ownership of a cluster, given its config and its route table, which shows the
 // length of its node prefixes.
 func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Ownership {
 	v := newClusterState(s, c, s.Cluster(arm.ID(c.Spec.ClusterID)))
@@ -61,8 +62,8 @@ func Owner(s Facts, c *v1alpha1.ClusterRoutes, own *inventory.RouteTable) Owners
 // PodCIDRs returns the cluster's pod CIDRs, narrowed by the config.
 func (o Ownership) PodCIDRs() []netip.Prefix { return o.v.cidrs }
 
-// Owns reports whether a route outside the cluster's route table is the cluster's: by its
-// addresses, and by its name or because that table had it.
+// Owns reports whether a route outside the cluster's route table is the cluster's: its addresses
+// must match, and its name must, or that table had it.
 func (o Ownership) Owns(r inventory.Route) bool {
 	return o.v.owns(r) && (nodeNamed(r) || o.had[Pair{Prefix: r.Prefix, Hop: r.Hop}])
 }
@@ -79,7 +80,7 @@ func (t *target) owns(s *targetCluster, r inventory.Route) bool {
 	if s.owns(r) && (wanted && want.SameHop(r) || nodeNamed(r) || t.had(s, r)) {
 		return true
 	}
-	// It was correct, and another writer changed it in this table.
+	// It was correct before, and another writer changed it in this table.
 	named := strings.EqualFold(r.Name, want.Name) || nodeNamed(r)
 	return wanted && named && t.undone(s, r.Prefix, want.Hop)
 }
@@ -133,9 +134,9 @@ func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) b
 //
 // Such a route has a cloud provider's name and a prefix of the cluster's nodes, but its next hop is
 // in none of the node subnets. It may also be the route of a cluster that no config names. So the
-// next hop's subnet must contain no NICs but the cluster's.
+// next hop's subnet must contain no NICs of others.
 func (t *target) leftBehind(r inventory.Route) *targetCluster {
-	if !podRouteStyle(r) || t.w.shows { // no proof is read for changes that are only shown
+	if !podRouteStyle(r) || t.w.shows { // proofs are not read for changes that are only shown
 		return nil
 	}
 	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {
@@ -160,8 +161,8 @@ func (t *target) leftBehind(r inventory.Route) *targetCluster {
 	return nil
 }
 
-// ownerOfRoute finds the cluster whose pods a route of a table leads to, by addresses. managed is
-// set if it is a kubenet cluster, or may be leaving kubenet: then its own plan decides about its
+// ownerOfRoute finds, by addresses, the cluster to whose pods a route of a table leads. managed is
+// set if this is a kubenet cluster, or may be leaving kubenet. Then its own plan decides about its
 // routes, and its nodes need them until each has moved. blind says why the owner is unknown.
 func (p *Planner) ownerOfRoute(table *inventory.RouteTable,
 	r inventory.Route) (owner *inventory.Cluster, managed bool, blind string) {

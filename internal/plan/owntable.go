@@ -12,24 +12,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// What the cluster does comes before what people did to its subnets: a subnet can be given any
+// What the cluster does counts before what people did to its subnets: people can give a subnet any
 // table, a copy leads to the same nodes, and a config can confuse the two. One identity can serve
-// several clusters, and an unused managed table can exist next to a bring-your-own table. If
-// nothing better is found, an associated table without routes to the nodes is read, but is not put
+// several clusters, and an unused managed table can exist next to a bring-your-own table. If there
+// is no better candidate, an associated table without routes to the nodes is read, but is not put
 // on subnets, remembered or defended.
 //
 // The activity log is read once, page by page until it answers. It is not read if AKS made the
-// table, or if config and node subnets agree and no target leads to the nodes, too. If it shows
-// nothing, a target that leads to the nodes and is on no subnet may be the cluster's table as well:
-// it is not written.
+// table. It is not read either if config and node subnets agree, and no target also leads to the
+// nodes. If the log shows nothing, a target that leads to the nodes and is on no subnet may be the
+// cluster's table as well. Then it is not written.
 //
 // The keeper never replaces a table that, as far as it knows, belongs to another configured
 // cluster. A cluster that was gone, or that shares no node subnet with its previous document,
-// counts as a new one. Several candidates, or none, are a finding, and nothing is written.
+// counts as a new cluster. Several candidates, or none, are a finding, and nothing is written.
 
-// Discovery is the answer to which route table is a cluster's.
+// Discovery says which route table is a cluster's.
 type Discovery struct {
-	// Table is the table, or "" if it is not identified (yet).
+	// Table is the table, or "" if none is identified yet.
 	Table arm.ID
 	// How says how it was identified.
 	How string
@@ -39,26 +39,27 @@ type Discovery struct {
 	// Doubtful is set if the best candidate has no route to any of the cluster's nodes. The table
 	// is read, but associated with no subnet.
 	Doubtful bool
-	// Rivals are tables that may be the cluster's, too: they lead to its nodes and are on no
+	// Rivals has tables that may be the cluster's, too: they lead to its nodes and are on no
 	// subnet. They are never written.
 	Rivals []arm.ID
-	// Want is what must be read first. It is empty once there is an answer, even a negative one.
+	// Want names what must be read first. It is empty once there is an answer, even if the answer
+	// is that there is no table.
 	Want inventory.Wanted
 	// Finding says why there is no answer.
 	Finding *finding.Finding
 }
 
-// Taken are the tables that cannot be a cluster's route table: the targets of all configs, which
+// Taken has the tables that cannot be a cluster's route table: the targets of all configs, which
 // look like one after a sync, and the tables that other configs name for their clusters.
 type Taken struct {
 	targets  map[string]bool
-	owner    map[string]string // the cluster's key by the table's
+	owner    map[string]string // the cluster's key by the table's key
 	clusters int               // the number of configs
 	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
-// Last adds the last known tables of clusters, by the cluster's ID.Key(). They must not be replaced
-// with other clusters' tables. The map is not copied and must not change afterwards.
+// Last adds the last known tables of clusters, by the cluster's ID.Key(). No other cluster's table
+// may replace them. The map is not copied and must not change afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
@@ -100,8 +101,8 @@ func (t Taken) from(cluster, table arm.ID) bool {
 // Discover finds the cluster's route table.
 //
 // How it works: the first of these that identifies one table wins. What the cluster itself does
-// comes before what people did to it, because a subnet can be given any table, a copy of the
-// cluster's looks like it, and a config can confuse the two.
+// counts before what people did to it: a subnet can have any table, a copy of the cluster's table
+// looks like the original, and a config can confuse the two.
 //
 //	the table                                   | counts if
 //	--------------------------------------------|---------------------------------------------------
@@ -115,10 +116,10 @@ func (t Taken) from(cluster, table arm.ID) bool {
 //	the node subnets are associated with it     | it leads to its nodes, and so does no table that
 //	                                            |   is on no subnet
 //
-// The activity log is not read for a table that AKS made, that an earlier check has identified
-// while no node stays without a route, or that the config and the node subnets agree on while no
-// target leads to the nodes, too. If it shows nothing, two tables that nothing else tells apart
-// lead to a finding, and neither is written.
+// The activity log is not read for a table that AKS made, or that an earlier check identified while
+// every node has its route. It is not read either if the config and the node subnets agree on the
+// table, and no target also leads to the nodes. If it shows nothing, and nothing else distinguishes
+// two tables, a finding reports them and neither is written.
 func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if id := config.Spec.RouteTableID; id != "" {
@@ -187,8 +188,8 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 
 const itWrote = "the cluster's identity wrote it"
 
-// byLog finds the table that the cluster's identity wrote, which leads to the nodes. Preferred ones
-// decide between several. It reports whether there is an answer, or something to read first.
+// byLog finds the table that the cluster's identity wrote, which leads to the nodes. If there are
+// several, preferred ones win. It reports whether there is an answer, or something to read first.
 func (c candidates) byLog(preferred []arm.ID) (d Discovery, answered bool) {
 	known := c.s.Known(c.cluster.ID)
 	readOn := Discovery{Want: inventory.Wanted{Written: []arm.ID{c.cluster.ID}}}
@@ -223,7 +224,7 @@ func (c candidates) byLog(preferred []arm.ID) (d Discovery, answered bool) {
 }
 
 // named checks the table that the config names: a config can confuse two tables. If the cluster's
-// identity wrote another table with routes to its nodes, and not this one, the answer is unknown.
+// identity wrote another table with routes to its nodes, but not this one, the answer is unknown.
 func (c candidates) named(d Discovery) Discovery {
 	if madeByAKS(c.cluster, d.Table) {
 		d.Proven = true
@@ -276,9 +277,10 @@ func (c candidates) bare() bool {
 	return false
 }
 
-// remembered returns the table that the node subnets last had. It may be a copy if the cluster's
-// actions do not prove it, and another associated table leads to its nodes, too, or a node stays
-// without a route: the cluster wrote that one elsewhere. Only the activity log shows this.
+// remembered returns the table that the node subnets last had. It may be a copy, unless the
+// cluster's actions prove it: if another associated table also leads to its nodes, or if a node
+// lacks its route, because the cluster wrote that route elsewhere. Only the activity log can show
+// this.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
 	d := Discovery{Table: last.LastTable, How: "the node subnets last had it",
@@ -338,8 +340,8 @@ func (c candidates) associated() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// present returns the tables that may be the cluster's and may exist, and the ones that must still
-// be read.
+// present returns the existing tables that may be the cluster's, and the ones that must still be
+// read.
 func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
@@ -354,14 +356,14 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	return there, want
 }
 
-// existing works like present for tables that a config names as targets, too.
+// existing works like present, but includes tables that a config names as targets.
 func (c candidates) existing(ids []arm.ID) (there, want []arm.ID) {
 	c.taken.targets = nil
 	return c.present(ids)
 }
 
-// rivals returns the other tables that lead to the cluster's nodes, as far as the config and the
-// node subnets name them, and the ones that must still be read.
+// rivals returns the other tables that lead to the cluster's nodes, among the ones that the config
+// and the node subnets name, and the ones that must still be read.
 func (c candidates) rivals(than []arm.ID) (leading, want []arm.ID) {
 	ids := c.associated()
 	for _, t := range c.config.Spec.Targets {
@@ -409,8 +411,8 @@ func podRoutesOf(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.Route
 }
 
 // managed returns the only managed table of the node resource group. A cluster with a
-// bring-your-own table can also have an unused, empty managed one (AKS#1460), so if the cluster
-// uses existing subnets, the table must have the cluster's routes.
+// bring-your-own table can also have an unused, empty managed one (AKS#1460). So if the cluster
+// uses existing subnets, the managed table must have the cluster's routes.
 func (c candidates) managed(managed, written []arm.ID) Discovery {
 	const how = "it is the only managed table of the node resource group"
 	switch leading := c.leading(managed); {
@@ -436,7 +438,7 @@ func (c candidates) managed(managed, written []arm.ID) Discovery {
 }
 
 // allGone reports whether the complete activity log shows tables that the cluster's identity wrote,
-// and none of them exists any more.
+// but none of them exists any more.
 func (c candidates) allGone() bool {
 	known := c.s.Known(c.cluster.ID)
 	return len(known.Written) > 0 && len(known.LogNext) == 0 && !known.LogCut &&
@@ -459,7 +461,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 			f = f.With("the cluster's identity wrote " + string(id) + ", which no longer exists")
 		}
 	}
-	// the answer may be in what could not be read
+	// the answer may be in a table that could not be read
 	for _, scope := range []arm.ID{c.cluster.NodeGroup(),
 		c.cluster.ID.SubscriptionID()} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {

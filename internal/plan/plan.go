@@ -1,6 +1,6 @@
-// Package plan decides what to change. Its input is what was read and is remembered (Facts) and
-// what is configured (ClusterRoutes). Its output is a Plan: the desired state, the Changes that
-// lead there, and Findings about what prevents them.
+// Package plan decides what to change. Its input is what was read and remembered (Facts), and the
+// configs (ClusterRoutes). Its output is a Plan: the desired state, the Changes that lead there,
+// and Findings about what prevents them.
 //
 // How it works. New finds each cluster's route table and the pod routes in it (clusters.go,
 // owntable.go). Plan then decides the association of each subnet (guard.go) and the routes of each
@@ -10,7 +10,7 @@
 // something that was not read, it returns that in Need; the caller reads it and plans again.
 //
 // Decide (decide.go) is the entry point for run, sync and the tests of all states. It does all of
-// this, and uses and updates what earlier checks remembered (remember.go).
+// this, uses what earlier checks remembered, and updates it (remember.go).
 //
 // The package is pure: no context, clock, logger or network; the same input gives the same output
 // in the same order. It must not propose a write to a cluster's route table, or a change of a route
@@ -33,35 +33,35 @@ type Plan struct {
 	Desired  State             `json:"-"`
 	Changes  []Change          `json:"changes"`
 	Findings []finding.Finding `json:"findings"`
-	// OnlyObserved are the changes that are not made because the configs say Observe.
+	// OnlyObserved has the changes that are not made because the configs say Observe.
 	OnlyObserved []Change `json:"-"`
-	// Need is what was not read yet and may prove a withheld change, name a node without a route,
-	// or show that a target is a cluster's route table. Read it and plan again. Plan asks for each
-	// resource until one attempt was made.
+	// Need names what was not read yet and may prove a withheld change, name a node without a
+	// route, or show that a target is a cluster's route table. Read it and plan again. Plan
+	// requests each resource until one attempt was made.
 	Need inventory.Wanted `json:"-"`
-	// Asked are the addresses that were looked up among the NICs of a cluster, by its ID.Key().
+	// Asked has the addresses that were looked up among the NICs of a cluster, by its ID.Key().
 	Asked map[string]map[netip.Addr]bool `json:"-"`
-	// Nodes is what the next check must know of the clusters' nodes, by the cluster's ID.Key().
+	// Nodes is what the next check must know about the clusters' nodes, by the cluster's ID.Key().
 	Nodes map[string]NodeRoutes `json:"-"`
 }
 
-// Planner is the evaluation of one snapshot. It can plan for the whole config, and again for one
-// resource that was read again. Several goroutines may use it at once.
+// Planner evaluates one snapshot. It can plan for the whole config, and again for one resource that
+// was read again. Several goroutines may use it at once.
 type Planner struct {
 	s        Facts
 	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
-	taken    Taken                    // what is known of all others' route tables
+	taken    Taken                    // what is known about the route tables of all others
 	clusters []*clusterState
 	findings []finding.Finding // about the clusters and their route tables
 	watching bool              // for a diagnosis
 	removing bool              // set by Removal
-	enforced *Planner          // of the same configs without Observe; nil where none says Observe
+	enforced *Planner          // the same configs without Observe; nil if none says Observe
 	shows    bool              // its plan is shown and never carried out
 
 	// by ID.Key()
 	targets map[string][]targetConfig // the configs of a target, in the order of their names
-	egress  map[string][]egressConfig // the same of egress routes
-	// never written: they are or may be a cluster's route table
+	egress  map[string][]egressConfig // the same for egress routes
+	// never written, because they are or may be a cluster's route table
 	clusterTables map[string]clusterTable
 	requests      []request // for subnets, in the order of their keys
 }
@@ -78,9 +78,9 @@ func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
-// Among evaluates some of the configured clusters: all clusters that share something with each
-// other.
-// The configs of the others, and what is known of them, still count where a table may be theirs.
+// Among evaluates some of the configured clusters. It must include all clusters that share
+// something with them. The other configs, and what is known about their clusters, still count where
+// a table may be theirs.
 func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
@@ -129,7 +129,7 @@ func (p *Planner) Plan() Plan {
 	return made
 }
 
-// Repairs plans only to restore lost associations, which needs no table to be read.
+// Repairs plans only the repairs of lost associations, which need no table.
 func (p *Planner) Repairs() Plan {
 	w := p.planning()
 	state := State{}
@@ -184,14 +184,14 @@ func (p *Planner) Sources(target arm.ID) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// planning is one call of a Planner, and what it found.
+// planning is one call of a Planner, with what it found.
 type planning struct {
 	*Planner
 	found []finding.Finding
 	need  inventory.Wanted
 	asked map[string]map[netip.Addr]bool
 	noted map[string]NodeRoutes        // as Plan.Nodes
-	left  map[*clusterState][]leftover // by clusters that do not exist
+	left  map[*clusterState][]leftover // of clusters that do not exist
 	stays map[*clusterState][]string   // copies that do not follow a row to another machine
 }
 

@@ -16,25 +16,26 @@ import (
 type Proposal struct {
 	Cluster arm.ID
 	Config  v1alpha1.ClusterRoutes
-	// About describes the cluster. Table says how its route table was identified.
+	// About describes the cluster. Table says how the cluster's route table was identified.
 	About, Table string
 	// SubnetWhy and TargetWhy are the reasons for Spec.Guard.Subnets and Spec.Targets, one for each
 	// element.
 	SubnetWhy, TargetWhy []string
-	// EgressWhy is the reason for Spec.Egress, "" if there is none.
+	// EgressWhy is the reason for Spec.Egress, or "" if there is none.
 	EgressWhy string
 	// Tableless are the subnets of Application Gateways near the nodes that have no route table.
 	Tableless []arm.ID
-	// Notes are what the user has to check.
+	// Notes lists what the user has to check.
 	Notes []string
-	// Want is what to read to find the cluster's route table and appliance; then propose again.
+	// Want names what to read to find the cluster's route table and appliance. Then propose again.
 	Want inventory.Wanted
 	// Skip is set when there is nothing to configure, and says why.
 	Skip string
 }
 
-// Propose returns a config for each cluster in the snapshot, sorted by cluster: with its route
-// table, the gateway subnets that can reach it, and all other tables that hold its pod routes.
+// Propose returns a config for each cluster in the snapshot, sorted by cluster. It has the
+// cluster's route table, the gateway subnets that can reach it, and all other tables with its pod
+// routes.
 func Propose(s *inventory.Snapshot) []Proposal {
 	var out []Proposal
 	names := map[string]bool{}
@@ -47,7 +48,7 @@ func Propose(s *inventory.Snapshot) []Proposal {
 	return out
 }
 
-// yield drops the targets that are the route table of another cluster, which a config refuses, and
+// yield drops targets that are another cluster's route table, because a config refuses them. It
 // skips a cluster if nothing remains to configure.
 func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
@@ -114,8 +115,9 @@ func propose(s *inventory.Snapshot, cluster *inventory.Cluster, names map[string
 	return p
 }
 
-// proposeFlat proposes a config for a cluster that has no route table of its own: it guards what
-// the subnets have, and with Azure CNI Overlay keeps the tables in sync that have routes to pods.
+// proposeFlat proposes a config for a cluster without a route table of its own. The config guards
+// what the subnets have. With Azure CNI Overlay it also keeps the tables in sync that have routes
+// to pods.
 func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	p.proposeGuard(s, cluster)
 	p.proposeEgress(s, cluster)
@@ -142,7 +144,7 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	p.Config.SetDefaults()
 }
 
-// withRivals returns the config of a cluster with all tables as targets that lead to its nodes: one
+// withRivals returns the config of a cluster with all tables that lead to its nodes as targets: one
 // of them may be its route table, whatever its node subnets have.
 func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	c *v1alpha1.ClusterRoutes) *v1alpha1.ClusterRoutes {
@@ -158,22 +160,23 @@ func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	return &with
 }
 
-// Enforces reports whether the config has a keeper repair associations, and not only report them.
+// Enforces reports whether the config makes a keeper repair associations, and not only report them.
 func (p Proposal) Enforces() bool {
 	return p.Skip == "" && p.Config.Spec.Guard.Mode == v1alpha1.GuardEnforce
 }
 
-// Observing returns the proposal with a config that changes nothing until the user promotes it.
+// Observing returns the proposal with a config that changes nothing until you promote it.
 func (p Proposal) Observing() Proposal {
 	p.Config = Observing([]v1alpha1.ClusterRoutes{p.Config})[0]
 	return p
 }
 
 // proposeTargets adds the gateway subnets near the nodes with their tables, and the other tables
-// that hold pod routes.
+// with pod routes.
 func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
-	own := arm.ID(spec.RouteTableID) // without it, any table with pod routes may be the cluster's
+	// without a known table, any table with pod routes may be the cluster's
+	own := arm.ID(spec.RouteTableID)
 	v := newClusterState(Facts{Snapshot: s}, &p.Config, cluster)
 	near := nearNetworks(s, cluster)
 	isTarget := map[string]bool{}
@@ -234,8 +237,8 @@ func written(table arm.ID) bool {
 	return inventory.IsManagedTable(table) || inventory.IsManagerTable(table)
 }
 
-// onNodes reports whether a table is on a node subnet of another cluster, and so may be its route
-// table.
+// onNodes reports whether a table is on a node subnet of another cluster, and so may be that
+// cluster's route table.
 func onNodes(s *inventory.Snapshot, table *inventory.RouteTable, but *inventory.Cluster) bool {
 	for _, cluster := range s.Clusters {
 		for _, id := range s.NodeSubnetIDs(cluster) {

@@ -12,12 +12,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: a config should guard what the cluster's subnets have now, because a redeploy takes
-// it away without a word. Propose lists the subnets of nodes, pods and the API server with their
-// tables, NAT gateways and network security groups, and says what the cluster's outbound type
-// needs and a subnet does not have. The subnets of node auto-provisioning that no pool names are
-// known by the interfaces of its machines. The table of a kubenet cluster's nodes is left out: it
-// is guarded as the cluster's own.
+// How it works: a config should guard what the cluster's subnets have now, because a redeployment
+// can remove it silently. Propose lists the subnets of nodes, pods and the API server with their
+// tables, NAT gateways and network security groups. It also says what the cluster's outbound type
+// needs and a subnet lacks. If no pool names a subnet of node auto-provisioning, the interfaces of
+// its machines show it. The table of a kubenet cluster's nodes is left out, because it is guarded
+// as the cluster's own.
 
 // proposeGuard adds what the cluster's subnets have now.
 func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluster) {
@@ -78,8 +78,8 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 	}
 }
 
-// provisioned returns the subnets of node auto-provisioning that no pool names. The interfaces of
-// the node resource group that are in any subnet have to be read for that.
+// provisioned returns the subnets of node auto-provisioning that no pool names. For this, the
+// interfaces of the node resource group must be read.
 func (p *Proposal) provisioned(s *inventory.Snapshot, cluster *inventory.Cluster) []arm.ID {
 	if !cluster.AutoProvisioned {
 		return nil
@@ -155,8 +155,7 @@ func (p *Proposal) guard(g v1alpha1.GuardedSubnet, why string) {
 	p.SubnetWhy = append(p.SubnetWhy, why)
 }
 
-// needs notes what the cluster's outbound type needs on a node subnet and is not there
-// (egress-outboundtype).
+// needs notes what the cluster's outbound type needs and a node subnet lacks (egress-outboundtype).
 func (p *Proposal) needs(s *inventory.Snapshot, cluster *inventory.Cluster,
 	subnet *inventory.Subnet) {
 	note := func(format string, args ...any) {
@@ -179,8 +178,8 @@ func (p *Proposal) needs(s *inventory.Snapshot, cluster *inventory.Cluster,
 	}
 }
 
-// proposeEgress adds the default route of a cluster with user-defined routing, as it is now:
-// without it the nodes have no egress, or bypass the firewall.
+// proposeEgress adds the present default route of a cluster with user-defined routing: without it
+// the nodes have no egress, or bypass the firewall.
 func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Cluster) {
 	if !strings.EqualFold(cluster.Outbound, "userDefinedRouting") {
 		return
@@ -221,15 +220,15 @@ func (p *Proposal) proposeEgress(s *inventory.Snapshot, cluster *inventory.Clust
 	}
 }
 
-// Appliance returns in a word what spec.egress.firewallID names.
+// Appliance returns the word for what spec.egress.firewallID names.
 func (p *Proposal) Appliance() string {
 	_, kind := inventory.ApplianceOf(arm.ID(p.Config.Spec.Egress.FirewallID))
 	return kind
 }
 
 // applianceAt returns the Azure Firewall or load balancer that has an address, in the networks of a
-// cluster's nodes and those peered with them; the front end, if the load balancer has several; ""
-// if none has it, or it was not read.
+// cluster's nodes and those peered with them. It returns the front end if the load balancer has
+// several, and "" if none has the address or it was not read.
 func (p *Proposal) applianceAt(s *inventory.Snapshot, cluster *inventory.Cluster,
 	hop netip.Addr) arm.ID {
 	near := nearNetworks(s, cluster)

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Orphans reports, for each table in the snapshot, the routes to pods of nodes that are gone and
-// that no config manages. Proven ones are a warning; others are info, with the missing proof.
+// Orphans reports, for each table in the snapshot, routes to pods of nodes that are gone, if no
+// config manages them. Proven ones are a warning. Others are info, with the missing proof.
 func (p *Planner) Orphans() []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
@@ -49,12 +49,12 @@ func reportOrphans(table *inventory.RouteTable, orphans []orphan) []finding.Find
 	return found
 }
 
-// Pruner plans to remove orphaned routes of tables: only proven ones, and only those it was made
-// with.
+// Pruner plans to remove orphaned routes of tables: only proven ones, and only the ones that
+// existed when it was made.
 type Pruner struct {
 	p      *Planner
 	tables []arm.ID
-	// seen are the routes that existed when the network interfaces were read, by table and name.
+	// seen has the routes that existed when the network interfaces were read, by table and name.
 	// The interfaces prove nothing about later routes.
 	seen map[string]map[string]inventory.Route
 }
@@ -106,7 +106,7 @@ func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	return w.plan(State{Tables: []Table{t}}, changes)
 }
 
-// without returns the desired state of a table: without the routes that are proven orphaned.
+// without returns the desired state of a table: without the routes that are proven orphans.
 func (pr *Pruner) without(table *inventory.RouteTable, orphans []orphan) Table {
 	t, gone := Table{ID: table.ID}, map[string]bool{}
 	for _, o := range orphans {

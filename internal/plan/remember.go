@@ -12,21 +12,21 @@ import (
 )
 
 // How it works: what a check remembers. Decide (decide.go) notes what was read before the plan,
-// which uses it, and remembers what the plan says. Both make a new value from the facts of the
-// planner, so a plan and the next memory depend on nothing else.
+// which uses it. It then remembers what the plan says. Both steps make a new value from the facts
+// of the planner, so a plan and the next memory depend on nothing else.
 
 // ledBy says which prefixes lead to a next hop in a cluster's route table, and since when. After is
-// the time of the last check that did not see this, or of the first check of all.
+// the time of the last check that did not see this, or of the first check.
 type ledBy struct {
 	prefixes     []netip.Prefix
 	since, after time.Time
 }
 
-// steadyAfter is longer than a cloud provider takes to repair its table: it trusts its cache for
+// steadyAfter is longer than a cloud provider needs to repair its table: it trusts its cache for
 // two minutes and writes in batches of 30 seconds (docs/azure.md).
 const steadyAfter = 5 * time.Minute
 
-// note returns what is remembered of a cluster once its route table was read.
+// note returns the memory of a cluster once its route table was read.
 func (p *Planner) note(cluster arm.ID, now time.Time) Remembered {
 	r := p.s.Memory.Of(cluster)
 	if table, routes := p.Source(cluster); routes != nil {
@@ -60,7 +60,7 @@ func (r *Remembered) noteRows(routes map[netip.Prefix]inventory.Route, now time.
 	r.hops, r.noted = hops, now
 }
 
-// settled returns the routes that no other prefix of the same next hop has contradicted for
+// settled returns the routes that no other prefix with the same next hop has contradicted for
 // steadyAfter.
 func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 	routes := map[netip.Prefix]Settled{}
@@ -74,7 +74,7 @@ func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 	return routes
 }
 
-// remember returns what the next check must know of a cluster after a plan: its table, all node
+// remember returns what the next check must know about a cluster after a plan: its table, all node
 // subnets it ever had, its nodes, and which routes are correct or were its own.
 func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	r := p.s.Memory.Of(cluster)
@@ -94,18 +94,19 @@ func (p *Planner) remember(cluster arm.ID, made Plan) Remembered {
 	r.Recalled = r.Recalled && !d.Proven && r.LastTable.Equal(d.Table)
 	switch table := p.s.Table(d.Table); {
 	case p.s.Unread[d.Table.Key()].Absent:
-		r.LastTable, r.LastProven = "", false // gone: from now on associations count
-	// A wrong table may have been put on the subnets before this keeper saw them. One without
-	// routes is not remembered, because the keeper would defend it against the correct one.
+		r.LastTable, r.LastProven = "", false // it is gone: from now on associations count
+	// Someone may have put a wrong table on the subnets before this keeper saw them. A table
+	// without routes is not remembered: the keeper would defend it against the correct one.
 	case table != nil && (d.Proven || LeadsToNodes(p.s, &p.configs[i], table)):
 		r.LastTable, r.LastProven = d.Table, d.Proven
 	}
 	return r
 }
 
-// inSync returns Remembered.InSync of a cluster for the next check: the routes that are in sync in
-// its targets, and the routes that a plan restores. Routes that are missing for lack of room are
-// not included: no other writer removed them. Of a target that was not read, those of before stay.
+// inSync returns a cluster's Remembered.InSync for the next check: the routes that are in sync in
+// its targets, and the routes that a plan restores. Routes that are missing because there is no
+// room are not included: no other writer removed them. For a target that was not read, earlier
+// routes stay.
 func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]netip.Addr {
 	before := p.s.Memory.Of(cluster).InSync
 	type place struct{ target, prefix string }
@@ -168,8 +169,8 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 	return now
 }
 
-// rememberedHop returns a next hop as Remembered.InSync holds it: its address, or for a kind that
-// has none :: with the kind as its zone, which no address of a route has.
+// rememberedHop returns a next hop in the form that Remembered.InSync has: its address. A type
+// without an address becomes :: with the type as its zone, which no route's address has.
 func rememberedHop(r inventory.Route) netip.Addr {
 	if r.Hop.IsValid() {
 		return r.Hop
@@ -177,8 +178,8 @@ func rememberedHop(r inventory.Route) netip.Addr {
 	return netip.IPv6Unspecified().WithZone(r.HopType)
 }
 
-// had returns Remembered.Had of a cluster for the next check: the pod routes of its table, and the
-// earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
+// had returns a cluster's Remembered.Had for the next check: the pod routes of its table, and the
+// earlier ones that are still in a target. For a target that was not read, earlier routes stay.
 func (p *Planner) had(cluster arm.ID) map[Pair]bool {
 	had, before := map[Pair]bool{}, p.s.Memory.Of(cluster).Had
 	_, routes := p.Source(cluster)

@@ -14,8 +14,8 @@ import (
 // How it works: routes leave the targets together with their cluster, in one of two ways. Both need
 // spec.onRemoval: Prune and a target with the policy Sync.
 //
-// The cluster is gone: Azure answers 404 for it, and the config still names it. Each route needs a
-// proof:
+// The cluster is gone: Azure answers 404 for it, while the config still names it. Each route needs
+// a proof:
 //
 //	the route                           | is deleted if
 //	------------------------------------|-----------------------------------------------------------
@@ -32,14 +32,14 @@ func (f Facts) vanished(v *clusterState) bool {
 	return v.cluster == nil && f.Unread[arm.ID(v.config.Spec.ClusterID).Key()].Absent
 }
 
-// leftover is the routes that a missing cluster left in one target.
+// leftover has the routes that a missing cluster left in one target.
 type leftover struct {
 	table  arm.ID
 	routes []string // the ones that stay
 }
 
-// ofVanished finds the missing cluster that left a route. If nothing remembers whose the route is,
-// a cluster whose routes stay comes first.
+// ofVanished finds the missing cluster that left a route. If nothing remembers whose a route is, a
+// cluster whose routes stay comes first.
 func (t *target) ofVanished(r inventory.Route) (s *targetCluster, remembered bool) {
 	for _, candidate := range t.clusters {
 		if !t.w.s.vanished(candidate.clusterState) {
@@ -78,7 +78,7 @@ func (s *targetCluster) prunes() bool {
 	return s.config.Spec.OnRemoval == v1alpha1.RemovalPrune && s.policy == v1alpha1.PolicySync
 }
 
-// placeVanished removes a route that a missing cluster left, or keeps it and notes that.
+// placeVanished removes a route that a missing cluster left, or keeps it and notes it.
 func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered bool) {
 	if s.prunes() && !t.needNetworks(r.Hop) {
 		known := hopFacts{alone: true, gone: remembered}
@@ -92,7 +92,7 @@ func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered b
 	t.put(r, nil)
 }
 
-// noteLeft notes what missing clusters left in the target.
+// noteLeft notes the routes that missing clusters left in the target.
 func (t *target) noteLeft() {
 	for _, s := range t.clusters {
 		if len(s.left) > 0 && t.w.left == nil {
@@ -145,8 +145,8 @@ func (w *planning) reportVanished() {
 	}
 }
 
-// Removal plans for a cluster whose config was removed, from what is remembered of it. The plan
-// deletes the cluster's routes from the targets that the config names, and nothing else.
+// Removal plans for a cluster whose config was removed, from the cluster's memory. The plan deletes
+// the cluster's routes from the targets that the config names, and nothing else.
 func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: []v1alpha1.ClusterRoutes{config}, taken: taken, removing: true,
 		targets: map[string][]targetConfig{}, clusterTables: map[string]clusterTable{}}

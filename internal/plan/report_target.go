@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// The findings about a target. The rules are in target.go and gone.go.
+// This file has the findings about a target. The rules are in target.go and gone.go.
 
-// report reports what the target withholds, keeps or lacks, one finding of each kind.
+// report reports what the target withholds, keeps or lacks, with one finding for each kind.
 func (t *target) report() {
 	for _, s := range t.clusters {
 		t.reportWithheld(s)
@@ -54,7 +54,7 @@ func (t *target) reportWithheld(s *targetCluster) {
 		switch {
 		case s.unwritten == n: // each is harmless until another node gets its pod CIDR
 			f.Severity = finding.Info
-		case !s.blindly: // the routes are correct, or become stale in a moment
+		case !s.blindly: // the routes are correct, or will soon become stale
 			f.Severity = finding.Warning
 		}
 		t.w.add(f)
@@ -105,7 +105,7 @@ func (t *target) reportUnmanaged(r inventory.Route) {
 	}
 	for _, s := range t.clusters {
 		if s.blind || s.wanted == nil {
-			continue // without the table, the route may be managed
+			continue // without that table, the route may be managed
 		}
 		report := func(code finding.Code, format string) finding.Finding {
 			return t.finding(code, s, "the unmanaged route %s in %s sends %s to %s, "+format,

@@ -12,23 +12,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Room is the free addresses of a subnet of nodes or pods, and the addresses that the next upgrade
+// Room has the free addresses of a subnet of nodes or pods, and the addresses that the next upgrade
 // needs.
 type Room struct {
 	Subnet arm.ID
-	// Free is the number of free addresses. Surge is the number that the largest surge of a pool in
-	// the subnet needs, less the surge nodes that exist already. What a surge node needs depends on
-	// the network plugin: with pods in the node subnet also its pods' addresses, and from a pod
-	// subnet whole batches.
+	// Free is the number of free addresses. Surge is the number of addresses that the largest surge
+	// of a pool in the subnet needs, less those of surge nodes that exist already. A surge node's
+	// needs depend on the network plugin: with pods in the node subnet also its pods' addresses,
+	// and from a pod subnet whole batches.
 	Free, Surge int
 
 	pool   inventory.Pool // the pool with that surge
 	config *v1alpha1.ClusterRoutes
 }
 
-// Rooms returns the room of each subnet with nodes or pods of the configured clusters, if it was
-// read, in the order of their IDs. AKS upgrades one pool of a cluster at a time, so only the
-// largest surge counts.
+// Rooms returns the room of each subnet with nodes or pods of the configured clusters, in the order
+// of their IDs. It omits subnets that were not read. AKS upgrades one pool of a cluster at a time,
+// so only the largest surge counts.
 func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	var rooms []Room
 	for i := range configs {
@@ -44,7 +44,7 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	return joined(rooms)
 }
 
-// places are the subnets of a cluster's nodes and pods.
+// places returns the subnets of a cluster's nodes and pods.
 type places struct {
 	s       *inventory.Snapshot
 	cluster *inventory.Cluster
@@ -81,7 +81,7 @@ func (p places) room(subnet *inventory.Subnet, nodes bool, c *v1alpha1.ClusterRo
 	}
 	r = Room{Subnet: subnet.ID, Free: max(0, free-subnet.UsedIPv4()), config: c}
 	for _, pool := range p.cluster.Pools {
-		each := 0 // addresses that a node of the pool takes here
+		each := 0 // addresses that a node of the pool takes from this subnet
 		setup := capacity.Setup{Plugin: capacity.Plugin(p.cluster.PluginOf(pool)),
 			MaxPods: pool.MaxPods}
 		switch {
@@ -118,7 +118,7 @@ func (p places) surging(pool inventory.Pool) (n int) {
 }
 
 // podCIDRShort reports a cluster whose pod CIDR has no room for the next surge: each node takes a
-// part of it.
+// part of the CIDR.
 func (w *planning) podCIDRShort(v *clusterState, p places) {
 	cluster := p.cluster
 	if cluster.Stopped || !cluster.Kubenet() && !cluster.Overlay() {
@@ -131,7 +131,7 @@ func (w *planning) podCIDRShort(v *clusterState, p places) {
 	cidr := cluster.PodCIDRs[i]
 	free := capacity.PodCIDRNodes(cidr) - cluster.Nodes()
 	for _, pool := range cluster.Pools {
-		free -= p.surging(pool) // they hold their part
+		free -= p.surging(pool) // existing surge nodes hold their part
 	}
 	free = max(0, free)
 	for _, pool := range cluster.Pools {

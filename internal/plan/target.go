@@ -17,7 +17,7 @@ import (
 // (gone.go). Then the routes that the clusters' tables have and the target lacks are added.
 // report_target.go reports the result.
 //
-// ownership.go says whose a route is, writable.go whether the table may be written at all.
+// ownership.go says whose a route is. writable.go says whether the table may be written at all.
 //
 //	the route in the target                    | and                          | action
 //	-------------------------------------------|------------------------------|------------------------
@@ -47,19 +47,19 @@ import (
 //
 // Under policy Observe nothing changes: target-drift lists what would change.
 
-// targetCluster is one of the clusters whose routes are copied to a target, with what is found
-// while the target is planned.
+// targetCluster is one of the clusters whose routes are copied to a target, with what the plan of
+// the target finds.
 type targetCluster struct {
 	targetConfig
 	drift      []string // changes that policy Observe withholds
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
-	blindly    bool     // it is unknown for one of them whether its node exists
-	unwritten  int      // how many of them lack only a write of the cluster's
-	strange    bool     // a stranger's row in the cluster's table has the addresses of one of them
+	blindly    bool     // for one of them it is unknown whether its node exists
+	unwritten  int      // how many of them lack only a write by the cluster
+	strange    bool     // one of them has the addresses of a stranger's row in the cluster's table
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
-	former     []string // look like routes of a former pod CIDR, and stay
+	former     []string // routes that look like those of a former pod CIDR, and stay
 
 	hidden map[string]string           // nodes that the NIC lists do not show, by family
 	memory Remembered                  // of the cluster
@@ -84,23 +84,23 @@ func (s *targetCluster) wants(prefix netip.Prefix) bool {
 	return wanted
 }
 
-// target is a route table that is being planned, with the routes it will have, in their order.
+// target is a route table in planning, with the routes that it will have, in order.
 type target struct {
 	w        *planning
 	now      *inventory.RouteTable
 	clusters []*targetCluster
 
 	routes   []inventory.Route
-	owners   []*targetCluster     // of routes; unmanaged ones have none
+	owners   []*targetCluster     // of routes; unmanaged routes have none
 	byPrefix map[netip.Prefix]int // index into routes
 	byName   map[string]bool      // lower-case
 	changes  []Change
 	gone     map[string]int // deletes, by lower-case name: index into changes
 	values   []Value        // of creates, allocated together
 	limit    int            // the largest number of routes
-	// prefixes whose route was removed for the one of another machine
+	// prefixes whose route was removed in favor of another machine's
 	replaced map[netip.Prefix]bool
-	// prefixes that one cluster cannot have because of another, by the two names
+	// prefixes that one cluster cannot have because another has them, by the two names
 	blocked map[[2]string][]string
 }
 
@@ -139,9 +139,8 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 }
 
 // settled reports whether the target is in sync, as nearly every check finds it. decide would then
-// leave each route where it is: the routes that one cluster wants, with the next hop that it wants,
-// and routes outside all pod addresses. settled walks both tables once, in the order of the
-// prefixes.
+// leave each route in place: the ones that one cluster wants, with the wanted next hop, and those
+// outside all pod addresses. settled walks both tables once, in the order of the prefixes.
 func (t *target) settled() bool {
 	next := make([]int, len(t.clusters)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
@@ -170,8 +169,8 @@ func (t *target) settled() bool {
 	return true
 }
 
-// near reports whether a prefix, except that of a default route, contains addresses of the
-// cluster's pods.
+// near reports whether a prefix contains addresses of the cluster's pods, unless it is that of a
+// default route.
 func (s *targetCluster) near(p netip.Prefix) bool {
 	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
 }
@@ -181,7 +180,7 @@ func (t *target) decide() {
 	room := len(t.now.Routes())
 	t.routes, t.owners = make([]inventory.Route, 0, room), make([]*targetCluster, 0, room)
 	for _, s := range t.clusters {
-		room = max(room, len(s.wanted)) // the maps cannot grow cheaply
+		room = max(room, len(s.wanted)) // growing the maps later is expensive
 	}
 	t.byPrefix, t.byName = make(map[netip.Prefix]int, room), make(map[string]bool, room)
 	t.gone = map[string]int{}
@@ -261,7 +260,7 @@ func (t *target) place(r inventory.Route) {
 			t.put(r, wants)
 		}
 	default:
-		// it may lead to a node of theirs, although its name is not theirs
+		// it may lead to one of their nodes, although its name is not theirs
 		for _, s := range t.clusters {
 			if s.owns(r) && !slices.Contains(owners, s) {
 				owners = append(owners, s)
@@ -272,7 +271,8 @@ func (t *target) place(r inventory.Route) {
 }
 
 // follow returns the route with the next hop that the cluster's route table has for its prefix, or
-// as it is. It is false if the route gives way to that of another machine, which addMissing adds.
+// unchanged. It returns false if the route gives way to that of another machine, which addMissing
+// adds.
 func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Route, stays bool) {
 	want, _ := s.wanted.at(r.Prefix)
 	if s.policy == v1alpha1.PolicyObserve {
@@ -344,8 +344,8 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 	t.put(r, s)
 }
 
-// addMissing adds the routes that the target lacks, as many as fit. One that replaces another has
-// its place, because packets may have arrived by that one: a wrong node sends them on.
+// addMissing adds as many of the missing routes as fit. A route that replaces another takes its
+// place, because packets may have arrived by the old one: a wrong node sends them on.
 func (t *target) addMissing() {
 	present := len(t.routes)
 	added, missing := 0, 0
@@ -421,7 +421,7 @@ func (t *target) create(s *targetCluster, want inventory.Route) {
 	t.values = append(t.values, value(r))
 	made := Change{Verb: Create, Resource: t.now.ID, Cluster: s.name, Route: r.Name,
 		New: &t.values[len(t.values)-1], Why: why, Repair: repair}
-	if i, was := t.gone[strings.ToLower(r.Name)]; was { // a delete and a create by the same name
+	if i, was := t.gone[strings.ToLower(r.Name)]; was { // a delete and a create of the same name
 		made.Verb, made.Old = Update, t.changes[i].Old
 		t.changes[i] = made
 		return
@@ -437,8 +437,8 @@ func (t *target) remove(r inventory.Route, s *targetCluster, why string) {
 }
 
 // freeName returns the name that the route has in the cluster's route table. If another route in
-// the target has that name, it returns the long name, and if that is taken too, the long name with
-// a number.
+// the target has that name, freeName returns the long name, and if that is also taken, the long
+// name with a number.
 func (t *target) freeName(want inventory.Route) string {
 	for i, name := 0, want.Name; ; i++ {
 		if !t.byName[strings.ToLower(name)] {

@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// Machines of other clusters, as subnets show them.
+// This file finds machines of other clusters, as subnets show them.
 
 // nodeMachine matches the names that AKS gives the scale sets of its nodes, and the NICs of its
 // single machines.

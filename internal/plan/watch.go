@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Watch returns a plan that only reports: it contains findings in place of changes. A diagnosis
-// uses it to run the same checks as the keeper.
+// Watch returns a plan that only reports: it has findings instead of changes. A diagnosis uses it
+// to run the same checks as the keeper.
 func Watch(s Facts, configs []v1alpha1.ClusterRoutes) Plan {
 	p := New(s, Observing(configs))
 	p.watching, p.enforced = true, nil
@@ -32,8 +32,8 @@ func Observing(configs []v1alpha1.ClusterRoutes) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// Managed reports whether the configs ask for a target, or a table with egress routes, to be
-// managed, and not only observed.
+// Managed reports whether the configs want a target, or a table with egress routes, to be managed
+// and not only observed.
 func Managed(configs []v1alpha1.ClusterRoutes, cluster string, target arm.ID) bool {
 	return slices.ContainsFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
 		return c.Metadata.Name == cluster && (c.Spec.Egress.Mode == v1alpha1.GuardEnforce &&

@@ -10,8 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: may this table be written? A cluster's route table never is: its cloud provider
-// owns it. Every plan asks notWritable about a target, and mayBeClusterTable about any other table.
+// How it works: this file decides whether a table may be written. A cluster's route table is never
+// written: its cloud provider owns it. Every plan asks notWritable about a target, and
+// mayBeClusterTable about any other table.
 //
 //	the table                                          | is not written, because
 //	---------------------------------------------------|------------------------------------------------
@@ -30,14 +31,14 @@ import (
 type clusterTable struct {
 	v   *clusterState
 	how string
-	// flat is set if its cluster does not use kubenet, and its config does not call it the
-	// cluster's: no cloud provider writes it.
+	// flat is set if the cluster does not use kubenet, and its config does not name the table as
+	// the cluster's. Then no cloud provider writes the table.
 	flat bool
 }
 
 // noteClusterTables collects the tables that must not be written because they are, or may be, a
-// cluster's route table. A table that another config names as its cluster's stays in the list: that
-// config may have confused two tables.
+// cluster's route table. If another config names a table as its cluster's, the table stays in the
+// list: that config may have confused two tables.
 func (p *Planner) noteClusterTables(v *clusterState) {
 	flat := false
 	note := func(id arm.ID, how func() string) {
@@ -68,8 +69,8 @@ func (p *Planner) noteClusterTables(v *clusterState) {
 	}
 }
 
-// notWritable reports whether a target must not be written, and adds a finding that says why. table
-// is nil if it was not read.
+// notWritable reports whether a target must not be written, and adds a finding with the reason.
+// table is nil if it was not read.
 func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *clusterState) bool {
 	if own, taken := arm.Lookup(w.clusterTables, id); taken {
 		f := finding.New(finding.TargetIsSource, first.name, string(id),
@@ -95,8 +96,8 @@ func (w *planning) notWritable(id arm.ID, table *inventory.RouteTable, first *cl
 	return false
 }
 
-// misplaced adds the next step to a finding about a target that is not written. If a node subnet of
-// a cluster has the target in place of the cluster's table, the association is what is wrong.
+// misplaced adds the next step to a finding about a target that is not written. If the target is on
+// a node subnet of a cluster in place of the cluster's table, the association is the mistake.
 func (w *planning) misplaced(f finding.Finding, v *clusterState, target arm.ID,
 	do next) finding.Finding {
 	for _, id := range v.subnets {
@@ -111,8 +112,8 @@ func (w *planning) misplaced(f finding.Finding, v *clusterState, target arm.ID,
 }
 
 // mayBeClusterTable says why a table is or may be a cluster's route table, even if no config names
-// the cluster; "" if it is not. A table on a node subnet counts with any network plugin, and so
-// does a table that a cluster's identity wrote.
+// the cluster. Otherwise it returns "". A table on a node subnet counts with any network plugin,
+// and so does a table that a cluster's identity wrote.
 func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
 	if own, known := p.clusterTables[table.ID.Key()]; known {
 		return fmt.Sprintf("%s may be the route table of the cluster of %s, which routekeeper "+
@@ -147,8 +148,8 @@ func (p *Planner) mayBeClusterTable(table *inventory.RouteTable) string {
 }
 
 // tableOfUnread says why a table may be or have been the route table of a cluster that was not read
-// and is in no config. Either it is on a subnet that contains its own next hops; or it has no pod
-// route (yet), and is on a subnet with nodes of such a cluster. Subnets that were not read are
+// and is in no config. Either it is on a subnet that contains its own next hops. Or it has no pod
+// route yet, and is on a subnet with nodes of such a cluster. Subnets that were not read are
 // ignored.
 func (f Facts) tableOfUnread(table *inventory.RouteTable) string {
 	for _, id := range table.Subnets {
@@ -193,7 +194,7 @@ func (f Facts) needSubnets(changes []Change) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// knowsSource reports whether a cluster's route table is identified beyond doubt.
+// knowsSource reports whether it is certain which route table is a cluster's.
 func (p *Planner) knowsSource(cluster arm.ID) bool {
 	return slices.ContainsFunc(p.clusters, func(v *clusterState) bool {
 		return v.source != "" && !v.doubtful && cluster.Equal(arm.ID(v.config.Spec.ClusterID))
