@@ -30,8 +30,8 @@ func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
 	return func(plan.Change) bool { return false }
 }
 
-// sent returns the changes in documents that may have taken effect. Changes that were only in
-// refused documents are not this program's, even if they are in place now.
+// sent returns the changes in documents that may have taken effect. Changes that only refused
+// documents had are not this program's, even if they are in place now.
 func (r *Resource) sent(written azure.Written) map[plan.ChangeKey]bool {
 	var changes []plan.Change
 	for _, d := range r.drafts {
@@ -98,7 +98,7 @@ func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.
 		lost...)}
 }
 
-// ended returns when an outcome was seen: now if it is done.
+// ended returns when an outcome was seen, which is now if it is done.
 func ended(state plan.OutcomeState) time.Time {
 	if state == plan.Done {
 		return time.Now()

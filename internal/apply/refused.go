@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// lacking finds in Azure's refusal the identity, the actions it lacks, and where: in
-// AuthorizationFailed, and behind "does not have permission" in LinkedAuthorizationFailed, which
-// names an allowed action first.
+// lacking finds in Azure's refusal the identity, the actions it lacks, and the scope.
+// AuthorizationFailed names them directly. LinkedAuthorizationFailed names an allowed action first,
+// so it is read behind "does not have permission".
 var (
 	refusedAction = lazy.Regexp(
 		`does not have (?:authorization|permission) to perform action(?:\(s\))? '([^']+)'`)
@@ -18,8 +18,8 @@ var (
 	refusedWho = lazy.Regexp(`with object id '([^']+)'`)
 )
 
-// refused reports a write that Azure refuses: the harm first, then what refuses it, and the command
-// that removes the cause or shows it.
+// refused reports a write that Azure refuses. The finding names the harm first, then what refuses
+// the write, and the command that removes or shows the cause.
 func refused(id arm.ID, cluster, harm string, fault *azure.Error) finding.Finding {
 	report := func(cause string) finding.Finding {
 		return finding.New(finding.WriteRefused, cluster, string(id),

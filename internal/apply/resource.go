@@ -1,8 +1,8 @@
 // Package apply writes one resource: it reads the resource, plans again on the fresh document,
 // edits it, sends it, and reports how the resource reads afterwards.
 //
-// It must not decide which resources are written, or when: that is the caller's job. It leaves
-// everything that is not planned unchanged in the document, byte for byte.
+// It must not decide which resources are written, or when: that is the caller's job. It leaves all
+// other parts of the document unchanged, byte for byte.
 package apply
 
 import (
@@ -19,10 +19,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it works. The Writer loops: GET, edit, PUT, and again if another writer was faster (412) or
-// no answer arrived. Each time it plans again on the current document, so that nothing that
-// happened since is undone. A change is done once it was sent and is visible. Whether Azure's
-// network follows is not asked: no document says that Network Watcher answers for instances of
+// How it works. The Writer loops: GET, edit, PUT, and starts over if another writer was faster
+// (412) or no answer arrived. Each time it plans again on the current document, so that it undoes
+// nothing that happened since. A change is done once it was sent and is visible. It does not ask
+// whether Azure's network follows: no document says that Network Watcher answers for instances of
 // scale sets, which AKS nodes are.
 
 // Writer writes a resource: it reads it, sends the document that edit returns, and reads it again.
@@ -32,14 +32,14 @@ type Writer interface {
 }
 
 // Replan plans again for one resource that was read again. Late is called before a late write of a
-// table: it reads the plan's sources again.
+// table, and reads the plan's sources again.
 type Replan struct {
 	Table  func(*inventory.RouteTable) plan.Plan
 	Subnet func(*inventory.Subnet) plan.Plan
 	Late   func(ctx context.Context, table arm.ID) (Replan, error)
 }
 
-// Only plans again for chosen changes.
+// Only plans again, for chosen changes alone.
 func (r Replan) Only(chosen func(plan.Change) bool) Replan {
 	return Replan{
 		func(table *inventory.RouteTable) plan.Plan {
@@ -62,7 +62,8 @@ type Resource struct {
 	Seen time.Time
 	// Refuse says why a change of a subnet must not be made, or returns nil.
 	Refuse func(context.Context, plan.Change, *inventory.Subnet) *finding.Finding
-	// Allow removes from a plan what must not be written now. The table is nil for a subnet.
+	// Allow removes from a plan the changes that must not be written now. The table is nil for a
+	// subnet.
 	Allow func(context.Context, plan.Plan, *inventory.RouteTable) plan.Plan
 	// Intend receives the changes in the next document before it is sent.
 	Intend func([]plan.Change)
@@ -126,8 +127,8 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	return result
 }
 
-// believed is how old a plan's sources may be when a table is written. A slow check or a wait for
-// other writes can make them older.
+// believed is the greatest age of a plan's sources when a table is written. A slow check or a wait
+// for other writes can make them older.
 const believed = 30 * time.Second
 
 // edit returns the document that carries out the plan, or nil.
@@ -182,7 +183,7 @@ func (r *Resource) editSubnet(ctx context.Context, doc arm.Document) ([]byte, er
 	return r.addDraft(p.Changes, body, err)
 }
 
-// allowed removes from a plan what must not be written now, and notes that.
+// allowed removes from a plan the changes that must not be written now, and notes them.
 func (r *Resource) allowed(ctx context.Context, p plan.Plan,
 	table *inventory.RouteTable) plan.Plan {
 	r.withheld = keysOf(p.Changes)

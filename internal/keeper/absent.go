@@ -12,16 +12,17 @@ import (
 )
 
 // Clusters that do not exist. How it works: Azure answered 404 for the cluster, so nothing of it
-// can be lost, and its routes are in no hurry. Polls use that answer, and what was read of the
-// tables and subnets that only such clusters name, until the cluster is due again, and groups of
-// such clusters are checked at every few ticks only. So configs of clusters that are gone do not
-// use up the calls and the processor time that the others need. Events and people read everything.
+// can be lost, and its routes are not urgent. Until the cluster is due again, polls use that
+// answer, and what was read of the tables and subnets that only such clusters name. Groups of such
+// clusters are checked only every few ticks. So configs of deleted clusters do not use up the calls
+// and the processor time that other clusters need. Checks for events and people read everything.
 
-// absentEach is how much later absent clusters are read again for each of them, if there are more
-// than 20: so all take about 20 to 40 reads of clusters a minute, of the 60 that AKS allows.
+// absentEach is the time that each absent cluster adds to the pause before absent clusters are read
+// again, if there are more than 20. So all together take about 20 to 40 of the 60 reads of clusters
+// that AKS allows per minute.
 const absentEach = 3 * time.Second
 
-// restLeast and restMost are the shortest and longest rest of a group whose clusters do not exist.
+// restLeast and restMost are the shortest and longest pause of a group whose clusters do not exist.
 // The page calls a check overdue after a minute.
 const restLeast, restMost = 20 * time.Second, 45 * time.Second
 
@@ -31,8 +32,8 @@ type absentees struct {
 	keys map[string]bool
 }
 
-// note notes whether a cluster exists, and returns when an absent one is read again. The
-// reads of many are spread, because a burst delays others.
+// note notes whether a cluster exists, and returns when to read an absent one again. Reads of many
+// clusters are spread, because a burst delays others.
 func (a *absentees) note(cluster string, absent bool) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +49,7 @@ func (a *absentees) note(cluster string, absent bool) time.Duration {
 	return max(retryCluster, again/2+rand.N(again/2))
 }
 
-// retain forgets all clusters but some.
+// retain forgets all clusters except the given ones.
 func (a *absentees) retain(kept map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,8 +62,8 @@ func (m *memory) absent(began time.Time) bool {
 	return m.unread != nil && m.unread.Absent && m.read.Before(began)
 }
 
-// restsUntil returns until when no tick triggers a check of the group, because none of its clusters
-// exists and nothing is planned. The checks of many are spread.
+// restsUntil returns until when ticks trigger no check of the group, because none of its clusters
+// exists and nothing is planned. Checks of many groups are spread.
 func (c *check) restsUntil() time.Time {
 	for _, config := range c.configs {
 		m := c.mem.clusters[keyOf(config)]
@@ -92,7 +93,7 @@ func (o *observation) recallAbsent() {
 		if absent(c) {
 			idle = append(idle, configured(c)...)
 		} else {
-			// also what it was seen to use, which its config need not name
+			// also what the cluster was seen to use, because its config need not name it
 			needed = append(needed, configured(c)...)
 			needed = append(needed, seenUses(before, c)...)
 		}

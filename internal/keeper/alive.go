@@ -19,18 +19,18 @@ import (
 const (
 	// aliveFor is how long a repair waits for proof that the cluster exists.
 	aliveFor = time.Second
-	// aliveTrusted is how old that proof may be. A write waits for the operation that stripped the
-	// subnet, and a cluster can be deleted meanwhile.
+	// aliveTrusted is the greatest age of that proof. A write waits for the operation that stripped
+	// the subnet, and someone can delete the cluster meanwhile.
 	aliveTrusted = 2 * time.Second
 )
 
-// notGuarded says why a subnet must not get its table: the table does not exist; the cluster is
-// gone or being deleted, which starts with removing the table from the subnets; its network got the
-// tag that pauses the guard, while the write waited; or the cluster has left kubenet since its
-// document was read, and the table was its own. If AKS does not answer in time, IP configurations
-// of the cluster's nodes in a node subnet prove that the cluster exists.
+// notGuarded says why a subnet must not get its table. The table may not exist. The cluster may be
+// gone or being deleted, which starts with removing the table from the subnets. The network may
+// have got the tag that pauses the guard while the write waited. Or the table was the cluster's
+// own, and the cluster has left kubenet since its document was read. If AKS does not answer in
+// time, IP configurations of the cluster's nodes in a node subnet prove that the cluster exists.
 //
-// Last are the route tables of the check's clusters, as remembered when it began to write.
+// Last has the route tables of the check's clusters, as remembered when it began to write.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last []arm.ID,
 	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name := change.Cluster
@@ -152,13 +152,13 @@ func losesPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes
 		if lost := verdict.Loses(now, config, subnet, table); len(lost) > 0 {
 			return found("with it, packets would be dropped that have a route now", lost...)
 		}
-	case inventory.PropertyNAT: // routes come before it
+	case inventory.PropertyNAT: // routes win over a NAT gateway
 	}
 	return nil
 }
 
-// hasLeft reports whether a cluster has left kubenet, and a change puts back what AKS then takes
-// off its subnets: its own route table.
+// hasLeft reports whether a cluster has left kubenet, and a change would put back its own route
+// table, which AKS then removes from its subnets.
 func hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last arm.ID,
 	change plan.Change) bool {
 	property, value := change.New.Associated()
@@ -197,8 +197,8 @@ func hasNodes(s *inventory.Snapshot, id arm.ID, subnet *inventory.Subnet) bool {
 	})
 }
 
-// confirmsGone asks whether a cluster exists. It reports true only for Azure's own answer that it
-// does not.
+// confirmsGone asks Azure whether a cluster exists. It reports true only for Azure's own answer
+// that it does not.
 func (k *Keeper) confirmsGone(ctx context.Context, id arm.ID, o azure.ReadOptions) bool {
 	s := inventory.NewSnapshot()
 	o.Wait = sourceFor
@@ -208,9 +208,9 @@ func (k *Keeper) confirmsGone(ctx context.Context, id arm.ID, o azure.ReadOption
 		(u.Code == "ResourceNotFound" || u.Code == "ResourceGroupNotFound")
 }
 
-// provenGone removes the deletes of missing clusters from a plan, unless Azure confirms now that
-// they are missing. A cluster that was created again loses no route, and neither does one behind a
-// 404 from something in between.
+// provenGone removes the deletes of missing clusters from a plan, unless Azure confirms again that
+// they are missing. So a cluster that was created again loses no route. Neither does a cluster for
+// which only a proxy answered 404.
 func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan.Plan,
 	table *inventory.RouteTable) plan.Plan {
 	doubted := map[string]bool{} // by name

@@ -8,19 +8,19 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// twin notices another keeper with the same config, which this one cannot see: again and again,
-// exactly what it is about to write is in place by then. One such check can be a person who was
-// quicker.
+// twin notices another keeper with the same config, which this one cannot see directly. The sign is
+// that exactly the changes it is about to write are already in place, again and again. A single
+// such check can be a person who was quicker.
 type twin struct{ seen []time.Time }
 
 const (
 	twinTimes = 3
 	twinSpan  = time.Hour
-	// staleFor is how long a read can show what was there before this keeper's own write.
+	// staleFor is how long a read can show the state before this keeper's own write.
 	staleFor = 5 * time.Minute
 )
 
-// note notes a check whose changes another writer has made.
+// note notes a check whose changes another writer had already made.
 func (t *twin) note(now time.Time) { t.seen = append(t.seen, now) }
 
 func (t *twin) findings(now time.Time) []finding.Finding {

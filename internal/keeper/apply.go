@@ -19,14 +19,14 @@ import (
 
 // Writes. How it works: each resource is written in its own goroutine, in order of harm: node
 // subnets, guarded subnets, tables that lack routes, tables with too many. The goroutine posts the
-// outcome to the worker. Checks leave a resource alone while it is being written; a person's
+// outcome to the worker. Checks leave a resource alone while it is being written. A person's
 // request waits for the write.
 
 // write is the write of one resource.
 type write struct {
 	apply.Resource
 	check    *check
-	cluster  string // one that needs it, by ID.Key()
+	cluster  string // a cluster that needs it, by ID.Key()
 	outcomes []plan.Outcome
 	findings []finding.Finding
 	refusal  *refusal
@@ -39,7 +39,7 @@ type write struct {
 type writes struct {
 	mu     sync.Mutex
 	under  map[string]underWay  // resources being written, by ID.Key()
-	missed map[string]bool      // of these, the ones that a check wanted to write meanwhile
+	missed map[string]bool      // resources in under that a check wanted to write meanwhile
 	lines  map[string][]*ticket // by virtual network
 	slots  chan struct{}        // one entry for each table that is being written
 }
@@ -51,11 +51,11 @@ type underWay struct {
 }
 
 const (
-	// tablesAtOnce is how many tables are written at once. A write that takes longer than slotFor
-	// no longer counts: it only waits for Azure.
+	// tablesAtOnce is how many tables are written at the same time. A write that takes longer than
+	// slotFor no longer counts, because it only waits for Azure.
 	tablesAtOnce, slotFor = 64, 10 * time.Second
 	// lineFor is how long one subnet waits for the write of another in its network. A node subnet
-	// waits only nodesFor for an answer to the other PUT, which may hang.
+	// waits only nodesFor for the answer to the other PUT, which may hang.
 	lineFor, nodesFor = 10 * time.Second, time.Second
 )
 
@@ -75,8 +75,8 @@ func (w *writes) since(resource string) time.Time {
 	return w.under[resource].since
 }
 
-// begin claims a resource. If another write has it, begin returns a channel that is closed when
-// that write ends.
+// begin claims a resource. If another write has the resource, begin returns a channel that is
+// closed when that write ends.
 func (w *writes) begin(resource string) (busy chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -112,13 +112,13 @@ func (w *writes) end(resource string) (missed bool) {
 
 // ticket is a subnet's place in the line of its network.
 type ticket struct {
-	accepted bool // Azure carries out its PUT
+	accepted bool // Azure has accepted its PUT
 }
 
 // line queues a subnet behind the writes of others in its network, in the order of the calls,
-// because Azure takes one at a time. wait blocks until the subnet's turn, or until lineFor has
-// passed. An urgent subnet waits only nodesFor for each write ahead of it, unless Azure has
-// accepted one of them. accepted notes that Azure has accepted this one; left leaves the queue.
+// because Azure accepts one write at a time. wait blocks until the subnet's turn, or until lineFor
+// has passed. An urgent subnet waits only nodesFor for each write ahead of it, unless Azure has
+// accepted one of them. accepted notes that Azure has accepted this write; left leaves the queue.
 func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 	network, mine := id.Parent().Key(), &ticket{}
 	w.mu.Lock()
@@ -154,7 +154,7 @@ func (w *writes) line(id arm.ID, urgent bool) (wait, accepted, left func()) {
 	}
 }
 
-// slot works like line for tables. Tables do not wait for each other unless very many are written.
+// slot works like line for tables. Tables wait for each other only when very many are written.
 func (w *writes) slot() (wait, left func()) {
 	release := sync.OnceFunc(func() { <-w.slots })
 	var timer *time.Timer
@@ -167,7 +167,7 @@ func (w *writes) slot() (wait, left func()) {
 		}
 }
 
-// harm orders changes by what breaks most while they wait.
+// harm orders changes by how much breaks while they wait.
 func (c *check) harm(change plan.Change) int {
 	switch {
 	case change.Verb == plan.Associate && isNodeSubnet(c.s.Snapshot, c.configs, change.Resource):
@@ -188,7 +188,7 @@ func isNodeSubnet(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, id ar
 }
 
 // started reports whether this check has begun to write a resource, or another check is writing it.
-// A request waits for the other check.
+// A person's request waits for the other check.
 func (c *check) started(id arm.ID) bool {
 	if slices.ContainsFunc(c.order, id.Equal) {
 		return true
@@ -241,7 +241,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		x.refusal = before
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
-		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep the order of harm
+		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep this order
 			x.wait, x.accepted, x.left = c.k.writes.line(x.ID, harm[x] == 0)
 		} else {
 			x.wait, x.left = c.k.writes.slot()
@@ -316,8 +316,8 @@ func (w *worker) wrote(x *write) {
 	c.end(w)
 }
 
-// outdatedBy makes the next check, soon, read the documents of clusters that a write has found gone
-// or changed: another config may require the same of the subnet.
+// outdatedBy makes the next check, soon, read the documents of clusters that a write found gone or
+// changed: another config may require the same properties of the subnet.
 func (w *worker) outdatedBy(found []finding.Finding) {
 	for _, f := range found {
 		m := w.mem.clusters[keyNamed(w.configs, f.Cluster)]
@@ -362,8 +362,8 @@ func (x *write) apply(ctx context.Context) {
 }
 
 // replanned plans again for one resource, by the route tables of the clusters. A late write reads
-// these again, and the appliance of egress routes. What needs another proof waits for the next
-// check, which reads it.
+// these again, and the appliance of egress routes. A route that needs another proof waits for the
+// next check, which reads it.
 func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 	late := func(ctx context.Context, target arm.ID) (apply.Replan, error) {
 		s := s.Aged(c.configs)
@@ -378,7 +378,7 @@ func (c *check) replanned(s plan.Facts, planner *plan.Planner) apply.Replan {
 			azure.ReadOptions{Wait: sourceFor, Calls: c.calls, Life: c.life}); err != nil {
 			return apply.Replan{}, err
 		}
-		for _, id := range sources { // without its source, a target would seem to need no routes
+		for _, id := range sources { // without a source, a target would seem to need no routes
 			if u, failed := s.Unread[id.Key()]; failed {
 				return apply.Replan{}, fmt.Errorf("the cluster's route table %s could not be "+
 					"read again: %s", id.Short(), u.Reason())

@@ -10,25 +10,25 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// How it works: a default or declared route can lead to an address that nothing has, in the
-// cluster's network or in a hub. The networks, and what has an address in the next hop's subnet,
-// are read for the verdict alone, for all groups together: a list of networks, one of interfaces,
-// one of firewalls and one of load balancers for each subscription in aroundBelieved. No check
-// waits long for them.
+// How it works: a default or declared route can lead to an address that no resource has, in the
+// cluster's network or in a hub. The verdict alone needs the networks, and the resources with
+// addresses in the next hop's subnet. They are read for all groups together: once in aroundBelieved
+// a list of networks, one of interfaces, one of firewalls and one of load balancers for each
+// subscription. No check waits long for them.
 //
-// A next hop is lost only by what was read after its route: a machine that was made a minute ago
-// may be missing from what was read before. So what looks lost for the first time is suspected, and
-// read again; where the answers take longer than a check waits, a later check uses them. Then its
-// route is read again, which may have been changed together with the machines. What cannot be read,
-// or not completely, is believed. But a lost one that can only not be read for a moment stays lost,
-// also over a restart.
+// Only a read that began after the read of its route proves a next hop lost: an older read may lack
+// a machine that was made a minute ago. So a next hop that looks lost for the first time is a
+// suspect, and is read again. If the answers take longer than a check waits, a later check uses
+// them. Then its route is read again, because it may have been changed together with the machines.
+// A next hop that cannot be read, or not completely, counts as present. But a lost next hop stays
+// lost while reads fail only for a moment, even over a restart.
 
 const (
-	// aroundBelieved is how long what is around the clusters is not read again, and aroundLost how
-	// long while a next hop is lost.
+	// aroundBelieved is how long the surroundings of the clusters are not read again, and
+	// aroundLost how long while a next hop is lost.
 	aroundBelieved, aroundLost = 5 * time.Minute, time.Minute
-	// aroundWithin is how long a check waits for it. The next check uses what arrives later. A
-	// command has no next check, and waits for aroundPatient.
+	// aroundWithin is how long a check waits for these reads. The next check uses answers that
+	// arrive later. A command has no next check, so it waits for aroundPatient.
 	aroundWithin, aroundPatient = time.Second, 30 * time.Second
 )
 
@@ -49,15 +49,15 @@ func (c *check) readAround(ctx context.Context) error {
 	}
 	near, lost, unclear, err := c.around(ctx, hops, notBefore)
 	if err != nil {
-		return ctx.Err() // without a login, say, what was known stays
+		return ctx.Err() // for example without a login: keep what was known
 	}
 	if since := c.suspect(hops, lost, now); near.Taken.Before(since) {
 		again, gone, doubtful, err := c.around(ctx, hops, since)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == nil { // otherwise the first reading holds, which proves no new loss
-			for _, hop := range hops { // it was read a moment ago that this one is back
+		if err == nil { // otherwise the first reading holds, and proves no new loss
+			for _, hop := range hops { // a moment ago a read showed that this one is back
 				if !lost.Has(hop) && !unclear.Has(hop) {
 					doubtful.Remove(hop)
 				}
@@ -99,8 +99,8 @@ func (c *check) readAround(ctx context.Context) error {
 	return nil
 }
 
-// stillUsed returns which of the newly lost next hops the routes still lead to, after what is
-// around was read, and for which that could not be read.
+// stillUsed reads the routes again after the surroundings. It returns which of the newly lost next
+// hops they still lead to, and for which this could not be read.
 func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed plan.Hops,
 	err error) {
 	used, failed = plan.Hops{}, plan.Hops{}
@@ -114,7 +114,7 @@ func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed pla
 	}
 	want.Subnets, want.Tables = inventory.SortIDs(want.Subnets), inventory.SortIDs(want.Tables)
 	options := azure.ReadOptions{NotBefore: time.Now(), Poll: true, Calls: c.calls, Life: c.life}
-	if !c.patient { // as long as the check waits for them at its beginning
+	if !c.patient { // as long as the check waits at its beginning
 		options.Wait = max(time.Until(c.until), aroundWithin).Round(100 * time.Millisecond)
 		options.Queue = options.Wait
 	}
@@ -134,7 +134,8 @@ func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed pla
 	return used, failed, nil
 }
 
-// suspect notes since when next hops look lost that were not, and returns the latest such time.
+// suspect notes since when next hops look lost that did not before, and returns the latest such
+// time.
 func (c *check) suspect(hops []plan.Hop, lost plan.Hops, now time.Time) (latest time.Time) {
 	for _, hop := range hops {
 		if !lost.Has(hop) || c.mem.lost.Has(hop) {
@@ -150,7 +151,7 @@ func (c *check) suspect(hops []plan.Hop, lost plan.Hops, now time.Time) (latest 
 	return latest
 }
 
-// around reads what decides which next hops are lost.
+// around reads the resources that decide which next hops are lost.
 func (c *check) around(ctx context.Context, hops []plan.Hop, notBefore time.Time) (
 	near *inventory.Snapshot, lost, unclear plan.Hops, err error) {
 	near = inventory.NewSnapshot()

@@ -17,8 +17,9 @@ import (
 const evidenceBelieved = time.Minute
 
 // lookEvery returns the longest time between two reads of the network interfaces of a cluster whose
-// pod routes come from its table: ten minutes, and more for many clusters. So there is at most
-// about one such read a minute, and one more for every 250 clusters. After a failure it is a tenth.
+// pod routes come from its table. It is ten minutes, and more for many clusters. So there is at
+// most about one such read a minute, plus one for every 250 clusters. After a failure the time is a
+// tenth.
 func (k *Keeper) lookEvery() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -26,20 +27,20 @@ func (k *Keeper) lookEvery() time.Duration {
 	return max(10, time.Duration(n*250/(n+250))) * time.Minute
 }
 
-// confirm reads what the plan needs to prove changes, or to name nodes without a route, and plans
-// again until it needs nothing more. Evidence that withholds changes is reused for a while.
-// Evidence that allows a delete, or reports a node, is read in this check; but who wrote a table
-// last holds as long as the table has the same ETag.
+// confirm reads what the plan needs to prove changes, or to name nodes without a route. It plans
+// again until the plan needs nothing more. Evidence that withholds changes is reused for a while.
+// Evidence that allows a delete, or reports a node, is read in this check. But the last writer of a
+// table stays known as long as the table has the same ETag.
 func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan.Plan,
 	again func() plan.Plan) (plan.Plan, error) {
 	read := inventory.Wanted{}
-	for range 10 { // networks, the networks beyond, their tables, NICs, subnets
+	for range 10 { // networks, their peers, their tables, NICs, subnets
 		if p.Need.Empty() {
 			break
 		}
 		need, recalled := o.unbelieved(s, p)
 		if need.Empty() && !recalled {
-			break // the rest was read a moment ago and did not help
+			break // all of it was read a moment ago and did not help
 		}
 		if err := o.placeTargets(ctx, s, need.Subnets); err != nil {
 			return p, err
@@ -63,9 +64,9 @@ func (o *observation) confirm(ctx context.Context, s *inventory.Snapshot, p plan
 	return p, nil
 }
 
-// unbelieved returns the evidence that has to be read for a plan, and whether some was recalled
-// from memory. Recently read NICs are recalled. A recently read network is not read again, so a
-// route whose node cannot be proven gone costs little.
+// unbelieved returns the evidence to read for a plan, and whether some was recalled from memory.
+// Recently read NICs are recalled. A recently read network is not read again, so that a route whose
+// node cannot be proven gone costs few calls.
 func (o *observation) unbelieved(s *inventory.Snapshot, p plan.Plan) (read inventory.Wanted,
 	recalled bool) {
 	need := p.Need
@@ -127,14 +128,14 @@ func (o *observation) noteEvidence(s *inventory.Snapshot, read inventory.Wanted,
 }
 
 // seenWriter is the last writer of a table, when the activity log was asked, and the table's ETag
-// then. Since is when it was first asked about this ETag.
+// then. Since is when the log was first queried for this ETag.
 type seenWriter struct {
 	inventory.Writer
 	at, since time.Time
 	etag      string
 }
 
-// believed returns how long the answer is reused. The log is minutes late; later, its answer
+// believed returns how long the answer is reused. The log is minutes late. After that its answer
 // changes only when the table does.
 func (w seenWriter) believed() time.Duration {
 	if w.at.Sub(w.since) < 2*askAgain {
@@ -143,7 +144,7 @@ func (w seenWriter) believed() time.Duration {
 	return askAgain
 }
 
-// noteWriters remembers who wrote tables last: the log is minutes late, and asking it in every
+// noteWriters remembers who wrote tables last: the log is minutes late, so querying it in every
 // check would not help.
 func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
 	for _, id := range tables {
@@ -159,8 +160,8 @@ func (m *groupMemory) noteWriters(s *inventory.Snapshot, tables []arm.ID) {
 	}
 }
 
-// seenAppliance is a firewall or load balancer to which egress routes lead, or why it was not read,
-// and when.
+// seenAppliance is a firewall or load balancer to which egress routes lead, or why it could not be
+// read, with the time of the read.
 type seenAppliance struct {
 	firewall *inventory.Firewall
 	balancer *inventory.Balancer
@@ -169,7 +170,7 @@ type seenAppliance struct {
 }
 
 // applianceBelieved is how long a firewall or load balancer is not read again while nothing is
-// written: its addresses change only if it is made again, changed or started again.
+// written: its addresses change only if someone creates, changes or starts it.
 const applianceBelieved = 5 * time.Minute
 
 func (a seenAppliance) believed() time.Duration {
@@ -198,11 +199,11 @@ func (m *groupMemory) noteAppliances(s *inventory.Snapshot, ids []arm.ID) {
 	}
 }
 
-// placeOf returns the key under which the time of a network's last read is stored for this group.
+// placeOf returns the key that stores when this group last read a network.
 func (o *observation) placeOf(vnet arm.ID) string { return vnet.Key() + " " + keyOf(o.configs[0]) }
 
 // placeTargets adds the subnets of targets to the snapshot. It reuses subnets for as long as a
-// cluster's document.
+// cluster document is reused.
 func (o *observation) placeTargets(ctx context.Context, s *inventory.Snapshot,
 	subnets []arm.ID) error {
 	var read []arm.ID

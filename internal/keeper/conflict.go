@@ -17,7 +17,7 @@ import (
 )
 
 // Conflicts. How it works: two programs can undo each other's changes as fast as both can write. So
-// once a change was undone conflictTimes within conflictSpan, it is made again only after a wait,
+// after a change was undone conflictTimes within conflictSpan, it is made again only after a wait,
 // and a finding names the other writer:
 //
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
@@ -28,12 +28,12 @@ import (
 //	anything else on a node subnet         30 seconds: pods cannot reach each other meanwhile
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
-// A change counts as undone once it had to be made again, because a read can be old. The conflict
-// ends when the change has stood for conflictSpan. The keeper never gives up, because it cannot
-// know who is right. A restart forgets conflicts: the keeper then makes three repairs before it
-// waits again.
+// A change counts as undone only once it had to be made again, because a read can be old. The
+// conflict ends when the change has been in place for conflictSpan. The keeper never gives up,
+// because it cannot know who is right. A restart forgets conflicts: the keeper then makes three
+// repairs before it waits again.
 
-// place is what one change is about: a subnet, or a route in a table.
+// place is what a change applies to: a subnet, or a route in a table.
 type place struct{ resource, route string }
 
 func placeOf(c plan.Change) place {
@@ -41,7 +41,7 @@ func placeOf(c plan.Change) place {
 	return place{key.Resource, key.Route}
 }
 
-// conflict is the history of one change since it was made.
+// conflict is the history of a change since it was made.
 type conflict struct {
 	cluster string // ID.Key()
 	change  plan.Change
@@ -53,7 +53,7 @@ type conflict struct {
 	last    time.Time     // when it was last made or planned
 }
 
-// span is from when a change was made until it was seen undone.
+// span runs from when a change was made until it was seen undone.
 type span struct{ from, until time.Time }
 
 const (
@@ -66,7 +66,7 @@ const (
 	governedWait                = 15 * time.Minute
 )
 
-// until returns when the change is made again, or when the conflict ends.
+// until returns when the change may be made again, or when the conflict ends.
 func (f *conflict) until() time.Time {
 	if wait := f.seen.Add(f.wait); !f.seen.IsZero() && wait.After(time.Now()) {
 		return wait
@@ -109,7 +109,7 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	}
 }
 
-// conflicts are the changes that others undo, by place.
+// conflicts has the changes that others undo, by place.
 type conflicts map[place]*conflict
 
 // contested notes which changes are planned again, and returns the places of the ones that must
@@ -143,7 +143,7 @@ func (m conflicts) standing(changes []plan.Change, seen *inventory.Snapshot) {
 	now := time.Now()
 	for at, f := range m {
 		switch {
-		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has stood long enough
+		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has been in place long enough
 			delete(m, at)
 		case !again[at] && f.stands(seen): // in place again: its wait ends
 			f.seen = time.Time{}
@@ -151,7 +151,7 @@ func (m conflicts) standing(changes []plan.Change, seen *inventory.Snapshot) {
 	}
 }
 
-// made notes which changes of a cluster were made, also if they were undone at once: a policy with
+// made notes which changes of a cluster were made, even if they were undone at once: a policy with
 // the effect modify can do that.
 func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 	now := time.Now()
@@ -226,14 +226,14 @@ type otherWriter struct {
 	asked   time.Time
 }
 
-// The activity log is queried rarely: it is minutes late, and the other writer seldom changes.
+// The activity log is queried rarely: it is minutes late, and the other writer rarely changes.
 const (
 	askFirst, askMost = 2 * time.Minute, 15 * time.Minute
 	askFor            = 10 * time.Second
 )
 
-// ask queries the activity log for the other writer, when it is time. Entries of this keeper's own
-// identity prove nothing. Nothing waits for the answer: it is posted to the worker.
+// ask queries the activity log for the other writer when a query is due. Entries of this keeper's
+// own identity prove nothing. Nothing waits for the answer: it is posted to the worker.
 func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	for _, f := range conflicts {
 		if f.change.Old != nil && f.change.Old.RouteTable != "" &&
@@ -252,7 +252,7 @@ func (w *worker) ask(other *otherWriter, conflicts []*conflict) {
 	if id.Is(arm.TypeSubnet) {
 		ids = append(ids, id.Parent()) // a write of the network writes its subnets
 	}
-	spans := slices.Clone(conflicts[0].undone) // the log most likely has the earliest
+	spans := slices.Clone(conflicts[0].undone) // the log most likely has the earliest write
 	w.k.running.Go(func() {
 		ctx, cancel := context.WithTimeout(w.ctx, askFor)
 		defer cancel()

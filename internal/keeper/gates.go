@@ -13,9 +13,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Gates. How it works: nothing is written that a gate stops. The check asks its gates about each
-// planned change, then about each resource. The write asks again, because it can begin late. The
-// next check plans and asks again.
+// Gates. How it works: a gate can stop a write. The check asks its gates about each planned change,
+// and then about each resource. The write asks again, because it can begin late. The next check
+// plans and asks again.
 //
 //	gate            stops                                        except for
 //
@@ -46,17 +46,17 @@ import (
 //	                each GET
 //	If-Match        a document that changed since the GET: it is read and planned again
 //
-// Which resources may be written at all, such as no target with policy Observe, is the plan's
+// Which resources may be written at all (no target with policy Observe, for example) is the plan's
 // question (plan/writable.go).
 
 // gate is one reason to stop changes.
 type gate struct {
 	name string
-	// stops returns a function that says why a change is stopped, or returns "".
+	// stops returns a function that says why the gate stops a change, or returns "".
 	stops func(*check, []plan.Change) func(plan.Change) string
 }
 
-// choice are the gates that say what a check makes.
+// choice lists the gates that decide which changes a check makes.
 var choice = []gate{
 	{"dry run", func(c *check, _ []plan.Change) func(plan.Change) string {
 		return whenever(c.k.opts.DryRun, "it is a dry run")
@@ -88,8 +88,8 @@ var choice = []gate{
 	}},
 }
 
-// pauses are asked again by each write, permission by the write of a table: scope needs what the
-// check has read, and a check goes on reading while it writes subnets.
+// Each write asks the gates in pauses again; the write of a table also asks permission. scope needs
+// what the check has read, and a check continues to read while it writes subnets.
 var (
 	pauses     = []gate{pause, clusterPause, otherConfig}
 	permission = []gate{pause, clusterPause, otherConfig, {"scope",
@@ -131,8 +131,8 @@ var (
 
 const hasLeftConfig = "its cluster has left the config"
 
-// configChanged says how the config of a cluster, by its name in this check, has changed since the
-// check began, or returns "".
+// configChanged says how a cluster's config has changed since the check began, or returns "". It
+// takes the cluster's name in this check.
 func (c *check) configChanged(name string) string {
 	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
 		return config.Metadata.Name == name
@@ -162,8 +162,8 @@ func whenever(closed bool, why string) func(plan.Change) string {
 	return func(plan.Change) string { return why }
 }
 
-// stopped returns a function that says which of the gates stops a change, and why. It returns ""
-// for a change that may pass.
+// stopped returns a function that says which gate stops a change, and why. It returns "" for a
+// change that may pass.
 func stopped(c *check, gates []gate, changes []plan.Change) func(plan.Change) (by, why string) {
 	stops := make([]func(plan.Change) string, len(gates))
 	for i, g := range gates {
@@ -181,7 +181,7 @@ func stopped(c *check, gates []gate, changes []plan.Change) func(plan.Change) (b
 
 // resource returns a resource to write, with the gates of its write.
 func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan) apply.Resource {
-	last := c.lastTables() // now: the worker goes on during the write
+	last := c.lastTables() // now: the worker continues during the write
 	return apply.Resource{ID: id, Replan: again, Seen: seen.Taken, Log: c.k.log,
 		Refuse: func(ctx context.Context, change plan.Change,
 			subnet *inventory.Subnet) *finding.Finding {
@@ -197,7 +197,8 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 	}
 }
 
-// paused reports whether a pause has begun since the changes were chosen: other writes went first.
+// paused reports whether a pause has begun since the changes were chosen, because other writes went
+// first.
 func (x *write) paused() bool {
 	k, request := x.check.k, x.check.request
 	unpaused := func(change plan.Change) bool { return k.opts.clusterPause(change.Cluster) == "" }
@@ -205,12 +206,12 @@ func (x *write) paused() bool {
 		!request.confirmed() && !slices.ContainsFunc(x.Planned, unpaused)
 }
 
-// Intent is a change that is about to be made, with what its caller needs to judge it.
+// Intent is a change that is about to be made, with the facts that its caller needs to judge it.
 type Intent struct {
 	plan.Change
-	// Of is the cluster as it was read, or nil.
+	// Of is the cluster as read, or nil.
 	Of *inventory.Cluster
-	// Source is the route table that the routes come from, "" for an association.
+	// Source is the route table that the routes come from, or "" for an association.
 	Source arm.ID
 }
 

@@ -9,18 +9,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Groups. How it works: two clusters are in one group if they use a common resource, or each shares
-// one with a third cluster. A cluster uses the resources that its config names, and resources that
+// Groups. How it works: two clusters are in one group if both use a resource, or if each shares one
+// with a third cluster. A cluster uses the resources that its config names, and resources that
 // checks have seen: node subnets and the tables on them. If a check finds that its group shares a
 // resource with another group, one worker replaces both before anything is decided. Groups split
 // again when configs are loaded.
 
-// Reload gives a keeper other configs. Checks that have not decided yet start over with them;
-// writes continue to their end. It may be called at any time.
+// Reload gives a keeper new configs. Checks that have not decided yet start over with them; writes
+// continue to their end. It may be called at any time.
 func (k *Keeper) Reload(configs []v1alpha1.ClusterRoutes) { k.reload(configs, k.removedLocked) }
 
-// reload replaces the configs, and calls removed with the former ones and their workers while Run
-// runs. The keeper's lock is held then.
+// reload replaces the configs. While Run runs, it calls removed with the former configs and their
+// workers. The keeper's lock is held then.
 func (k *Keeper) reload(configs []v1alpha1.ClusterRoutes,
 	removed func([]v1alpha1.ClusterRoutes, map[string]*worker)) {
 	k.mu.Lock()
@@ -97,7 +97,7 @@ func (k *Keeper) startWorkerLocked(group []v1alpha1.ClusterRoutes, old map[strin
 	k.running.Go(w.run)
 }
 
-// groupsLocked returns the clusters that share resources, in the order of the config.
+// groupsLocked returns the groups of clusters that share resources, in the order of the config.
 func (k *Keeper) groupsLocked() [][]v1alpha1.ClusterRoutes {
 	number := map[string]int{} // of the group, by cluster
 	var groups [][]v1alpha1.ClusterRoutes
@@ -121,8 +121,8 @@ type used struct {
 	nodeGroup string
 }
 
-// share notes what the clusters of a worker were seen to use. If other groups use the same, one
-// worker replaces theirs and this one, and share returns true.
+// share notes what the clusters of a worker were seen to use. If other groups use the same
+// resources, one worker replaces theirs and this one, and share returns true.
 func (k *Keeper) share(w *worker, uses map[string]used) (joined bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -162,7 +162,8 @@ func (k *Keeper) ofLocked(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// owned notes which table a cluster was last seen with, or "". No other cluster may replace it.
+// owned notes the table that a cluster was last seen with, or "". No other cluster may replace this
+// table.
 func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

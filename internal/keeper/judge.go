@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// How it works: at its end, and before it writes, a check judges its clusters. The verdict has the
-// age of its state. An outage, during which the state is unknown, does not make it younger, and
+// How it works: a check judges its clusters before it writes and at its end. The age of a verdict
+// is the age of its state. An outage makes the state unknown. It does not reset the age, and
 // neither does a restart.
 
 // aged is a state with its age.
@@ -66,8 +66,8 @@ func recallJudged(l Lasting) judged {
 	return j
 }
 
-// remembered returns a memory with the route tables that this check identified: a target that it
-// has just filled must not look like another candidate.
+// remembered returns a memory with the route tables that this check identified: a target that the
+// check has just filled must not look like another candidate.
 func (c *check) remembered(before plan.Memory) plan.Memory {
 	now := maps.Clone(before)
 	for _, config := range c.configs {
@@ -94,7 +94,7 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	all := c.k.configs
 	c.k.mu.Unlock()
 	if s.Lost = c.mem.lost; s.Lost == nil {
-		s.Lost = plan.Hops{} // none is known yet
+		s.Lost = plan.Hops{} // none are known yet
 	}
 	now := basis{s.Clusters, s.Subnets, s.Tables, c.lastTables(), nil, s.Lost, &c.configs[0], nil}
 	for i := range c.configs {
@@ -120,15 +120,17 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	return verdicts
 }
 
-// basis is what the evidence of a check was gathered from. Documents that did not change are not
-// decoded again, so equal pointers are equal documents, and the evidence stays.
+// basis has the values from which the evidence of a check was gathered. Documents that did not
+// change are not decoded again. So equal pointers mean equal documents, and the evidence can be
+// used again.
 type basis struct {
 	clusters map[string]*inventory.Cluster
 	subnets  map[string]*inventory.Subnet
 	tables   map[string]*inventory.RouteTable
-	last     []arm.ID          // the clusters' tables, as remembered
-	nics     []*inventory.NICs // of the clusters' nodes, if they contradict the tables
-	lost     plan.Hops
+	last     []arm.ID // the clusters' tables, as remembered
+	// the interfaces of the clusters' nodes, if they contradict the tables
+	nics []*inventory.NICs
+	lost plan.Hops
 	// the first config of the group, and of all clusters: a reload replaces them
 	configs, all *v1alpha1.ClusterRoutes
 }

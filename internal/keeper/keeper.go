@@ -1,15 +1,15 @@
 // Package keeper is the loop: observe, decide, act, record. It connects azure, which reads and
-// writes, with plan, which decides. It remembers what a check has to know about earlier ones.
+// writes, with plan, which decides. It remembers what a check must know about earlier ones.
 //
-// It must not decide what a route should be, nor know how anything is displayed.
+// It must not decide what a route should be, or know how anything is displayed.
 //
 // How it works. Clusters that share a subnet or table form one group, because the plan for one
 // depends on the others (group.go). Each group has a worker (worker.go): one goroutine that owns
 // the memory of the group. The worker reconciles the group (reconcile.go) at every tick, and when
 // an event, a person or the end of a write triggers it (trigger.go, request.go). Workers do not
-// know each other; azure combines what they read at the same moment. Each resource is written in
-// its own goroutine (apply.go), which posts the outcome to the worker. So whatever hangs delays
-// only itself.
+// know each other. azure combines what they read at the same moment. Each resource is written in
+// its own goroutine (apply.go), which posts the outcome to the worker. So anything that hangs
+// delays only itself.
 package keeper
 
 import (
@@ -37,16 +37,16 @@ type Azure interface {
 
 // Options configure a keeper.
 type Options struct {
-	// DryRun plans and writes nothing, whatever a person asks for.
+	// DryRun plans and never writes, even if a person asks for a change.
 	DryRun bool
-	// Only limits the changes to the ones that a person has seen and confirmed. Others, which
-	// became necessary since, stay planned. Nil: no limit.
+	// Only limits the changes to the ones that a person has seen and confirmed. Changes that became
+	// necessary later stay planned. Nil: no limit.
 	Only func(plan.Change) bool
 	// Paused returns until when changes are paused, or "". It is called before changes are made.
 	// Nil: never paused.
 	Paused func() string
-	// ClusterPaused returns until when changes for a cluster are paused, and why, or "": also by
-	// spec.pause, which the keeper itself only passes on. A request for certain changes overrides
+	// ClusterPaused returns until when changes for a cluster are paused, and why, or "". This
+	// includes spec.pause, which the keeper only passes on. A request for certain changes overrides
 	// it. It must not block. Nil: never paused.
 	ClusterPaused func(cluster string) string
 	// Withhold returns why a change must not be made now, or "". It is called before a write and
@@ -59,20 +59,20 @@ type Options struct {
 	// Log receives what happens. Nil: nothing.
 	Log *slog.Logger
 	// Progress is called at the end of every check, even if the check failed and is not reported.
-	// oldest is when the check of the group that has waited longest ended. It must not block. Nil:
-	// not called.
+	// oldest is when the group that has waited longest ended its last check. It must not block.
+	// Nil: not called.
 	Progress func(oldest time.Time)
 	// Planned is called before a check changes something, with its changes as planned. Nil: not
 	// called.
 	Planned func(Result)
 	// Recorder stores what was done. Nil: nothing is recorded.
 	Recorder Recorder
-	// Store stores what a restart must not forget. Nil: it is forgotten.
+	// Store stores what must survive a restart. Nil: it is forgotten.
 	Store Store
-	// Silenced marks the findings that a person silenced, in a copy. It must not block. Nil: none
-	// is.
+	// Silenced returns a copy in which the findings that a person silenced are marked. It must not
+	// block. Nil: none is.
 	Silenced func([]finding.Finding) []finding.Finding
-	// Own returns findings about the program itself, which every check reports. Nil: none.
+	// Own returns findings about the program itself, which are part of every check. Nil: none.
 	Own func() []finding.Finding
 	// Nodes reads the nodes of clusters with source Nodes. Nil: they are unknown.
 	Nodes Nodes
@@ -91,8 +91,8 @@ type Keeper struct {
 	told     sync.Mutex // held while a check is recorded and reported
 	leftover sync.Mutex // held while something is posted to a worker that has ended
 
-	// mu guards the fields below. It is held briefly, and never during a wait. A method whose name
-	// ends in Locked must be called with it.
+	// mu guards the fields below. It is held briefly, and never during a wait. Call a method whose
+	// name ends in Locked only while holding it.
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes  // replaced, not changed
 	names    []string                  // of the configs
@@ -102,7 +102,7 @@ type Keeper struct {
 	usage    usage
 	seen     map[string][]string // resources that a cluster's last check has seen
 	workers  map[string]*worker  // by cluster; nil if Run does not run
-	leaving  map[string]*worker  // by cluster that the config may have again soon
+	leaving  map[string]*worker  // of clusters that the config may soon have again
 	held     bool                // the newest config is refused, so none of these leaves
 	idle     *worker             // checks all clusters if Run does not run
 	unknown  events
@@ -160,8 +160,8 @@ func (k *Keeper) makeIdleLocked() {
 }
 
 // Reconcile checks all clusters once, as one group, and makes the changes that follow. The error is
-// the context's, or says that nothing can be read at all: everything else is a finding. It must not
-// be called while Run runs.
+// the context's, or says that nothing can be read at all. All other problems are findings. It must
+// not be called while Run runs.
 func (k *Keeper) Reconcile(ctx context.Context) (Result, error) {
 	w := k.wholeGroup()
 	var result Result
@@ -175,11 +175,11 @@ func (k *Keeper) Reconcile(ctx context.Context) (Result, error) {
 	return c.result(), err
 }
 
-// Run checks each group of clusters until the context ends: at every interval, all groups at the
-// same moment, and in between when something triggers a check. It passes each check to tell, one at
-// a time.
+// Run checks each group of clusters until the context ends. All groups are checked together at
+// every interval, and each one when something triggers a check. It passes each check to tell, one
+// at a time.
 //
-// The error is nil if the context ended it. If the first checks of all groups fail, Run returns
+// If the context ends it, the error is nil. If the first checks of all groups fail, Run returns
 // that error, because the setup is wrong. It logs later failures and tries again.
 func (k *Keeper) Run(ctx context.Context, interval time.Duration, tell func(Result)) error {
 	ctx, cancel := context.WithCancel(ctx)

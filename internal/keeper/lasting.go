@@ -15,25 +15,28 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// Lasting is what a restart must not forget about a cluster. It can be outdated when it is read, so
-// it alone never justifies a delete: if only Lasting names the table, every delete needs proof by
-// NICs. It omits earlier node subnets, because they make a route the cluster's, which allows its
-// delete, and which routes had settled.
+// Lasting has what must survive a restart, for one cluster. It can be outdated when it is read, so
+// it alone never justifies a delete: if only Lasting names the table, NICs must prove every delete.
+// It omits earlier node subnets, because with them a route would count as the cluster's and could
+// be deleted. It also omits which routes had settled.
 type Lasting struct {
-	// Table is the cluster's route table as last known; "" if no check has identified it.
+	// Table is the cluster's route table as last known, or "" if no check has identified it.
 	Table arm.ID `json:"table,omitempty"`
 	// Proven is set if the cluster's own actions identified it, as plan.Remembered.LastProven.
 	Proven bool `json:"proven,omitempty"`
-	// NodeGroup and Subnets identify the cluster: another cluster with the same name has others.
+	// NodeGroup and Subnets identify the cluster: another cluster with the same name has different
+	// ones.
 	NodeGroup arm.ID   `json:"nodeGroup,omitempty"`
 	Subnets   []arm.ID `json:"subnets,omitempty"`
-	// Had is what each node subnet and each guarded subnet had last, by its ID.Key(), also what it
-	// has lost since. It makes no change: doctor completes its commands with it.
+	// Had is the last value of each property of each node subnet and guarded subnet, by its
+	// ID.Key(), including values that the subnet has lost since. It causes no change: doctor uses
+	// it to complete its commands.
 	Had map[string]map[inventory.Property]arm.ID `json:"had,omitempty"`
-	// Lacks are the nodes without a route, as plan.NodeRoutes.Lacks. They make no change: they only
-	// say since when, so that a restart does not make an error a warning again.
+	// Lacks are the nodes without a route, as in plan.NodeRoutes.Lacks. They cause no change. They
+	// keep since when a node lacks its route, so that a restart does not turn an error back into a
+	// warning.
 	Lacks map[string]plan.Lack `json:"lacks,omitempty"`
-	// Verdict is the last verdict on the cluster. It makes no change either.
+	// Verdict is the last verdict on the cluster. It causes no change either.
 	Verdict *verdict.Verdict `json:"verdict,omitempty"`
 }
 
@@ -43,7 +46,7 @@ type Store interface {
 	Keep(map[string]Lasting)
 }
 
-// stored is the content of a store, which need not be there.
+// stored is the content of a store, if there is one.
 type stored struct {
 	store Store
 
@@ -77,10 +80,10 @@ func (s *stored) keep(changed map[string]Lasting) {
 	s.all = mergeLasting(s.all, changed)
 }
 
-// recallTables takes the clusters' tables from the store, before anything else names them: a
-// restart must not make a copy on the node subnets the cluster's table. If the subnets have another
-// table, the stored one is only what was known last, and the activity log decides (plan.Discover).
-// Every delete that relies on such a table needs proof by NICs.
+// recallTables takes the clusters' tables from the store before it uses any other source: after a
+// restart, a copy on the node subnets must not become the cluster's table. If the subnets have
+// another table, the stored one is only the last known, and the activity log decides
+// (plan.Discover). NICs must prove every delete that relies on such a table.
 func (o *observation) recallTables(ctx context.Context) error {
 	s := o.s
 	for i := range o.configs {
@@ -92,7 +95,7 @@ func (o *observation) recallTables(ctx context.Context) error {
 			continue
 		}
 		was := m.laid
-		m.laid = Lasting{} // used once: what this keeper sees itself is newer
+		m.laid = Lasting{} // used once: what this keeper reads itself is newer
 		if !was.of(s.Snapshot, cluster) {
 			continue
 		}
@@ -136,14 +139,14 @@ func (l Lasting) of(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 		func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
 }
 
-// allSeen reports whether all subnets were read or do not exist.
+// allSeen reports whether every subnet was read or does not exist.
 func allSeen(s *inventory.Snapshot, subnets []arm.ID) bool {
 	return !slices.ContainsFunc(subnets, func(id arm.ID) bool {
 		return s.Subnet(id) == nil && !s.Unread[id.Key()].Absent
 	})
 }
 
-// storeLasting stores what is lasting and has changed, before anything is written.
+// storeLasting stores the lasting values that have changed, before anything is written.
 func (c *check) storeLasting(s *inventory.Snapshot) {
 	if c.k.opts.Store == nil {
 		return
@@ -155,7 +158,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 		before := c.k.stored.recall()[id.Key()]
 		cluster := s.Cluster(id)
 		if cluster == nil {
-			continue // not seen this time: what is known stays
+			continue // not seen this time: keep what is known
 		}
 		now := Lasting{Table: m.LastTable, Proven: m.LastProven, NodeGroup: cluster.NodeGroup(),
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),

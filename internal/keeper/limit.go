@@ -16,10 +16,10 @@ import (
 // changes all.
 //
 // How it works. Before a table is written, its changes are counted against the limit. A table is
-// written whole or not at all. If its changes exceed what is left of the limit, the table waits for
-// a later check of its group. Tables get their turn in the order in which they began to wait, and
+// written completely or not at all. If its changes exceed the rest of the limit, the table waits
+// for a later check of its group. Tables take turns in the order in which they began to wait, and
 // leave enough for the tables before them. A table with more changes than the limit is written once
-// nothing was counted for a minute, and counts for as many minutes as its changes take.
+// nothing was counted for a minute. It then counts for as many minutes as its changes take.
 // Associations are never counted: while one is lost, pods are unreachable. A token bucket of the
 // same size would let twice as many changes through in one minute.
 type limiter struct {
@@ -30,7 +30,7 @@ type limiter struct {
 	waiting []waitingTable // in the order in which they began to wait
 }
 
-// drawing is a number of changes that count until a moment.
+// drawing is a number of changes, with the time until which they count.
 type drawing struct {
 	changes int
 	until   time.Time
@@ -54,7 +54,7 @@ func newLimiter(perMinute int) *limiter {
 	return &limiter{perMinute: perMinute}
 }
 
-// draw counts the changes of a table, and reports whether they may be made now.
+// draw counts the changes of a table against the limit, and reports whether they may be made now.
 func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 }
 
 // withinLimit returns the changes that may be made now, and reports the others, which wait for a
-// later check. A person's request is neither limited nor counted, because the person has seen it.
+// later check. A person's request is not limited or counted, because the person has seen it.
 func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan.Change {
 	l := c.k.limit
 	if l == nil || c.request != nil {
@@ -123,7 +123,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	for _, id := range tables {
 		planned := byTable[id.Key()]
 		_, _, stands := c.mem.refused[id.Key()].stand(planned, etagOf(s, id))
-		// a standing refusal is not sent again
+		// a lasting refusal is not sent again
 		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now())
 	}
 	c.reportWaiting(l, changes, wait)

@@ -19,44 +19,45 @@ type memory struct {
 	cluster    *inventory.Cluster
 	unread     *inventory.Unread // why the last read of the cluster failed
 	incomplete bool              // the node subnets that AKS created could not be listed
-	read       time.Time         // when these were last read
-	againIn    time.Duration     // an absent cluster is read again so long after that
+	read       time.Time         // when the node subnets were last read
+	againIn    time.Duration     // how long after that an absent cluster is read again
 
 	plan.Remembered
 	aksSubnets []arm.ID
 	laid       Lasting // from before the restart, not checked yet
 	judged     judged
 
-	// what was read to find the cluster's route table, and when
+	// what was read to find the cluster's route table, with the time
 	asked   time.Time
 	found   inventory.Known
 	refused bool // the activity log or a list could not be read
 
 	nics     *inventory.NICs
 	nicsRead time.Time
-	lookAt   time.Time           // when they are read at the latest; zero before the first check
+	lookAt   time.Time           // read them by then at the latest; zero before the first check
 	looked   map[netip.Addr]bool // the addresses that were looked up in nics
 }
 
 const (
-	// retryCluster is how soon a cluster that could not be read is read again, and the shortest
-	// time between reads because its table has routes to unknown addresses.
+	// retryCluster is how soon a cluster is read again after a failed read. It is also the shortest
+	// time between reads that routes to unknown addresses cause.
 	retryCluster = time.Minute
-	// askAgain is how long an answer of the activity log that led to no table is reused. A refused
-	// read is tried again after retryCluster: a role that was assigned late is noticed soon.
+	// askAgain is how long the keeper reuses an answer of the activity log that led to no table. A
+	// refused read is tried again after retryCluster, so that a role that was assigned late is
+	// noticed soon.
 	askAgain = 10 * time.Minute
 )
 
 // recall adds what is remembered of a cluster to a check's facts.
 func (m *memory) recall(s plan.Facts, id arm.ID) {
-	if m.cluster != nil && !inventory.Clusterless(id) { // no other config's rules see that one
+	if m.cluster != nil && !inventory.Clusterless(id) { // no other config's rules see this one
 		s.Clusters[id.Key()] = m.cluster
 	}
 	if m.unread != nil {
 		s.Unread[id.Key()] = *m.unread
 	}
 	remembered := m.Remembered
-	remembered.NICs, remembered.Asked = nil, nil // confirm adds them, while they are young
+	remembered.NICs, remembered.Asked = nil, nil // confirm adds them while they are recent
 	remembered.LookDue = !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)
 	s.Memory[id.Key()] = &remembered
 	known := s.Learn(id)
@@ -84,8 +85,7 @@ func (m *memory) subnetsMissed() bool {
 // forgetNetwork forgets the network of a cluster that was replaced by another one with the same
 // name.
 func (m *memory) forgetNetwork() {
-	// Keep the prefixes: routes into them in a target belong to the cluster and follow its new
-	// nodes.
+	// Keep the prefixes: routes to them in a target belong to the cluster and follow its new nodes.
 	*m = memory{cluster: m.cluster, unread: m.unread, read: m.read, againIn: m.againIn,
 		judged:     m.judged,
 		Remembered: plan.Remembered{Subnets: m.Subnets, Had: m.Had}}
@@ -116,19 +116,20 @@ type groupMemory struct {
 	left       map[string]string            // ETags after the last write, by ID.Key()
 	failing    map[string][]finding.Finding // the last write's, by the resource's ID.Key()
 	planned    []finding.Finding            // findings of the last plan
-	// unfinished are findings of resources that earlier checks are writing, until the writes end.
+	// unfinished has findings about resources that earlier checks are writing, until the writes
+	// end.
 	unfinished []finding.Finding
 	last       *inventory.Snapshot // of the last complete check
-	changing   bool                // that one planned changes
-	rest       time.Time           // until when ticks trigger no check; zero: they do
-	basis      basis               // what seen was gathered from
-	lost       plan.Hops           // next hops that nothing has
-	// suspects are next hops that look lost, and since when, until newer reads confirm it
+	changing   bool                // that check planned changes
+	rest       time.Time           // until then ticks trigger no check; zero: they do
+	basis      basis               // the values from which seen was gathered
+	lost       plan.Hops           // next hops that no resource has
+	// suspects has the next hops that look lost, and since when, until newer reads confirm it
 	suspects map[plan.Hop]time.Time
 	seen     []verdict.Evidence
 	wrote    time.Time // when the last write ended: older reads may be outdated
 	trouble  int       // checks in a row with transient failures
-	again    time.Time // when to check the group at the latest; zero: no such time
+	again    time.Time // check the group by then at the latest; zero: no such time
 }
 
 func newGroupMemory() groupMemory {
@@ -140,7 +141,7 @@ func newGroupMemory() groupMemory {
 		suspects: map[plan.Hop]time.Time{}}
 }
 
-// complement returns facts with the tables of the last check added where they are missing.
+// complement returns facts, with the tables of the last check where the facts lack them.
 func (m *groupMemory) complement(s plan.Facts) plan.Facts {
 	s = s.Fork()
 	if m.last != nil {
@@ -159,8 +160,8 @@ const (
 	retryFirst, retryMost = 10 * time.Second, time.Minute
 )
 
-// retry schedules a check before the next tick, if that is far away. The waits double, with some
-// jitter.
+// retry schedules a check before the next tick, if that tick is far away. The waits double, with
+// some jitter.
 func (m *groupMemory) retry(interval time.Duration) {
 	wait := min(retryFirst<<min(m.trouble, 6), retryMost)
 	if m.trouble++; wait >= interval {
@@ -186,8 +187,8 @@ func (m *groupMemory) checked() time.Time {
 	return m.last.Taken
 }
 
-// take copies what another worker remembers of the clusters of a group. The other worker has ended.
-// What it remembers of resources is cloned, because several workers may take it.
+// take copies another worker's memory of the clusters of a group. The other worker has ended. It
+// clones the memory of resources, because several workers may take it.
 func (m *groupMemory) take(o *groupMemory, w *worker) {
 	clusters := nameSet(w.configs)
 	for key := range w.group {
@@ -237,8 +238,8 @@ func (m *groupMemory) take(o *groupMemory, w *worker) {
 	}
 }
 
-// complete adds a memory for every cluster of the group that lacks one, with what was stored over a
-// restart.
+// complete adds a memory for every cluster of the group that lacks one, with the values that were
+// stored before a restart.
 func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	for _, c := range w.configs {
 		if m.clusters[keyOf(c)] == nil {
@@ -249,7 +250,7 @@ func (m *groupMemory) complete(w *worker, stored map[string]Lasting) {
 	}
 }
 
-// recallLost takes the next hops that nothing had before a restart, until networks are read.
+// recallLost takes the next hops that were lost before a restart, until networks are read.
 func (m *groupMemory) recallLost(was Lasting) {
 	if was.Verdict == nil {
 		return

@@ -14,10 +14,10 @@ import (
 
 // Nodes reads the nodes of clusters from their Kubernetes APIs.
 type Nodes interface {
-	// Nodes returns the nodes of a cluster, or why they are unknown. It waits at most as long as
-	// the given time for a first answer; 0: until there is one or it fails. If changed is not nil,
-	// it follows the nodes until the context ends or Retain drops the cluster, and calls changed
-	// after every change that concerns routes. changed must not block.
+	// Nodes returns the nodes of a cluster, or why they are unknown. It waits at most the given
+	// time for a first answer; 0 means until there is an answer or a failure. If changed is not
+	// nil, it follows the nodes until the context ends or Retain drops the cluster, and calls
+	// changed after every change that concerns routes. changed must not block.
 	Nodes(ctx context.Context, cluster *inventory.Cluster, wait time.Duration,
 		changed func()) *inventory.Kubernetes
 	// Retain drops all other clusters, by their ID.Key().
@@ -25,12 +25,12 @@ type Nodes interface {
 }
 
 // countFor is how long a check waits for the nodes of a cluster that migrates. They are only
-// counted: its routes come from its table.
+// counted: the cluster's routes come from its table.
 const countFor = 250 * time.Millisecond
 
-// readNodes adds the nodes of the clusters with source Nodes to what was read. While Run runs, they
-// are followed, and a change triggers a check; the check then finds them in memory. The nodes of
-// other clusters are followed while they migrate.
+// readNodes adds the nodes of the clusters with source Nodes to what was read. While Run runs, the
+// nodes are followed, and a change triggers a check, which finds them in memory. The nodes of other
+// clusters are followed while they migrate.
 func (o *observation) readNodes(ctx context.Context) {
 	if o.k.opts.Nodes == nil {
 		return
@@ -73,7 +73,7 @@ func (k *Keeper) nodesChanged(cluster string) {
 		trigger{at: time.Now(), callers: []string{"its nodes in Kubernetes"}})
 }
 
-// followed are the clusters whose nodes are followed in Kubernetes.
+// followed has the clusters whose nodes are followed in Kubernetes.
 type followed struct {
 	nodes Nodes // nil: none
 
@@ -82,7 +82,8 @@ type followed struct {
 	counted map[string]bool // clusters that migrate, by ID.Key()
 }
 
-// count notes whether the nodes of a cluster are counted, and stops to follow them after that.
+// count notes whether the nodes of a cluster are counted. When they no longer are, it stops
+// following them.
 func (f *followed) count(cluster string, counted bool) {
 	f.mu.Lock()
 	was := f.counted[cluster]
@@ -97,7 +98,7 @@ func (f *followed) count(cluster string, counted bool) {
 	}
 }
 
-// retain stops to follow the nodes of clusters that are not in the configs, or need it no more.
+// retain stops following the nodes of clusters that have left the configs, or no longer need it.
 func (f *followed) retain(configs []v1alpha1.ClusterRoutes) {
 	f.mu.Lock()
 	f.configs = configs

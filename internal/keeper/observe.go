@@ -17,8 +17,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// observation is what a check knows: what it reads, in which order, and what earlier checks have
-// seen. Nothing of it writes, and nothing decides which changes are made.
+// observation holds what a check knows, reads it in the right order, and has the results of earlier
+// checks. It writes nothing and chooses no changes.
 type observation struct {
 	k       *Keeper
 	w       *worker
@@ -30,15 +30,15 @@ type observation struct {
 	urgent  bool // a repair may wait for its reads, so a poll does not back off
 	began   time.Time
 	calls   *azure.Calls
-	life    context.Context // the keeper's: the worker can be replaced during a write
-	called  atomic.Bool     // something was read: a poll of absent clusters reads nothing
+	life    context.Context // the keeper's context: the worker can be replaced during a write
+	called  atomic.Bool     // a call was made: a poll of absent clusters makes none
 
 	fresh time.Time // answers to earlier calls are not used
 	until time.Time // when reading ends
 
 	s plan.Facts // what was read and is remembered
-	// subnetsRead is called as soon as the subnets were read: a lost association must not wait for
-	// the tables.
+	// subnetsRead is called as soon as the subnets were read, because a lost association must not
+	// wait for the tables.
 	subnetsRead func(context.Context)
 }
 
@@ -56,8 +56,8 @@ func (o *observation) read(ctx context.Context, s *inventory.Snapshot, w invento
 	return o.k.azure.Read(ctx, s, w, options)
 }
 
-// missed reports whether a repair may wait for something that earlier checks could not read: which
-// node subnets a cluster has, or which route table.
+// missed reports whether a repair may wait for something that earlier checks could not read: the
+// cluster's node subnets or its route table.
 func (o *observation) missed() bool {
 	for _, config := range o.configs {
 		m := o.mem.clusters[keyOf(config)]
@@ -71,7 +71,7 @@ func (o *observation) missed() bool {
 }
 
 // observeSubnets reads subnets, and clusters whose documents are old. It repairs lost associations.
-// If all clusters are known from before, their documents are read concurrently.
+// If all clusters are known from earlier checks, it reads their documents concurrently.
 func (o *observation) observeSubnets(ctx context.Context) error {
 	o.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{},
 		Paused: map[string]bool{}}
@@ -109,8 +109,8 @@ func (o *observation) observeSubnets(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// due returns the clusters whose documents have to be read, and whether all clusters are known from
-// before.
+// due returns the clusters whose documents must be read, and whether all clusters are known from
+// earlier checks.
 func (o *observation) due() (due []arm.ID, known bool) {
 	known = true
 	for _, config := range o.configs {
@@ -134,7 +134,7 @@ func (o *observation) due() (due []arm.ID, known bool) {
 	return due, known
 }
 
-// recall adds what is remembered to the facts.
+// recall adds remembered values to the facts.
 func (o *observation) recall() {
 	for _, config := range o.configs {
 		id := idOf(config)
@@ -250,7 +250,8 @@ func allSilent(s *inventory.Snapshot, ids []arm.ID) (last inventory.Unread, sile
 	return last, len(ids) > 0
 }
 
-// observeTables finds the clusters' route tables, reads what that takes, and reads all tables.
+// observeTables finds the clusters' route tables, reads the evidence for that, and reads all
+// tables.
 func (o *observation) observeTables(ctx context.Context) error {
 	if err := o.recallTables(ctx); err != nil {
 		return err
@@ -263,16 +264,16 @@ func (o *observation) observeTables(ctx context.Context) error {
 		inventory.Wanted{Tables: observe.Tables(o.s.Snapshot, o.configs, sources)}); err != nil {
 		return err
 	}
-	o.readNodes(ctx) // last: they may be newer than what was read
+	o.readNodes(ctx) // last: they may be newer than the other reads
 	return o.share()
 }
 
-// discover finds the clusters' route tables, reads what that takes, and notes what the activity log
-// and lists have shown.
+// discover finds the clusters' route tables, reads the evidence for that, and notes what the
+// activity log and the lists show.
 //
-// A log that shows no write of a cluster's is forgotten once an association has identified the
-// table: it is minutes late, and is asked again if the association is lost or replaced. It is kept
-// for askAgain while a node stays without a route: otherwise every check would ask.
+// It forgets a log that shows no write of a cluster once an association has identified the table.
+// The log is minutes late, and is queried again if the association is lost or replaced. It keeps
+// the log's answer for askAgain while a node lacks its route: otherwise every check would query.
 func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 	defer func() {
 		for i := range o.configs {
@@ -298,7 +299,7 @@ func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 }
 
 // unanswered reports whether the activity log, or the list of managed tables, could not be read,
-// and whether the reason is transient. The next check asks again then, instead of treating the
+// and whether the reason is transient. Then the next check asks again, instead of treating the
 // answer as empty.
 func (o *observation) unanswered(cluster arm.ID) (failed, passing bool) {
 	scopes := []arm.ID{cluster.SubscriptionID()}
@@ -316,8 +317,8 @@ func (o *observation) unanswered(cluster arm.ID) (failed, passing bool) {
 	return failed, passing
 }
 
-// outdated are the findings that an old document of the cluster can explain: a pool was added
-// since, or the cluster has left kubenet, and its table with it.
+// outdated lists the findings that an old cluster document can explain: a pool was added since, or
+// the cluster has left kubenet and lost its table.
 var outdated = []finding.Code{finding.SourceHop, finding.SourceEmpty, finding.TableMissing,
 	finding.TableUnknown}
 
@@ -339,7 +340,7 @@ func (o *observation) doubted(p plan.Plan) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// forget makes the next check read the documents of clusters again.
+// forget makes the next check read these clusters' documents again.
 func (o *observation) forget(ids []arm.ID) {
 	for _, id := range ids {
 		o.mem.clusters[id.Key()].read = time.Time{}

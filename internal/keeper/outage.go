@@ -6,23 +6,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// outages distinguish an outage of Azure from the trouble of a few clusters. Checks of clusters end
-// one by one, so no single check sees an outage as a whole: it lasts while no check that began
-// after it is answered. A cluster that stays unanswered after others were answered has its own
-// trouble.
+// outages distinguishes an outage of Azure from the trouble of a few clusters. Checks of clusters
+// end one by one, so no single check sees the whole outage. The outage lasts until a check that
+// began after it gets an answer. If a cluster stays unanswered after others got answers, the
+// trouble is its own.
 type outages struct {
 	silent   map[string]silence // by the cluster's name
-	networks map[string]bool    // the names of what has no cluster
+	networks map[string]bool    // the names of networks without a cluster
 	answered time.Time          // when the last answered check began
 }
 
-// silence is a cluster that Azure does not answer for.
+// silence is a cluster for which Azure does not answer.
 type silence struct {
 	since time.Time // when the first unanswered check began
-	own   bool      // others were answered meanwhile
+	own   bool      // others got answers meanwhile
 }
 
-// note records the check of a cluster, and whether Azure answered it.
+// note records the check of a cluster, and whether Azure answered.
 func (o *outages) note(cluster string, began time.Time, answered bool) {
 	if answered {
 		delete(o.silent, cluster)
@@ -39,7 +39,7 @@ func (o *outages) note(cluster string, began time.Time, answered bool) {
 	o.silent[cluster] = s
 }
 
-// fold turns the findings of an outage into one, however many clusters it affects.
+// fold turns the findings of an outage into one, no matter how many clusters it affects.
 func (o *outages) fold(findings []finding.Finding) []finding.Finding {
 	if len(o.silent) == 0 {
 		return findings

@@ -14,7 +14,7 @@ func (o *Options) pause() string {
 	return o.Paused()
 }
 
-// Pauses returns spec.pause of the configs that have it, by name. They must not be changed.
+// Pauses returns spec.pause by the name of its config. Callers must not change them.
 func (k *Keeper) Pauses() map[string]v1alpha1.Pause {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -29,8 +29,8 @@ func (o *Options) clusterPause(cluster string) string {
 	return o.ClusterPaused(cluster)
 }
 
-// PauseEnd returns when a pause of a spec ends. A time that cannot be read has passed: the config
-// refuses it.
+// PauseEnd returns when a pause of a spec ends. A time that cannot be read counts as past: the
+// config check refuses it.
 func PauseEnd(p v1alpha1.Pause) time.Time {
 	end, err := time.Parse(time.RFC3339, p.Until)
 	if err != nil {

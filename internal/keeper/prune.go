@@ -10,9 +10,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Prune removes leftover routes of missing clusters, once. read collects the proof, and runs again
-// before a late write. The writes are like all others: whole, planned again on each fresh document,
-// and read back.
+// Prune removes leftover routes of missing clusters, once. read collects the proof, and does so
+// again before a late write. The writes work like all others: whole documents, planned again on
+// each fresh one, and read back.
 func (k *Keeper) Prune(
 	ctx context.Context, read func(context.Context) (*plan.Pruner, error),
 ) (Result, error) {
@@ -41,8 +41,8 @@ func (k *Keeper) Prune(
 	return result, ctx.Err()
 }
 
-// Remember sets which routes a cluster's route table has or had, for a keeper that does not run.
-// The next check counts them as the cluster's, even if the cluster is gone.
+// Remember sets which routes a cluster's route table has or had. It is for a keeper that does not
+// run. The next check counts these routes as the cluster's, even if the cluster is gone.
 func (k *Keeper) Remember(cluster arm.ID, had map[plan.Pair]bool) {
 	if m := k.wholeGroup().mem.clusters[cluster.Key()]; m != nil {
 		m.Had = had
@@ -57,7 +57,7 @@ func (w *worker) finish(c *check) {
 	}
 }
 
-// pruning plans again by the proof for orphans.
+// pruning plans again, by the proof for orphans.
 func pruning(pruner *plan.Pruner, read func(context.Context) (*plan.Pruner, error)) apply.Replan {
 	return apply.Replan{Table: pruner.Again,
 		Late: func(ctx context.Context, _ arm.ID) (apply.Replan, error) {

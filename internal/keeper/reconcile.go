@@ -11,22 +11,22 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// check is one reconciliation of a group: its cause, what it has read, and the outcomes. It ends
-// when the last of its writes has ended.
+// check is one reconciliation of a group: its cause, what it read, and the outcomes. It ends when
+// the last of its writes has ended.
 type check struct {
 	observation
 	group   map[string]bool // its clusters, by ID.Key()
 	cause   Cause
 	asked   time.Time // when the first event that triggered it arrived
-	tick    time.Time // the tick that is due; zero if none is
+	tick    time.Time // the tick that is due, or zero
 	request *request  // a person's request; nil for a tick or an event
 	serial  int64
 	tell    func(Result)
 
-	after    plan.Facts // what was read with later writes; empty if there were none
+	after    plan.Facts // what later writes read; empty if there were none
 	sources  func(target arm.ID) []arm.ID
 	changes  []plan.Change             // the whole plan
-	observed []plan.Change             // planned as well if the configs did not say Observe
+	observed []plan.Change             // what would be planned as well without Observe
 	outcomes map[string][]plan.Outcome // of writes, by the resource's ID.Key()
 	order    []arm.ID                  // the written resources
 	open     int                       // number of writes under way
@@ -137,19 +137,19 @@ func (c *check) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// repair starts to repair lost associations, as far as the subnets alone can show them.
+// repair starts repairing lost associations, if the subnets alone show them.
 func (c *check) repair(ctx context.Context) {
 	p := plan.Among(c.s, c.configs, c.taken).Repairs()
 	if len(p.Changes) == 0 {
 		return
 	}
-	s := c.s.Fork() // must not change while the check reads on
+	s := c.s.Fork() // the copy must not change while the check reads on
 	planner := plan.Among(s, c.configs, c.taken)
 	c.write(ctx, p, c.choose(p.Changes), s, planner)
 }
 
-// notRepaired reports the associations that a pause, of the keeper or of their cluster, leaves as
-// they are.
+// notRepaired reports the associations that stay lost because the keeper or their cluster is
+// paused.
 func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 	all := k.opts.pause() != ""
 	for _, change := range changes {
@@ -182,7 +182,7 @@ func (k *Keeper) notRepaired(changes []plan.Change) (found []finding.Finding) {
 	return found
 }
 
-// decide decides, and reads what the decision still needs. Next is what the next check must know.
+// decide makes the decision, and reads what it still needs. Next is what the next check must know.
 func (c *check) decide(ctx context.Context) (d plan.Decision, next plan.Memory, err error) {
 	decide := func() plan.Plan {
 		d, next = plan.Decide(plan.Observation{Snapshot: c.s.Snapshot, Configs: c.configs,
@@ -204,8 +204,8 @@ func (c *check) decide(ctx context.Context) (d plan.Decision, next plan.Memory, 
 	return d, next, err
 }
 
-// leftLost keeps the reports of associations that this check leaves lost because it only answers a
-// request. The keeper's next check repairs them.
+// leftLost reports again the lost associations that this check does not repair, because it only
+// answers a request. The keeper's next check repairs them.
 func leftLost(c *check, changes []plan.Change,
 	chosen func(plan.Change) bool) (found []finding.Finding) {
 	if c.request == nil || c.k.opts.pause() != "" { // notRepaired reports them
@@ -224,7 +224,7 @@ func leftLost(c *check, changes []plan.Change,
 	return found
 }
 
-// choose returns a function that says which changes are made now.
+// choose returns a function that says whether a change is made now.
 func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 	stops := stopped(c, choice, changes)
 	return func(change plan.Change) bool { by, _ := stops(change); return by == "" }
@@ -258,8 +258,8 @@ func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change)
 	c.start(ctx, s, wanted, again)
 }
 
-// forgetFailures drops the findings of writes that are no longer planned. If a resource or its
-// source could not be read, nothing is planned either, so its findings stay.
+// forgetFailures drops the findings of failed writes that are no longer planned. If a resource or
+// its source could not be read, nothing is planned either, so then the findings stay.
 func (c *check) forgetFailures() {
 	planned := map[string]bool{}
 	for _, change := range c.changes {
@@ -278,13 +278,13 @@ func (c *check) forgetFailures() {
 	}
 }
 
-// unfinishedAfter is how long a write takes before it is reported as under way: most end sooner.
+// unfinishedAfter is how long a write must take before it is reported as under way: most end
+// sooner.
 const unfinishedAfter = 15 * time.Second
 
 // unfinished reports changes whose write began in an earlier check and has not ended. Otherwise
-// nothing would be reported about them until the write ends. If the last check reported the
-// resource or the cluster, the write is reported at once: what is broken stays reported until it is
-// repaired.
+// nothing would mention them until the write ends. If the last check reported the resource or the
+// cluster, it reports the write at once: a broken resource stays reported until it is repaired.
 func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	var found []finding.Finding
 	told := map[string]bool{}
@@ -374,7 +374,8 @@ func (c *check) troubled() bool {
 	return false
 }
 
-// told returns the outcomes of the changes that were written, and of the others that are planned.
+// told returns the outcomes of the changes that were written, and of the ones that are only
+// planned.
 func (c *check) told() []plan.Outcome {
 	var all []plan.Outcome
 	written := map[string]bool{}

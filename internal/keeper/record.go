@@ -11,15 +11,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Recorder stores what checks did. Its own trouble must not stop a check, nor delay one for long.
+// Recorder stores what checks did. Its own failures must not stop a check, or delay one for long.
 // Several goroutines use it at once.
 type Recorder interface {
 	// Intend receives changes to a resource before they are sent, again if a write starts over.
 	Intend(Result, []plan.Change)
 	// Settle receives the outcomes of changes.
 	Settle([]plan.Outcome)
-	// Record receives every check when it ends, with what was read before anything was written. It
-	// returns findings about the record itself.
+	// Record receives every check when it ends, with what the check read before it wrote anything.
+	// It returns findings about the recording itself.
 	Record(Result, *inventory.Snapshot) []finding.Finding
 }
 
@@ -27,21 +27,21 @@ type Recorder interface {
 type Cause struct {
 	// By is one of the values below.
 	By string `json:"by"`
-	// Caller is who sent an event, "" if unknown.
+	// Caller is the sender of an event, or "" if unknown.
 	Caller string `json:"caller,omitempty"`
 	// Event is the first event that triggered the check; nil for other causes.
 	Event *Event `json:"event,omitempty"`
 }
 
-// Event is what is kept of an event: only the fields below, because the rest of an event has
-// claims, mail addresses and network addresses of people.
+// Event is the part of an event that is kept. The other fields have claims, mail addresses and
+// network addresses of people.
 type Event struct {
 	Received time.Time `json:"received"`
-	// Format is the schema that it came in, such as "Event Grid".
+	// Format is the schema of the event, such as "Event Grid".
 	Format string `json:"format,omitempty"`
-	// Caller is who changed the resources; "" if unknown.
+	// Caller is who changed the resources, or "" if unknown.
 	Caller string `json:"caller,omitempty"`
-	// Operation, Status and At are what the activity log says of the change.
+	// Operation, Status and At are the activity log's description of the change.
 	Operation   string    `json:"operation,omitempty"`
 	Status      string    `json:"status,omitempty"`
 	At          time.Time `json:"at,omitzero"`
@@ -56,7 +56,7 @@ const (
 	ByEvent  = "event"
 )
 
-// Observation is how a resource that a check changed or reported read before.
+// Observation is how a resource read before a check changed or reported it.
 type Observation struct {
 	Resource arm.ID `json:"resource"`
 	Read     string `json:"read"`
@@ -80,7 +80,8 @@ func (c *check) record(result *Result) {
 	}
 }
 
-// observed says how every resource that a check changed or reported read, with the source tables.
+// observed returns how every resource that a check changed or reported read, with the source
+// tables.
 func observed(result Result, s *inventory.Snapshot,
 	sources func(target arm.ID) []arm.ID) []Observation {
 	var ids []arm.ID

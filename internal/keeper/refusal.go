@@ -13,13 +13,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// refusal is a write that Azure refused for a lasting reason: a missing right, a lock, a policy.
+// refusal is a write that Azure refused for a lasting reason: a missing permission, a lock, a
+// policy.
 //
-// How it works. The write is not sent at every check. It is sent again
+// How it works. The write is not sent at every check, but: It is sent again
 //
 //   - for a subnet: always after a minute. While it is refused, the association is lost, and pods
 //     are unreachable.
-//   - for a route table: after 1, 2, 4 … 15 minutes.
+//   - for a route table: after 1, 2, 4 … 15 minutes. - for both: at once if the cause may be gone,
+//     because the resource has another ETag, other changes are planned, or lift was called. The
+//     waits then start over.
 //   - for both: at once if the cause may be gone, because the resource has another ETag, other
 //     changes are planned, or lift was called. The waits then start over.
 //
@@ -39,8 +42,8 @@ const (
 	refusedMost  = 15 * time.Minute
 )
 
-// stand answers for a write that is not sent again yet: the same changes to the same resource, with
-// the given ETag, would be refused again.
+// stand repeats the refusal in place of a write that is not sent again yet: Azure would refuse the
+// same changes to the same resource with the same ETag.
 func (r *refusal) stand(
 	planned []plan.Change, etag string,
 ) ([]plan.Outcome, []finding.Finding, bool) {
@@ -60,8 +63,8 @@ func (r *refusal) stand(
 	return r.outcomes, r.findings, true
 }
 
-// lift lets the write be sent again at the next opportunity, because something happened that may
-// have ended the refusal, such as an event about the resource, a lock or a role assignment.
+// lift lets the write be sent again at the next opportunity. It is called when something may have
+// ended the refusal, such as an event about the resource, a lock or a role assignment.
 func (r *refusal) lift() {
 	if r != nil {
 		r.wait, r.until = 0, time.Time{}
@@ -90,7 +93,7 @@ func (r *refusal) next(
 		return nil
 	}
 	if len(findings) == 0 {
-		return nil // it was made anyway
+		return nil // the write was made nevertheless
 	}
 	wait := refusedFirst
 	if r != nil && r.wait > 0 && !outcomes[0].Change.Resource.Is(arm.TypeSubnet) {

@@ -11,16 +11,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Refused deletes. How it works: a route table, a NAT gateway or a group is taken off its subnets
-// before it is deleted. The keeper puts it back, and Azure refuses the delete, because a subnet
-// has it. So after a repair the activity log is queried for such a delete, several times, because
-// it is minutes late. A finding names who tried, for a day; a restart forgets it.
+// Refused deletes. How it works: people remove a route table, a NAT gateway or a group from its
+// subnets before they delete it. The keeper puts it back, and Azure refuses the delete, because a
+// subnet uses it. So after a repair the keeper queries the activity log for such a delete, several
+// times, because the log is minutes late. For a day, a finding names who tried to delete it. A
+// restart forgets it.
 
-// repaired is what was put back on a subnet, and who tried to delete it.
+// repaired is a resource that was put back on a subnet, and who tried to delete it.
 type repaired struct {
 	cluster  string // ID.Key()
 	change   plan.Change
-	from, at time.Time // when the check began that repaired it first, and the last repair
+	from, at time.Time // when the check that first repaired it began, and the last repair
 	asked    time.Time
 	tried    *azure.RefusedDelete
 }
@@ -54,7 +55,7 @@ func (w *worker) noteRepaired(c *check, cluster string, change plan.Change) {
 	}
 }
 
-// forgetReleased forgets what the configs no longer require.
+// forgetReleased forgets the resources that the configs no longer require.
 func (c *check) forgetReleased(planner *plan.Planner) {
 	maps.DeleteFunc(c.mem.repaired, func(_ string, r *repaired) bool {
 		return !planner.Requires(r.change)

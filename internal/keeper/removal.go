@@ -18,29 +18,29 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Configs that a person removes from a running keeper. How it works: with spec.onRemoval Prune, a
-// separate worker takes over the memory of the cluster, deletes its routes from the targets once,
-// and ends. A file that is copied slowly lacks clusters for a while. So the worker first asks AKS
-// whether the cluster exists, and if so waits for leavingFor. If the config has the cluster again
-// by then, its new worker takes the memory back, and nothing is deleted. If all configs disappear
-// at once, that looks like a mistake, such as a folder that was not mounted, and nothing is
-// deleted. Where each removal is a separate order (Removal), nothing is deleted without one, and
-// nothing waits.
+// This file handles configs that a person removes from a running keeper. How it works: with
+// spec.onRemoval Prune, a separate worker takes over the memory of the cluster, deletes its routes
+// from the targets once, and ends. While a folder is copied slowly, files of clusters are missing
+// for a while. So the worker first asks AKS whether the cluster exists. If it does, the worker
+// waits for leavingFor. If the config has the cluster again by then, its new worker takes the
+// memory back and deletes nothing. If all configs disappear at once, that looks like a mistake,
+// such as a folder that is not mounted. Then nothing is deleted. If every removal needs a separate
+// order (Removal), nothing is deleted without one, and nothing waits.
 
-// leavingFor is how long the config must lack a cluster that may exist before its routes are
-// deleted.
+// leavingFor is how long a cluster that may exist must be missing from the config before its routes
+// are deleted.
 const leavingFor = 2 * time.Minute
 
-// Removal is the order to delete the routes of a cluster, whose config must be gone, from its
-// targets.
+// Removal is the order to delete the routes of a cluster from its targets. The cluster's config
+// must be gone.
 type Removal struct {
 	Config v1alpha1.ClusterRoutes
-	// Ended is called once, with the reason why routes are left, or nil. It must not block.
+	// Ended is called once, with the reason why routes remain, or nil. It must not block.
 	Ended func(error)
 }
 
-// Replace works like Reload where a config that is gone means nothing by itself: only the removals
-// that are ordered are carried out. It may be called while Run runs.
+// Replace works like Reload for callers where a missing config means nothing by itself: it carries
+// out only the removals that are ordered. It may be called while Run runs.
 func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) {
 	k.reload(configs, func(_ []v1alpha1.ClusterRoutes, old map[string]*worker) {
 		for _, r := range removals {
@@ -56,7 +56,7 @@ func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) 
 	})
 }
 
-// removedLocked starts to delete the routes of clusters that are no longer configured.
+// removedLocked starts deleting the routes of clusters that are no longer configured.
 func (k *Keeper) removedLocked(before []v1alpha1.ClusterRoutes, old map[string]*worker) {
 	kept := keySet(k.configs)
 	gone := slices.DeleteFunc(slices.Clone(before), func(c v1alpha1.ClusterRoutes) bool {
@@ -84,7 +84,8 @@ func (k *Keeper) removedLocked(before []v1alpha1.ClusterRoutes, old map[string]*
 	}
 }
 
-// returnedLocked takes clusters that are configured again from the workers that would remove them.
+// returnedLocked takes clusters that are configured again away from the workers that would remove
+// them.
 func (k *Keeper) returnedLocked() {
 	for _, c := range k.configs {
 		if w := k.leaving[keyOf(c)]; w != nil {
@@ -94,8 +95,8 @@ func (k *Keeper) returnedLocked() {
 	}
 }
 
-// awaitReturn waits until a cluster has been out of the config for leavingFor, unless it is gone
-// from Azure. It reports whether the cluster has left.
+// awaitReturn waits until a cluster has been missing from the config for leavingFor, unless it is
+// gone from Azure. It reports whether the cluster stays away.
 func (w *worker) awaitReturn(log *slog.Logger) bool {
 	if w.k.confirmsGone(w.ctx, idOf(w.configs[0]), azure.ReadOptions{}) {
 		return true
@@ -126,8 +127,8 @@ func (k *Keeper) ending() bool {
 	return k.ctx == nil || k.ctx.Err() != nil
 }
 
-// HoldRemovals says whether the routes of clusters that have just left the config stay for now,
-// because the present config is refused, and does not say which clusters it has.
+// HoldRemovals sets whether the routes of clusters that have just left the config stay for now.
+// They stay while the present config is refused, because it does not show which clusters it has.
 func (k *Keeper) HoldRemovals(refused bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -135,7 +136,7 @@ func (k *Keeper) HoldRemovals(refused bool) {
 }
 
 // remove deletes the routes of the worker's only cluster from its targets. Writes of the cluster's
-// previous worker finish first. Without an order, it waits to see whether the cluster returns.
+// previous worker finish first. Without an order, remove waits to see whether the cluster returns.
 func (w *worker) remove(ordered bool) error {
 	defer w.end()
 	for _, before := range w.after {
@@ -200,7 +201,7 @@ func (w *worker) remove(ordered bool) error {
 		if o.State == plan.Done || o.State == plan.Obsolete {
 			done++
 		} else if o.Error > why {
-			why = o.Error // one of them; which one does not change between attempts
+			why = o.Error // one of them, the same at each attempt
 		}
 	}
 	log.Info("removed from the config: its routes were deleted from the targets", "routes", done)
@@ -224,14 +225,14 @@ func (w *worker) left() {
 	}
 }
 
-// planRemoval reads the targets, and the subnets that show whether a target is a cluster's route
-// table, and plans the deletes.
+// planRemoval plans the deletes. It reads the targets, and the subnets that show whether a target
+// is a cluster's route table.
 func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, error) {
 	config := c.configs[0]
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
 	c.recall()
-	// that it does not exist, or could not be read, does not matter
+	// a target that does not exist, or could not be read, does not matter
 	delete(c.s.Unread, keyOf(config))
 	want := inventory.Wanted{}
 	for _, t := range config.Spec.Targets {

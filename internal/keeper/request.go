@@ -10,17 +10,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Request is what a person asks a running keeper to do.
+// Request is what a person asks of a running keeper.
 type Request struct {
 	Cluster string      // a cluster's name; "" for all
 	Verbs   []plan.Verb // the changes to make; none: check and plan, change nothing
-	// Only are the changes to make, of those with Verbs; nil: all. A person confirmed these and no
-	// others.
+	// Only lists which of the changes with Verbs to make; nil means all. A person confirmed these
+	// and no others.
 	Only []plan.Change
 	By   string // the person's name; becomes Cause.Caller of the check
 }
 
-// request is a Request that waits for its answer, which combines the checks of all its clusters.
+// request is a Request in progress. It combines the checks of all its clusters into one answer.
 type request struct {
 	Request
 	ctx    context.Context // the caller's: the request is dropped when the caller has gone
@@ -40,10 +40,10 @@ type answer struct {
 // errOver answers requests to a keeper that has stopped.
 var errOver = errors.New("the keeper has stopped")
 
-// Ask makes a running keeper check clusters at once and make the changes with the given verbs, even
-// while paused, because a person asked for it; on a dry run it makes none. It returns the check,
-// with the other changes as Planned. It waits until ctx ends; a check that has begun then
-// continues.
+// Ask makes a running keeper check clusters at once, and make the changes with the given verbs. It
+// does so even while paused, because a person asked for it. On a dry run it makes none. It returns
+// the check, with the other changes as Planned. It waits until ctx ends; a check that has begun
+// then continues.
 func (k *Keeper) Ask(ctx context.Context, r Request) (Result, error) {
 	q := &request{Request: r, ctx: ctx, answer: make(chan answer, 1), left: map[string]bool{}}
 	if err := k.queue(q); err != nil {
@@ -92,13 +92,13 @@ func (q *request) isOver() bool {
 	return q.ended || q.ctx.Err() != nil
 }
 
-// sameAs reports whether another request asks for the same kinds of changes, whichever it finds. A
-// request to make certain changes is always by itself.
+// sameAs reports whether another request asks for the same kinds of changes, whatever those turn
+// out to be. A request for certain changes is never combined with others.
 func (q *request) sameAs(o *request) bool {
 	return q == o || q.Only == nil && o.Only == nil && slices.Equal(q.Verbs, o.Verbs)
 }
 
-// wants reports whether a cluster of a group still has to be checked.
+// wants reports whether a cluster of a group remains to be checked.
 func (q *request) wants(group map[string]bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

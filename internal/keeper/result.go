@@ -21,10 +21,10 @@ type Result struct {
 	Serial  int64
 	Started time.Time
 	Elapsed time.Duration
-	// Configs are those of all managed clusters; shared, not to be changed.
+	// Configs are those of all managed clusters. They are shared, so do not change them.
 	Configs []v1alpha1.ClusterRoutes
-	// Managed are the names of these clusters. Of are the names of the clusters that were checked,
-	// nil for all.
+	// Managed lists the names of these clusters. Of lists the names of the clusters that were
+	// checked; nil means all.
 	Managed []string
 	Of      []string
 	Woke    Cause
@@ -35,18 +35,19 @@ type Result struct {
 	OnlyObserved []plan.Outcome
 	// Findings are all current findings, including those of clusters that were not checked.
 	Findings []finding.Finding
-	// Verdicts are those on the clusters that were checked.
+	// Verdicts has the verdicts on the clusters that were checked.
 	Verdicts []verdict.Verdict
-	// Observed is how what was changed or reported read before; only with a Recorder.
+	// Observed is how the resources that were changed or reported read before. It is set only with
+	// a Recorder.
 	Observed []Observation
-	// Seen is what was read and remembered, with the written resources as they read afterwards. It
+	// Seen is what was read and remembered. Written resources are in it as they read afterwards. It
 	// is large, so do not retain it.
 	Seen plan.Facts
-	// Tables says how full the tables were that were read.
+	// Tables says how full the tables are that were read.
 	Tables []Fill
-	// Reads, Writes and Polls are ARM calls.
+	// Reads, Writes and Polls count ARM calls.
 	Reads, Writes, Polls int
-	// Complete is set if everything was read: then an empty plan means that nothing has to be done.
+	// Complete is set if everything was read: then an empty plan means that there is nothing to do.
 	Complete bool
 }
 
@@ -93,8 +94,9 @@ func (c *check) result() Result {
 	return r
 }
 
-// name fills in which of the managed clusters were checked. The configs can be newer than the
-// check's: what has another name now, which may be another cluster's, is left out.
+// name records which of the managed clusters were checked. The configs can be newer than the check.
+// So name leaves out a cluster whose name has changed, because the name may be another cluster's
+// now.
 func (c *check) name(result *Result) {
 	c.k.mu.Lock()
 	result.Configs, result.Managed = c.k.configs, c.k.names
@@ -137,7 +139,7 @@ func (k *Keeper) stand(w *worker, c *check, found []finding.Finding) []finding.F
 
 // broken reports whether the last checks of a cluster reported an error of a resource, or that
 // Azure did not answer for the cluster or for something that it needs. The finding can name another
-// resource: a read that was throttled, say, ends the reads of all.
+// resource: a throttled read, for example, ends the reads of all.
 func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,16 +149,16 @@ func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	})
 }
 
-// ofNames returns the findings of the named clusters, and those of no cluster.
+// ofNames returns the findings of the named clusters, and findings that belong to no cluster.
 func ofNames(names map[string]bool, found []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool {
 		return f.Cluster != "" && !names[f.Cluster]
 	})
 }
 
-// standing are the current findings of all clusters, each as of its last check.
+// standing has the current findings of all clusters, each from its last check.
 type standing struct {
-	// by cluster; findings of no cluster are with the first of the group
+	// by cluster; findings that belong to no cluster are with the first of the group
 	of  map[string][]finding.Finding
 	all []finding.Finding // sorted; replaced, not changed
 }
@@ -194,8 +196,8 @@ func (s *standing) keep(configs []v1alpha1.ClusterRoutes) {
 	s.join()
 }
 
-// join concatenates the findings of all clusters. A finding of no cluster that several groups
-// report appears once.
+// join concatenates the findings of all clusters. A finding that belongs to no cluster appears
+// once, even if several groups report it.
 func (s *standing) join() {
 	s.all = nil
 	told := map[string]bool{}

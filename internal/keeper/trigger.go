@@ -9,31 +9,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Events. How it works: an event only triggers a check. serve extracts resource IDs from the posted
-// event, and the keeper knows which clusters use which resources (group.go). The check covers the
-// whole group, so the plan for each target includes all its clusters. Events of a group coalesce:
-// the first triggers a check at once, the others a common one a second later. They also end a poll
-// that is still reading by then, because a poll's calls queue behind all others. An ID that no
-// cluster is known to use yet is kept for two minutes. An event about a role, lock or policy
-// concerns everything in its scope, and ends the back-off of writes that these refused.
+// Events. How it works: an event does nothing but trigger a check. serve extracts resource IDs from
+// the posted event, and the keeper knows which clusters use which resources (group.go). The check
+// covers the whole group, so the plan for each target includes all its clusters. The keeper
+// combines events of a group: the first triggers a check at once, the others a common one a second
+// later. They also end a poll that is still reading then, because a poll's calls queue behind all
+// others. An ID that no known cluster uses yet is kept for two minutes. An event about a role, lock
+// or policy concerns everything in its scope, and ends the back-off of writes that these refused.
 //
-// An event about the keeper's own write triggers nothing: Azure answers a write with the
-// correlation ID that its events carry, and the keeper reads every write back anyway. The identity
+// An event about the keeper's own write triggers nothing. Azure's answer to a write has the
+// correlation ID that its events have, and the keeper reads every write back anyway. The identity
 // alone is not enough, because other programs may use it.
 
-// trigger is what a worker has to do before its next tick.
+// trigger is what a worker must do before its next tick.
 type trigger struct {
-	// at is when the first event arrived, or zero. callers are who changed something, each once.
+	// at is when the first event arrived, or zero. callers lists who changed something, each once.
 	at      time.Time
 	callers []string
 	first   *Event // nil if no event arrived
-	// again is set if a write that changes had to wait for has ended.
+	// again is set when a write has ended for which changes had to wait.
 	again    bool
 	requests []*request
 	posted   []posted
 }
 
-// posted is a function to run by the worker that has a cluster.
+// posted is a function that the worker of a cluster must run.
 type posted struct {
 	cluster string // ID.Key()
 	do      func(*worker)
@@ -60,14 +60,14 @@ func (t *trigger) add(o trigger) {
 	t.posted = append(t.posted, o.posted...)
 }
 
-// events returns the part of a trigger that comes from events and ended writes.
+// events returns the part of a trigger that events and ended writes caused.
 func (t *trigger) events() trigger {
 	return trigger{at: t.at, callers: t.callers, first: t.first, again: t.again}
 }
 
 func (t *trigger) triggers() bool { return !t.at.IsZero() || t.again }
 
-// cause says what triggered a check.
+// cause returns what triggered a check.
 func (t *trigger) cause() Cause {
 	if t.at.IsZero() {
 		return Cause{By: ByPoll}
@@ -85,14 +85,14 @@ func (t *trigger) cause() Cause {
 	return c
 }
 
-// mostUnknown is how many resources are stored that events named and that no cluster is known to
-// use, and unknownFor for how long. A check of a new cluster ends sooner, and shows what the
-// cluster uses.
+// mostUnknown is how many resources are stored that events named and no known cluster uses.
+// unknownFor is for how long. A check of a new cluster ends sooner, and shows what the cluster
+// uses.
 const mostUnknown, unknownFor = 200, 2 * time.Minute
 
-// Wake triggers a check of the clusters that use one of the resources: the cluster itself, its node
-// subnets and their networks, its route table, targets, guarded subnets and their tables, and
-// everything inside one of these or in the node resource group. What else the event says is only
+// Wake triggers a check of the clusters that use one of the resources. A cluster uses itself, its
+// node subnets and their networks, its route table, targets, guarded subnets and their tables, and
+// everything inside one of these or in the node resource group. The rest of the event is only
 // displayed. Wake returns the number of clusters. Other resources cost nothing. It may be called at
 // any time.
 func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
@@ -124,7 +124,7 @@ func (k *Keeper) Wake(e Event, resources ...arm.ID) int {
 	return len(woken)
 }
 
-// triggerLocked passes a trigger to the workers of clusters.
+// triggerLocked passes a trigger to the workers of the clusters.
 func (k *Keeper) triggerLocked(clusters map[string]bool, t trigger) {
 	told := map[*worker]bool{}
 	for cluster := range clusters {
@@ -137,7 +137,7 @@ func (k *Keeper) triggerLocked(clusters map[string]bool, t trigger) {
 	}
 }
 
-// wakeUnknownLocked triggers the clusters that turn out to use resources from earlier events.
+// wakeUnknownLocked triggers the clusters that turn out to use resources that earlier events named.
 func (k *Keeper) wakeUnknownLocked() {
 	if len(k.unknown) == 0 {
 		return
@@ -155,7 +155,7 @@ func (k *Keeper) wakeUnknownLocked() {
 	}
 }
 
-// events are those about resources that no cluster was known to use.
+// events has the events about resources that no known cluster used.
 type events map[arm.ID]trigger
 
 // forget forgets old ones.

@@ -11,7 +11,7 @@ import (
 type usage struct {
 	of    map[string][]string // resources that a cluster has used since the last reload
 	users index               // clusters by the resources they use
-	// clusters by virtual networks and node resource groups around these
+	// clusters by the virtual networks and node resource groups that contain these resources
 	around index
 }
 
@@ -54,7 +54,7 @@ func (u *usage) related(clusters ...string) map[string]bool {
 	return in
 }
 
-// concerned returns the clusters that a resource concerns.
+// concerned returns the clusters that an event about a resource concerns.
 func (u *usage) concerned(id arm.ID) []string {
 	found := slices.Concat(u.around[id.Key()], u.around[id.Group().Key()])
 	if scope, _, about := strings.Cut(id.Key(), "/providers/microsoft.authorization/"); about {
@@ -78,7 +78,7 @@ func (u *usage) within(scope string) []string {
 	return found
 }
 
-// index finds the clusters that use a resource, or something inside it, both by ID.Key().
+// index finds the clusters that use a resource, or something inside it. Both are IDs' Key().
 type index map[string][]string
 
 // add notes that a cluster uses a resource, and reports whether that is new.

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// worker checks one group of clusters. It owns the memory of the group: only its goroutine touches
-// it while it runs. Others use pending, and post functions for it to run.
+// worker checks one group of clusters. It owns the memory of the group: while it runs, only its
+// goroutine touches this memory. Others use pending, and post functions for it to run.
 type worker struct {
 	k       *Keeper
 	configs []v1alpha1.ClusterRoutes
@@ -32,17 +32,17 @@ type worker struct {
 	pending trigger
 	ended   bool      // it accepts nothing more
 	checked time.Time // when its last check ended; at first its creation
-	reading func()    // cancels the poll that has been reading since then; nil: none is
+	reading func()    // cancels the poll that has been reading since then; nil if none is
 	since   time.Time
 }
 
 const (
-	// eventSpacing is the time between two checks of a group that events trigger.
+	// eventSpacing is the shortest time between two checks of a group that events trigger.
 	eventSpacing = time.Second
 	// readFor is how long a check first waits for answers: for what repairs of associations need
-	// and, at short intervals, for everything else.
+	// and, at short intervals, for all other reads.
 	readFor = 2 * time.Second
-	// readMost is the longest wait for everything else.
+	// readMost is the longest wait for all other reads.
 	readMost = 10 * time.Second
 )
 
@@ -89,7 +89,8 @@ func (w *worker) run() {
 			poll, due = w.k.tick(now), false
 			w.k.progress(w)
 		}
-		// After a request, what is due goes first: many requests do not delay repairs.
+		// After a request, checks that are due go first, so that many requests do not delay
+		// repairs.
 		if !answered || !due && !w.mem.due(now) && (now.Before(spaced) || !w.eventPending()) {
 			if same := w.nextRequests(); len(same) > 0 {
 				w.answer(same)
@@ -169,7 +170,7 @@ func (w *worker) work() {
 	}
 }
 
-// post makes the current worker of a cluster run a function: this worker or its successor.
+// post makes the current worker of a cluster run a function. This is this worker or its successor.
 func (w *worker) post(cluster string, do func(*worker)) {
 	k := w.k
 	k.mu.Lock()
@@ -221,11 +222,11 @@ func (w *worker) end() {
 	close(w.done)
 }
 
-// inherit takes over what the previous workers remember of its clusters.
+// inherit takes over the memory of its clusters from the previous workers.
 func (w *worker) inherit() {
 	w.k.leftover.Lock()
 	defer w.k.leftover.Unlock()
-	// What was remembered last overwrites the rest: a cluster that left the config may be back.
+	// The newest memory overwrites older ones: a cluster that left the config may be back.
 	slices.SortStableFunc(w.after, func(a, b *worker) int {
 		return a.mem.checked().Compare(b.mem.checked())
 	})
@@ -236,9 +237,9 @@ func (w *worker) inherit() {
 	w.mem.complete(w, w.k.stored.recall())
 }
 
-// check reconciles the group because of a tick or a trigger, and reports whether that is done. An
-// event or a request ends a poll early, and a change of the group ends any check; the new worker of
-// the clusters then takes over. tick is zero if none is due.
+// check reconciles the group because of a tick or a trigger, and reports whether it did. An event
+// or a request ends a poll early. A change of the group ends any check, and the new worker of the
+// clusters takes over. tick is zero if none is due.
 func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	c := w.newCheck(t.cause(), t.at)
 	c.tick = tick
@@ -269,8 +270,8 @@ func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	return true
 }
 
-// yield lets an event or a request end a poll that reads longer than most polls do, because its
-// calls queue behind all others.
+// yield lets an event or a request end a poll that reads longer than most polls do, because a
+// poll's calls queue behind all others.
 func (w *worker) yield(cancel func()) {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
@@ -280,7 +281,7 @@ func (w *worker) yield(cancel func()) {
 	}
 }
 
-// breakOffLocked ends a poll that is reading, soon.
+// breakOffLocked ends, soon, a poll that is reading.
 func (w *worker) breakOffLocked() {
 	if w.reading != nil {
 		time.AfterFunc(time.Until(w.since.Add(eventSpacing)), w.reading)
@@ -304,7 +305,7 @@ func (k *Keeper) progress(w *worker) {
 }
 
 // nextRequests returns the next request about clusters of the group, with all others that ask for
-// the same: one check answers them.
+// the same thing: one check answers them.
 func (w *worker) nextRequests() (same []*request) {
 	w.k.mu.Lock()
 	requests := w.pending.requests
@@ -328,7 +329,7 @@ func (w *worker) nextRequests() (same []*request) {
 	return same
 }
 
-// answer checks the group for requests that ask for the same.
+// answer checks the group for requests that ask for the same thing.
 func (w *worker) answer(same []*request) {
 	c := w.newCheck(Cause{By: ByPerson, Caller: callersOf(same)}, time.Time{})
 	c.request = same[0]
@@ -354,7 +355,7 @@ func (w *worker) answer(same []*request) {
 	}
 }
 
-// callersOf names who sent requests.
+// callersOf returns the names of the senders of requests.
 func callersOf(same []*request) string {
 	t := trigger{at: time.Now()}
 	for _, q := range same {
@@ -394,8 +395,8 @@ func (k *Keeper) failedCheck(w *worker, err error) {
 	}
 }
 
-// runs reports whether Run is in progress. It outlives an Azure that does not answer, also at its
-// first check. A single check has nothing to report then, and fails.
+// runs reports whether Run is in progress. Run survives an Azure that does not answer, even at its
+// first check. A single check has nothing to report then, so it fails.
 func (k *Keeper) runs() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -438,7 +439,7 @@ func (q *request) chosen(c plan.Change) bool {
 // confirmed reports whether a person asked for certain changes, after seeing them.
 func (q *request) confirmed() bool { return q != nil && q.Only != nil }
 
-// sameChange reports whether two changes do the same, for whatever reason.
+// sameChange reports whether two changes do the same, no matter why.
 func sameChange(a, b plan.Change) bool {
 	return a.Verb == b.Verb && a.Resource.Equal(b.Resource) && a.Cluster == b.Cluster &&
 		a.Route == b.Route && reflect.DeepEqual(a.Old, b.Old) && reflect.DeepEqual(a.New, b.New)

@@ -1,8 +1,8 @@
-// Package observe reads until a plan has what it needs. What a plan needs next depends on what was
-// read before, so observe asks the plan again after each read. The keeper and the commands both
-// read this way.
+// Package observe reads until a plan has what it needs. The next thing that a plan needs depends on
+// what was read before, so observe asks the plan again after each read. The keeper and the commands
+// both read this way.
 //
-// It must not decide anything about routes, remember anything, or know how a read is made.
+// It must not decide anything about routes, remember anything, or know how to make a read.
 package observe
 
 import (
@@ -18,7 +18,7 @@ import (
 // Read reads what is wanted into its snapshot.
 type Read func(context.Context, inventory.Wanted) error
 
-// Until reads until nothing more is wanted. wanted must not return what was tried before.
+// Until reads until nothing more is wanted. wanted must not return what was already tried.
 func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error {
 	for w := wanted(); !w.Empty(); w = wanted() {
 		if err := read(ctx, w); err != nil {
@@ -28,8 +28,8 @@ func Until(ctx context.Context, read Read, wanted func() inventory.Wanted) error
 	return nil
 }
 
-// Sources finds the clusters' route tables, reads what that takes, and returns the tables. If it
-// has to read tables, it also reads the ones that the configs name, because one list may show them
+// Sources finds the clusters' route tables, reads the evidence for that, and returns the tables. If
+// it must read tables, it also reads the ones that the configs name, because one list may show them
 // all.
 func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes, taken plan.Taken,
 	read Read) ([]arm.ID, error) {
@@ -52,9 +52,9 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, all that the configs name, as
-// the cluster's, as targets, for guarded subnets or egress, and the ones that the subnets have.
-// Without these, it is not known what becomes of packets from the subnets.
+// Tables lists the tables that were not tried yet: the given ones, those on the subnets, and all
+// that the configs name (as the cluster's, as targets, for guarded subnets, for egress). Without
+// these, it is unknown where packets from the subnets go.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
@@ -92,8 +92,8 @@ func tableOn(s *inventory.Snapshot, id arm.ID) []arm.ID {
 }
 
 // Subnets lists the subnets that were not tried yet: those of the clusters' nodes and pods, and the
-// guarded subnets. Of a cluster without pod routes only those in its config or its document: the
-// others would take a list.
+// guarded subnets. For a cluster without pod routes it lists only those in its config or its
+// document: others would take a list.
 func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	var ids []arm.ID
 	for _, c := range configs {
