@@ -12,10 +12,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// volatile are the fields that Azure changes with every write: their differences do not count.
+// volatile lists the fields that Azure changes with every write. Their differences do not count.
 var volatile = map[string]bool{"etag": true, "provisioningState": true}
 
-// maintained are the fields that Azure maintains itself: back references and the resource GUID.
+// maintained lists the fields that Azure maintains itself: back references and the resource GUID.
 var maintained = lazy.Regexp(
 	`^properties\.(subnets|ipConfigurations|ipConfigurationProfiles|privateEndpoints|applicationGatewayIPConfigurations|resourceGuid)\b`)
 
@@ -37,8 +37,8 @@ func Lost(sent, readBack []byte) ([]string, error) {
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// differences maps the paths that differ to whether the first document has them. It walks the text
-// of both, and decodes nothing: a table of 400 routes is read back after each write.
+// differences returns the paths that differ, and whether the first document has each. It compares
+// the texts without decoding them, because a table of 400 routes is read back after each write.
 func differences(a, b []byte) (map[string]bool, error) {
 	for _, raw := range [][]byte{a, b} {
 		if !json.Valid(raw) {

@@ -103,8 +103,8 @@ func DescribeJSON(raw []byte, err error) error {
 	return err
 }
 
-// ParsePrefix parses an address prefix. ARM also allows service tags there, and never answers with
-// host bits set, so anything else is the zero value.
+// ParsePrefix parses an address prefix. ARM also allows service tags here, and never answers with
+// host bits set. So anything else becomes the zero value.
 func ParsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p != p.Masked() {

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// doubled returns a key that one object of a JSON text has twice, or "". Keys that differ in case
-// only are the same to Azure and to encoding/json. The text must be valid JSON.
+// doubled returns a key that an object of a JSON text has twice, or "". Azure and encoding/json
+// treat keys that differ only in case as the same. The text must be valid JSON.
 //
-// Some readers take the first value, others the last. So an edit could change the one and leave the
-// other.
+// Some readers take the first value, others the last. So an edit could change one value and leave
+// the other.
 func doubled(raw []byte) string {
 	var open []*keys // for each open object, nil for a list
 	for i := 0; i < len(raw); i++ {
@@ -48,10 +48,10 @@ func doubled(raw []byte) string {
 // keys are the keys of one object.
 type keys struct {
 	few  []string
-	many map[string]bool // instead of few from fewKeys on; folded
+	many map[string]bool // replaces few from fewKeys keys on; the keys are folded
 }
 
-// fewKeys is up to how many keys are compared one by one.
+// fewKeys is the number of keys up to which add compares them one by one.
 const fewKeys = 16
 
 // add adds a key, and reports whether it is new.
@@ -78,5 +78,5 @@ func (k *keys) add(key string) bool {
 	return true
 }
 
-// fold makes keys equal that differ in case only.
+// fold maps keys that differ only in case to the same text.
 func fold(key string) string { return strings.ToLower(strings.ToUpper(key)) }

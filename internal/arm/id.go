@@ -95,7 +95,7 @@ func ParseID(s string) (ID, error) {
 	return ID("/" + strings.Join(segments, "/")), nil
 }
 
-// checkSegment refuses what could turn an ID into another URL, because an ID from a file or a
+// checkSegment refuses characters that could turn an ID into another URL: an ID from a file or a
 // response becomes a request path.
 func checkSegment(segment string) error {
 	if segment == "." || segment == ".." || strings.TrimSpace(segment) != segment {
@@ -110,7 +110,7 @@ func checkSegment(segment string) error {
 	return nil
 }
 
-// Key returns a form of the ID that is the same string for equal IDs.
+// Key returns a form of the ID that is the same for all spellings of one resource.
 func (id ID) Key() string {
 	var place [256]byte
 	key := id.appendKey(place[:0])
@@ -128,7 +128,7 @@ func Lookup[T any](in map[string]T, id ID) (found T, there bool) {
 	return found, there
 }
 
-// appendKey appends the ID's Key. It does for ASCII in one pass what strings.ToLower does in two.
+// appendKey appends the ID's Key. For ASCII it does in one pass what strings.ToLower does in two.
 func (id ID) appendKey(to []byte) []byte {
 	to = append(to, id...)
 	for i, c := range to {
@@ -148,7 +148,7 @@ func (id ID) Equal(other ID) bool { return strings.EqualFold(string(id), string(
 // String returns the ID as it was written.
 func (id ID) String() string { return string(id) }
 
-// segments returns the parts between the slashes, the leading empty one left out.
+// segments returns the parts between the slashes, without the empty one at the start.
 func (id ID) Segments() []string {
 	if id == "" {
 		return nil
@@ -235,15 +235,16 @@ func (id ID) typeParts(to []string) []string {
 	case last < 0:
 		return append(to, "Microsoft.Resources", "subscriptions")
 	}
-	parts := append(to, segments[last+1]) // what it overwrites was read
+	// copies first: the append overwrites only segments that were read
+	parts := append(to, segments[last+1])
 	for i := last + 2; i < len(segments); i += 2 {
 		parts = append(parts, segments[i])
 	}
 	return parts
 }
 
-// Parent returns the ID of the resource that contains a child (a subnet's VNet), the resource group
-// of a top-level resource, the subscription of a resource group, or "".
+// Parent returns the ID of the resource that contains this one: the VNet of a subnet, the resource
+// group of a top-level resource, the subscription of a resource group, or "".
 func (id ID) Parent() ID {
 	segments := id.Segments()
 	n := len(segments) - 2
@@ -259,8 +260,8 @@ func (id ID) Parent() ID {
 // Child returns the ID of a child resource.
 func (id ID) Child(childType, name string) ID { return id + ID("/"+childType+"/"+name) }
 
-// Short returns what people need to distinguish the resource: vnet/subnet for a subnet, the name
-// for all others.
+// Short returns the shortest name by which people recognize the resource: vnet/subnet for a subnet,
+// the name for all others.
 func (id ID) Short() string {
 	if id.Is(TypeSubnet) {
 		return id.Parent().Name() + "/" + id.Name()

@@ -26,9 +26,9 @@ const logReach = 89 * 24 * time.Hour
 // logPages limits how many pages of one subscription's log are read.
 const logPages = 20
 
-// readWritten finds tables that the cluster's identity wrote, newest first, in the activity logs of
-// the cluster's subscription and of its node subnets'. It reads each log until it has found one
-// more table, and continues from there the next time.
+// readWritten finds tables that the cluster's identity wrote, newest first. It reads the activity
+// logs of the cluster's subscription and of its node subnets' subscriptions. In each log it stops
+// at the first table that it did not know, and continues from there the next time.
 func (c *activityLog) readWritten(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
@@ -78,26 +78,27 @@ func logStarts(c *activityLog, cluster *inventory.Cluster) []string {
 	return links
 }
 
-// networkLog shares what the activity logs say about writes of route tables among clusters that ask
-// at the same time: without it, each cluster of a subscription would read the same pages.
+// networkLog lets clusters that ask at the same time share what the activity logs say about writes
+// of route tables. Without it, each cluster of a subscription would read the same pages.
 type networkLog struct {
 	mu    sync.Mutex
-	begun time.Time           // when the first of those clusters asked
+	begun time.Time           // when the first of these clusters asked
 	used  time.Time           // when one of them last asked, or got a page
 	start map[string]string   // the links to the newest pages, by subscription
 	pages map[string]*logPage // by link
 }
 
-// logPage is what one page says. The goroutine that has put a value into turn may use the rest.
+// logPage is the content of one page. Only the goroutine that has put a value into turn may use the
+// other fields.
 type logPage struct {
 	turn   chan struct{}
 	read   bool
 	writes []tableWrite // newest first
-	next   string       // the link to the next page; "": this is the last one
+	next   string       // the link to the next page, "" on the last one
 }
 
 // Clusters ask at the same time if no more than logGap is between them. After logFor the newest
-// pages are read again even if there is always one that asks.
+// pages are read again, even if clusters never stop asking.
 const logGap, logFor = 2 * time.Second, time.Minute
 
 // first returns the link to the newest page of a subscription's log.
@@ -121,8 +122,9 @@ func (l *networkLog) first(c *caller, subscription arm.ID) string {
 	return link
 }
 
-// page returns a page of a log. If another cluster is reading it, page waits for that, but no
-// longer than for a call. A page that could not be read is read again for each that asks.
+// page returns a page of a log. If another cluster is reading it, page waits for the result, but no
+// longer than a call may take. A page that could not be read is read again for each cluster that
+// asks.
 func (l *networkLog) page(ctx context.Context, c *caller, link string) (*logPage, error) {
 	p := l.place(link)
 	limited, cancel, late := limit(ctx)
@@ -196,7 +198,8 @@ type logRecord struct {
 	CorrelationID  string            `json:"correlationId"`
 }
 
-// write returns the write that a record is about, at its time; false if the record has no time.
+// write returns the write that a record describes, with its time. It returns false if the record
+// has no time.
 func (r logRecord) write() (LastWrite, bool) {
 	at, err := time.Parse(time.RFC3339Nano, r.EventTimestamp)
 	return LastWrite{
@@ -228,8 +231,8 @@ type tableWrite struct {
 	by    []string // the names of the writer, in lower case
 }
 
-// tableWriteOf returns the write of a table that an activity log record is about; false if it is
-// about something else.
+// tableWriteOf returns the write of a table that an activity log record describes, or false if it
+// describes something else.
 func tableWriteOf(raw []byte) (tableWrite, bool) {
 	var r logRecord
 	if json.Unmarshal(raw, &r) != nil {

@@ -16,11 +16,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadPolicies adds the policies that are assigned in the surveyed subscriptions or above. It takes
-// two lists for each subscription, a read for each assigned initiative and for each definition that
-// Azure ships and that is assigned, by itself or in one of them, and a list of exemptions if a
-// policy is about networks. Azure's initiatives have hundreds of members: one that is given an
-// effect that only reports is not read.
+// ReadPolicies adds the policies that are assigned in the surveyed subscriptions or above. For each
+// subscription it reads two lists, each assigned initiative, and each definition that Azure ships
+// and that is assigned directly or in an initiative. It also lists exemptions if a policy is about
+// networks. Azure's initiatives have hundreds of members. A member whose assigned effect only
+// reports is not read.
 func ReadPolicies(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	var subscriptions []arm.ID
 	for _, id := range s.Listed {
@@ -51,7 +51,7 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot, subscri
 	for i := range custom {
 		definitions[strings.ToLower(custom[i].ID)] = &custom[i]
 	}
-	for range 2 { // what is assigned, then the members of initiatives
+	for range 2 { // first what is assigned, then the members of initiatives
 		if err := readDefinitions(ctx, c, s, subscription, inventory.LackingPolicies(assignments,
 			definitions), definitions); err != nil {
 			return err
@@ -91,10 +91,12 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot, subscri
 	return nil
 }
 
-// shippedPolicies begins the IDs of definitions and initiatives that Azure ships, in lower case.
+// shippedPolicies is how the IDs of definitions and initiatives that Azure ships begin, in lower
+// case.
 const shippedPolicies = "/providers/microsoft.authorization/"
 
-// readDefinitions reads initiatives, and definitions that Azure ships: the custom ones are listed.
+// readDefinitions reads initiatives, and the definitions that Azure ships. Custom definitions are
+// listed, so they need no read of their own.
 func readDefinitions(ctx context.Context, c *Client, s *inventory.Snapshot, subscription arm.ID,
 	ids []string, into map[string]*inventory.PolicyDefinition) error {
 	var mu sync.Mutex
@@ -130,7 +132,7 @@ func readDefinitions(ctx context.Context, c *Client, s *inventory.Snapshot, subs
 	return g.Wait()
 }
 
-// listAs lists documents of Azure Policy. What cannot be listed is noted as unread.
+// listAs lists documents of Azure Policy. It notes a list that fails as unread.
 func listAs[T any](ctx context.Context, c *Client, s *inventory.Snapshot, subscription arm.ID,
 	resourceType, version, filter string) (all []T, err error) {
 	address := c.address(subscription, "/providers/"+resourceType, version)

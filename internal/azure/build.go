@@ -14,16 +14,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works. Each resource is created by one PUT of a whole document that is safe to repeat: an
-// existing resource is replaced only under the ETag that it was read with. After any failure, even
-// a lost answer, the resource is read, and the PUT repeated if the resource is not settled, until
-// the time is up.
+// How it works. One PUT of a whole document creates each resource. It is safe to repeat: it
+// replaces an existing resource only under the ETag with which it was read. After any failure, even
+// a lost answer, the builder reads the resource. It repeats the PUT until the resource is settled
+// or the time is up.
 
 // builder makes and removes resources, and waits for them.
 type builder struct{ *caller }
 
-// buildVersions are the types that are created and deleted, with the api-versions of their calls:
-// the newest that are not previews. Other types are never created or deleted here.
+// buildVersions has the types that are created and deleted, with the api-version of their calls:
+// the newest one that is not a preview. Other types are never created or deleted here.
 var buildVersions = map[string]string{
 	arm.TypeResourceGroup:  "2024-11-01",
 	arm.TypeIdentity:       "2024-11-30",
@@ -98,8 +98,8 @@ func (c *builder) Make(
 	return doc, err
 }
 
-// ErrChanged is returned for a document that was not put because the resource has changed since it
-// was read.
+// ErrChanged means that the document was not put, because the resource has changed since it was
+// read.
 var ErrChanged = errors.New("the resource has changed since it was read")
 
 // Remove deletes a resource and waits until it is gone. A missing resource is not an error.
@@ -128,8 +128,8 @@ func (c *builder) Settle(ctx context.Context, id arm.ID, within time.Duration) (
 	}
 }
 
-// settleFirst and settleMost are the shortest and longest time between two reads of a resource that
-// is being created or deleted.
+// settleFirst and settleMost are the shortest and longest pause between two reads of a resource
+// that is being created or deleted.
 const settleFirst, settleMost = 500 * time.Millisecond, 5 * time.Second
 
 // untilDone sends a PUT or a DELETE, follows its operation, and reads the resource until it is

@@ -2,8 +2,8 @@
 // the fewest calls, and changes one resource at a time: it reads the resource, puts the document
 // back whole with one thing changed, and reads it again.
 //
-// It must not decide anything about routes. The caller passes in what to change, as a function on a
-// document. The results are raw bytes and types of inventory.
+// It must not decide anything about routes. The caller passes a function that edits the document.
+// It returns raw bytes and types of inventory.
 package azure
 
 import (
@@ -29,8 +29,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// The api-versions of all calls. A GET at an older version hides newer fields, and a PUT at it
-// drops them, so reads and writes of one resource use the same version.
+// The api-versions of all calls. A GET at an older version hides newer fields, and a PUT at that
+// version drops them. So reads and writes of one resource use the same version.
 const (
 	networkVersion  = "2025-05-01"
 	clusterVersion  = "2025-10-01"
@@ -70,10 +70,11 @@ type Options struct {
 	// Called is called for each call, including retries, from several goroutines at once. Nil: not
 	// called.
 	Called func(Call)
-	// Begins is called when a call begins, and what it returns when the call ends. Nil: not called.
+	// Begins is called when a call begins. The function that it returns is called when the call
+	// ends. Nil: not called.
 	Begins func(method, path string) (ends func())
-	// Progress is called with how many of a kind, such as clusters, were read, and of how many.
-	// Nil: not called.
+	// Progress is called with a kind, such as clusters, how many of it were read, and how many
+	// there are. Nil: not called.
 	Progress func(done, of int, kind string)
 }
 
@@ -82,8 +83,8 @@ type Call struct {
 	Method       string
 	Status       int // 0: there was no answer
 	Subscription string
-	// Remaining is how many tokens Azure says remain for calls of this Kind (reads, writes,
-	// deletes) to the subscription, or -1 if it does not say.
+	// Remaining is the number of tokens that remain for calls of this Kind (reads, writes, deletes)
+	// to the subscription, as Azure reports it, or -1 if it does not.
 	Remaining int
 	Kind      string
 	Err       error // why there was no answer
@@ -105,8 +106,8 @@ type caller struct {
 	endpoint string
 	origin   *url.URL
 	pipeline runtime.Pipeline
-	// credential logs in for audience. The pipeline has its own copy; this one shows who the caller
-	// is.
+	// credential logs in for audience. The pipeline has its own copy. This one identifies the
+	// caller.
 	credential azcore.TokenCredential
 	audience   string
 	log        *slog.Logger
@@ -118,7 +119,7 @@ type caller struct {
 	unanswered, throttled, failed rare // what every call of an outage logs
 
 	mu sync.Mutex
-	// silentUntil is set after all tries of a call got no answer.
+	// silentUntil is set when all tries of a call got no answer.
 	silentUntil time.Time
 	me          identity // of the last login
 }
@@ -182,7 +183,7 @@ var readRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second,
 var writeRetries = policy.RetryOptions{MaxRetries: 3, RetryDelay: time.Second,
 	MaxRetryDelay: 2 * time.Minute, TryTimeout: tryTimeout}
 
-// once is for other writes: what to do after a failure depends on how the resource then reads.
+// once is for other writes: only a fresh read of the resource shows what to do after a failure.
 var once = policy.RetryOptions{MaxRetries: -1, TryTimeout: tryTimeout}
 
 // tryTimeout is how long one call may take.
@@ -264,8 +265,8 @@ func (c *caller) get(ctx context.Context, address string) (answer, error) {
 	return a, err
 }
 
-// silence is how long calls are tried only once after all tries of a call got no answer: the other
-// calls of a check would only wait for the same.
+// silence is how long calls are tried only once after all tries of a call got no answer: retrying
+// the other calls of a check would only cost time.
 const silence = 10 * time.Second
 
 func (c *caller) isSilent() bool {
@@ -326,7 +327,7 @@ func (c *caller) send(ctx context.Context, method, address string, body []byte,
 	return a, nil
 }
 
-// transmit makes one call and returns any answer. The error of a call without one is an *Error.
+// transmit makes one call and returns any answer. A call without an answer returns an *Error.
 func (c *caller) transmit(ctx context.Context, r Request) (a answer, err error) {
 	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
 	// Follow a link from an answer only to the origin that our token is for.

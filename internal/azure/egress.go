@@ -14,10 +14,10 @@ import (
 const extensionVersion = "2023-05-01"
 
 // ReadEgress reads the Azure Firewalls to which default routes lead: with their policies, rules and
-// IP groups, and the extensions of the clusters whose nodes use them. It looks in the surveyed
-// scopes and in the resource groups of the networks that have the next hops, such as a hub in
-// another subscription, because a firewall is in the group of its network. What cannot be read is
-// noted in Unread.
+// IP groups, and the extensions of the clusters whose nodes use them. It reads the surveyed scopes,
+// and the resource groups of the networks that have the next hops, such as a hub in another
+// subscription: a firewall is in the resource group of its network. What cannot be read is noted in
+// Unread.
 func ReadEgress(ctx context.Context, c *Client, s *inventory.Snapshot) error {
 	r := egressReader{c, s, s.WithEgress()}
 	hops := r.hops()
@@ -165,7 +165,7 @@ func (r egressReader) get(ctx context.Context, id arm.ID) error {
 	return nil
 }
 
-// noted notes why something could not be read; any other error is returned.
+// noted notes why something could not be read, and returns any other error.
 func (r egressReader) noted(id arm.ID, err error) error {
 	fault, fatal := asFault(err)
 	if fault != nil {

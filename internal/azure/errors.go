@@ -79,7 +79,7 @@ func (e *Error) say(payload []byte) {
 	}
 }
 
-// errorDocument is ARM's error; details name its causes.
+// errorDocument is ARM's error. The details name its causes.
 type errorDocument struct {
 	Code    string          `json:"code"`
 	Message string          `json:"message"`
@@ -93,7 +93,7 @@ func errorBody(payload []byte) errorDocument {
 		Error *errorDocument `json:"error"`
 		errorDocument
 	}
-	var other *json.UnmarshalTypeError // a field of another type: the rest is read
+	var other *json.UnmarshalTypeError // a field of another type: the other fields are decoded
 	switch err := json.Unmarshal(payload, &doc); {
 	case err != nil && !errors.As(err, &other):
 		return errorDocument{}
@@ -104,7 +104,7 @@ func errorBody(payload []byte) errorDocument {
 }
 
 // operationFault returns an operation that failed or was canceled. The code alone shows the kind of
-// failure; the status is set to match the code.
+// failure, so the status is set to match it.
 func operationFault(id arm.ID, payload []byte) *Error {
 	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
 	e.say(payload)
@@ -117,8 +117,8 @@ func operationFault(id arm.ID, payload []byte) *Error {
 	return e
 }
 
-// permanent are codes that waiting does not fix, whatever the status ("Resolve errors for common
-// Azure deployments").
+// permanent lists the codes that waiting does not fix, whatever the status ("Resolve errors for
+// common Azure deployments").
 var permanent = map[string]bool{
 	"ScopeLocked":                       true,
 	"AmbiguousPolicyEvaluationPaths":    true,
@@ -130,7 +130,7 @@ var permanent = map[string]bool{
 	"DenyAssignmentAuthorizationFailed": true,
 }
 
-// serverFaults are codes of failed operations that are Azure's fault and pass.
+// serverFaults lists the codes of operations that failed through Azure's fault; such failures pass.
 var serverFaults = map[string]bool{
 	"InternalServerError":    true,
 	"InternalError":          true,
@@ -141,9 +141,9 @@ var serverFaults = map[string]bool{
 	"GatewayTimeout":         true,
 }
 
-// busy are codes of a resource that another operation keeps busy, or whose operation another one
-// ended, whatever the status: ReferencedResourceNotProvisioned comes with 400 and 429.
-// RetryableError names its cause in details (recorded traffic of Azure, 2023 to 2025).
+// busy lists the codes for a resource that another operation keeps busy, or whose operation another
+// one ended. The status does not matter: ReferencedResourceNotProvisioned comes with 400 and with
+// 429. RetryableError names its cause in details (recorded traffic of Azure, 2023 to 2025).
 var busy = map[string]bool{
 	"AnotherOperationInProgress":                 true,
 	"RetryableError":                             true,
@@ -173,8 +173,8 @@ func (e *Error) Transient() bool {
 // again: after 11 to 14 seconds (recorded traffic of Azure, 2023 to 2025).
 func (e *Error) Busy() bool { return busy[e.Code] || busy[e.cause] }
 
-// pause returns how long to wait before the same call: its Retry-After, or until it may probe a
-// limit.
+// pause returns how long to wait before the same call: for Retry-After, or until the call may probe
+// a limit.
 func (e *Error) pause() time.Duration {
 	if e.Status == http.StatusTooManyRequests && !e.Busy() {
 		return min(e.RetryAfter, probeEvery)
@@ -182,8 +182,8 @@ func (e *Error) pause() time.Duration {
 	return e.RetryAfter
 }
 
-// login reports whether the call was never made because the login failed: the SDK marks errors that
-// a retry does not fix.
+// login reports whether the login failed, so that the call was never made: the SDK marks errors
+// that a retry does not fix.
 func (e *Error) login() bool {
 	var fatal interface {
 		error
@@ -201,7 +201,8 @@ func (e *Error) Refused() bool {
 // stale reports whether the resource was changed since it was read.
 func (e *Error) stale() bool { return e.Status == http.StatusPreconditionFailed }
 
-// ErrUndone is a write that Azure accepted and that was gone when the resource was read back.
+// ErrUndone means that Azure accepted a write, and that its effect was gone when the resource was
+// read back.
 var ErrUndone = errors.New("written and accepted, but gone when read back: another writer " +
 	"changes the same resource")
 
@@ -232,8 +233,8 @@ var refusals = map[string]string{
 var entraLookup = lazy.Regexp(
 	`lookup (login\.[\w.-]+)[^"]*?: (no such host|i/o timeout|[a-z ]*misbehaving|Temporary failure[a-z ]*)`)
 
-// brokenStream matches the errors of a connection that ended. The number of a stream says nothing
-// to people, and is another one each time.
+// brokenStream matches the errors of a connection that ended. The number of a stream means nothing
+// to people, and differs each time.
 var brokenStream = lazy.Regexp(
 	`stream error: stream ID \d+; (\w+).*|^(EOF|unexpected EOF)$`)
 
@@ -266,8 +267,8 @@ func gist(err error) string {
 	return text
 }
 
-// asFault separates a failed call from errors that make all further calls pointless: the context
-// ended, or the login failed.
+// asFault separates a failed call from errors that make all further calls pointless: an ended
+// context or a failed login.
 func asFault(err error) (fault *Error, fatal error) {
 	if err == nil {
 		return nil, nil

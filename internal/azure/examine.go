@@ -15,9 +15,10 @@ import (
 )
 
 // Examine adds to a surveyed snapshot what a diagnosis reads apart from clusters, networks and
-// tables: peered networks elsewhere, security groups, gateways, locks, the network interfaces in
-// the given resource groups or, if none are given, in all surveyed scopes, and what may have the
-// next hops of routes. What cannot be read becomes Unread, but for the last.
+// tables: peered networks elsewhere, security groups, gateways, locks, network interfaces, and
+// resources that may have the next hops of routes. It reads network interfaces in the given
+// resource groups, or in all surveyed scopes if none are given. What cannot be read becomes Unread,
+// except resources that may have next hops.
 func (c *surveyor) Examine(ctx context.Context, s *inventory.Snapshot, groups ...arm.ID) error {
 	if err := c.readPeers(ctx, s); err != nil {
 		return err
@@ -48,7 +49,7 @@ func (c *surveyor) Examine(ctx context.Context, s *inventory.Snapshot, groups ..
 	for _, nic := range s.Interfaces {
 		filters = append(filters, nic.SecurityGroup)
 	}
-	// What was listed is already there; what is elsewhere is read now.
+	// The lists have read what is in the scopes; this reads what is elsewhere.
 	tables = slices.DeleteFunc(tables, func(id arm.ID) bool {
 		return id == "" || s.Table(id) != nil
 	})
@@ -94,9 +95,9 @@ func (c *surveyor) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 	return c.readInto(ctx, s, arm.TypeVNet, peers)
 }
 
-// readHolders reads what may have the next hops of routes that do not lead to pods, where it is
-// outside the scopes whose network interfaces were read: an appliance is often in a hub, and behind
-// a load balancer, in another subnet than its front end.
+// readHolders reads what may have the next hops of routes that do not lead to pods, outside the
+// scopes whose network interfaces were read. An appliance is often in a hub, and behind a load
+// balancer it is in another subnet than the front end.
 func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error {
 	hops := map[netip.Addr]bool{}
 	for _, table := range s.Tables {
@@ -116,7 +117,7 @@ func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error
 			}
 		}
 	}
-	read := inventory.NewSnapshot() // what this misses is no news: the address is then unknown
+	read := inventory.NewSnapshot() // an error here is no finding: the address is then unknown
 	if err := c.Read(ctx, read, want, ReadOptions{}); err != nil {
 		return err
 	}
@@ -215,8 +216,8 @@ func (c *surveyor) readInterfaces(ctx context.Context, s *inventory.Snapshot, sc
 	return nil
 }
 
-// ReadWriters notes who wrote resources last. If the activity log does not show it, the note says
-// so: a guess would accuse the wrong person.
+// ReadWriters notes who wrote resources last. If the activity log does not show who it was, the
+// note says so: a guess would accuse the wrong person.
 func (c *activityLog) ReadWriters(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
 		if _, known := s.Writers[id.Key()]; known || id == "" {

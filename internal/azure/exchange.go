@@ -30,7 +30,7 @@ type Reply struct {
 }
 
 // Exchange sends one call once and returns any answer: no status is an error, and nothing is
-// retried. Like every call, it waits while Azure throttles.
+// retried. Like every call, it waits while Azure throttles it.
 func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 	if strings.HasPrefix(r.Address, "/") {
 		r.Address = c.endpoint + r.Address
@@ -40,7 +40,7 @@ func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 			return Reply{Request: r, Sent: time.Now()}, err
 		}
 	}
-	// A limit on the answer prevents a throttled GET from being sent again.
+	// The limited answer keeps the client from sending a throttled GET again.
 	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
 	reply := Reply{Request: r, Sent: time.Now()}
 	a, err := c.transmit(ctx, r)

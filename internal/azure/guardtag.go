@@ -8,14 +8,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// guardTags are the tags that pause the guard of networks' subnets, as last read. A subnet that is
-// read by itself has its network's: one failed read of the network must not end the pause.
+// guardTags has the tags that pause the guard of a network's subnets, as last read. A subnet that
+// is read without its network gets its network's tag from here: one failed read of the network must
+// not end the pause.
 type guardTags struct {
 	mu sync.Mutex
 	of map[string]*string // by the network's ID.Key()
 }
 
-// note notes the tag of a network. Its document may be one that cannot be decoded otherwise.
+// note notes the tag of a network. The rest of the network's document may be impossible to decode.
 func (g *guardTags) note(network arm.ID, raw []byte) {
 	tag := inventory.GuardTagIn(raw)
 	g.mu.Lock()
@@ -30,8 +31,8 @@ func (g *guardTags) note(network arm.ID, raw []byte) {
 	}
 }
 
-// patience returns how long a network that may not be read is not tried again: not long if it had
-// the tag, which may be gone.
+// patience returns how long to wait before reading a network again that the caller may not read:
+// not long if it had the tag, which may be gone.
 func (g *guardTags) patience(network arm.ID) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -17,12 +17,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadHad notes what subnets and route tables had before, as far as the activity log shows it: the
+// ReadHad notes what subnets and route tables had before, as far as the activity log shows it. The
 // record of a write's begin has the body of its request (captured: a write of a route table), and
-// that of its end can have the body of the answer (captured: a write of a machine). A subnet has no
-// PATCH, so every write of it names all that it keeps.
+// the record of its end can have the body of the answer (captured: a write of a machine). A subnet
+// has no PATCH, so the body of every write has all values that the subnet keeps.
 func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	logs := map[arm.ID][]arm.ID{} // what a write of each resource gives something
+	logs := map[arm.ID][]arm.ID{} // the resources whose log shows what each resource was given
 	newest := map[arm.ID]map[inventory.Property]bodyOf{}
 	for _, id := range inventory.SortIDs(ids) {
 		newest[id] = map[inventory.Property]bodyOf{}
@@ -92,9 +92,9 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 	return all, err
 }
 
-// ReadNamed reads what a snapshot's subnets had, as it notes, and have no more: what does not exist
-// cannot be given back. What cannot be read may exist. Of NAT gateways, which nothing else needs a
-// right to read, it reads the activity log.
+// ReadNamed reads resources that subnets of the snapshot had and no longer have: you cannot give
+// back a resource that does not exist. It treats a resource that it cannot read as existing. For
+// NAT gateways it reads the activity log, because nothing else needs a right to read them.
 func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error {
 	named := map[inventory.Property][]arm.ID{}
 	for _, all := range s.Had {
@@ -150,7 +150,7 @@ func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, e
 	return deleted, err
 }
 
-// bodyOf is what the body of a write named.
+// bodyOf has the resources that the body of a write named.
 type bodyOf struct {
 	inventory.Had
 	at time.Time

@@ -20,8 +20,8 @@ func kindOf(method string) string {
 	return "writes"
 }
 
-// throttles reads a 429: its error, and whether ARM itself throttles. If it is not about one
-// resource either, the resource provider throttles ("Troubleshooting API throttling errors": the
+// throttles reads a 429: its error, and whether ARM itself throttles. A 429 that is not about one
+// resource either comes from the resource provider ("Troubleshooting API throttling errors": the
 // remaining tokens distinguish ARM's limit from the provider's).
 func throttles(response *http.Response) (said *Error, arm bool) {
 	said = &Error{}
@@ -32,8 +32,9 @@ func throttles(response *http.Response) (said *Error, arm bool) {
 	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0
 }
 
-// remaining returns how many tokens an answer says remain: the fewest for this identity and, since
-// 2024, for the whole subscription ("Understand how Azure Resource Manager throttles requests").
+// remaining returns how many tokens remain according to an answer: the fewest for this identity
+// and, since 2024, for the whole subscription ("Understand how Azure Resource Manager throttles
+// requests").
 func remaining(response *http.Response, kind string) (left int, told bool) {
 	for _, of := range []string{"subscription-", "subscription-global-"} {
 		n, err := strconv.Atoi(response.Header.Get("x-ms-ratelimit-remaining-" + of + kind))

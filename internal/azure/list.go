@@ -26,9 +26,9 @@ type lister struct {
 // wanted is one document to read, by a list or by GETs.
 type wanted struct {
 	id arm.ID
-	// gets are the resources to GET instead; empty: the document itself.
+	// gets are the resources to GET instead; if there are none, GET the document itself.
 	gets []arm.ID
-	// parts are what is wanted of the document, where that can be read by itself.
+	// parts are the parts of the document that are wanted, where they can be read on their own.
 	parts []arm.ID
 }
 
@@ -43,18 +43,18 @@ func (w wanted) ids() []arm.ID {
 
 // listCost is what earlier lists of a type in a scope have cost.
 type listCost struct {
-	calls int // pages, and GETs of what the list left out
+	calls int // pages, and GETs of documents that the list left out
 	until time.Time
 	took  time.Duration // the slowest page
 }
 
-// listMemory is how long a listCost is used: tables come and go, and rights change.
+// listMemory is how long a listCost is used: tables come and go, and permissions change.
 const listMemory = time.Hour
 
 // listWithin is how long a page of a list of virtual networks, or a network with several subnets,
-// may take before GETs replace it, and hungMemory how long it is then avoided. While the GETs run,
-// the list is tried again: if it is only slow, it may from then on take slack times as long as it
-// took.
+// may take before GETs replace it. hungMemory is how long the list is then avoided. While the GETs
+// run, the list is tried again. If it is only slow, it may from then on take slack times as long as
+// it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
 // never is the cost of a refused list.
@@ -62,7 +62,7 @@ const never = math.MaxInt32
 
 // read gets documents with the fewest calls: GETs, a list per resource group, or a list per
 // subscription, by what lists have cost so far. It GETs whatever a list leaves out, because a list
-// shows only what the identity may see. each is called for every document found and for every
+// shows only what the identity may see. It calls each for every document found and for every
 // *Error, one at a time.
 func (c *lister) read(ctx context.Context, resourceType, version string, all []wanted,
 	each report) error {
@@ -104,9 +104,9 @@ func (c *lister) readSubscription(ctx context.Context, resourceType, version str
 	return inGroups(ctx, some)
 }
 
-// readGroups reads documents of one subscription by lists of its resource groups, and what is left
-// by GETs, for all groups together. Otherwise more than parallel calls would be sent before the
-// first answer said that few tokens remain.
+// readGroups reads documents of one subscription by lists of its resource groups. It then GETs the
+// remaining ones for all groups together. Otherwise more than parallel calls would be sent before
+// the first answer said that few tokens remain.
 func (c *lister) readGroups(ctx context.Context, resourceType, version string, some []wanted,
 	tell report) error {
 	var mu sync.Mutex
@@ -156,8 +156,7 @@ func sumCost(all []wanted) int {
 }
 
 // readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
-// or turns out to cost more than the alternative, so learning the cost of a list at most doubles
-// the cost.
+// or costs more than the GETs would. So learning the cost of a list at most doubles the cost.
 func (c *lister) readScope(ctx context.Context, scope arm.ID, resourceType, version string,
 	some []wanted, otherwise int, tell report, otherWay func(context.Context,
 		[]wanted) error) error {
@@ -197,13 +196,14 @@ func (c *lister) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 				}
 				return nil
 			}
-			// A refused list does not show what is missing. A list that failed otherwise may work
-			// next time.
+			// A refused list does not show what is missing. A list that failed for another reason
+			// may work next time.
 			gaveUp = true
 			if fault.Refused() || fault.Status == http.StatusNotFound {
 				cost = never
 			}
-			if fault.Refused() { // rights are inherited: what is refused here is refused above
+			// permissions are inherited: if it is refused here, it is refused above
+			if fault.Refused() {
 				c.learn(scope.SubscriptionID(), resourceType, never)
 			}
 			break
@@ -248,11 +248,11 @@ func (c *lister) readScope(ctx context.Context, scope arm.ID, resourceType, vers
 	return err
 }
 
-// mostApart is how many parts of documents are read by themselves at most.
+// mostApart is the greatest number of document parts that are read on their own.
 const mostApart = 64
 
-// apart returns what to read instead of a list that hangs: the parts of its documents if they are
-// few, because the GETs of the documents may hang, too.
+// apart returns what to read in place of a list that hangs: the parts of its documents if they are
+// few, because the GETs of whole documents may hang, too.
 func apart(some []wanted) []wanted {
 	n := 0
 	for _, w := range some {

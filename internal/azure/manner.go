@@ -10,14 +10,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// manner is how to make one call. The SDK's policies see only a request's context, so a manner
-// travels there, but only inside this package: callers use parameters.
+// manner is how to make one call. The SDK's policies see only a request's context, so the context
+// carries a manner inside this package. Callers use parameters.
 type manner struct {
 	yield   bool   // waits for all others when few tokens remain
 	calls   *Calls // counts it
-	polling bool   // it follows an operation
-	// answer is how long to wait for the answer once the call may go out, and turn how long Azure
-	// may delay that. 0 is no limit beyond the usual ones.
+	polling bool   // the call polls an operation
+	// answer is how long to wait for the answer once the call may go out, and turn is how long
+	// Azure may delay the call. 0 means no limit beyond the usual ones.
 	answer, turn time.Duration
 	until        time.Time     // when to give up at the latest; zero: no limit
 	sending      func(arm.ID)  // called when the call goes out; may be nil
@@ -89,7 +89,7 @@ func limit(ctx context.Context) (limited context.Context, cancel func(),
 	}
 }
 
-// noteTry stores the status of a try, in case no better one comes.
+// noteTry stores the status of a try, in case no better status follows.
 func noteTry(ctx context.Context, status int) {
 	if last := mannerOf(ctx).status; last != nil {
 		last.Store(int64(status))

@@ -14,7 +14,7 @@ import (
 // monitor writes alert rules.
 type monitor struct{ builder }
 
-// alertTypes are its types, in the order in which they are read.
+// alertTypes are the types of these resources, in the order in which they are read.
 var alertTypes = []string{arm.TypeActionGroup, arm.TypeAlertRule}
 
 // alertWithin is how long an alert rule may take to be made or deleted.

@@ -14,9 +14,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of others
-// in the node resource group (pools of single machines). If one part fails, the whole read fails,
-// because the answer proves absence.
+// readNICs reads the addresses of the cluster's nodes: of the NICs in its scale sets, and of single
+// machines in the node resource group. If one part fails, the whole read fails, because the answer
+// proves absence.
 func (c *documents) readNICs(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// ownWrites are the writes that this client has made, by the correlation ID of Azure's answer,
-// which the activity log and events have too. Other programs with the same identity have other
+// ownWrites has the writes that this client made, by the correlation ID of Azure's answer. The
+// activity log and events have the same ID. Other programs with the same identity have other
 // correlation IDs.
 type ownWrites struct {
 	mu         sync.Mutex
@@ -50,8 +50,8 @@ func (o *ownWrites) note(ctx context.Context, c *caller, correlation string, id 
 }
 
 // Wrote reports whether this client made a change: to the same resource, by the same identity
-// (object or client ID) and in the same call. All its writes were read back, so its events bring no
-// news. In doubt the change counts as another writer's.
+// (object or client ID) and in the same call. The client read all its writes back, so their events
+// bring no news. If in doubt, it counts the change as another writer's.
 func (c *activityLog) Wrote(correlation string, identities []string, id arm.ID) bool {
 	c.ownWrites.mu.Lock()
 	defer c.ownWrites.mu.Unlock()

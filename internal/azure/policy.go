@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// providerVersion is the api-version of resource providers, policyVersion of Azure Policy, whose
-// exemptions have their own.
+// providerVersion is the api-version of resource providers, and policyVersion that of Azure Policy.
+// Exemptions have their own.
 const (
 	providerVersion  = "2021-04-01"
 	policyVersion    = "2023-04-01"
@@ -62,8 +62,8 @@ func (w LoggedWrite) String() string {
 	return strings.Replace(w.LastWrite.String(), " was last ", " was ", 1)
 }
 
-// Writes returns the writes of resources of a resource group in the activity log, the newest first,
-// refused ones too. whole is false if the log has more than is read.
+// Writes returns the writes of a resource group's resources in the activity log, the newest first,
+// including refused ones. whole is false if the log has more records than were read.
 func (c *activityLog) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (all []LoggedWrite,
 	whole bool, err error) {
 	found := map[string]int{}
@@ -80,7 +80,7 @@ func (c *activityLog) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (
 			if !timed || !r.isWrite() || !slices.ContainsFunc(ids, r.ResourceID.Equal) {
 				return true
 			}
-			// one write has a record when it starts, and others when it is accepted and ends
+			// a write has a record when it starts, and more when it is accepted and when it ends
 			key := r.OperationID + r.CorrelationID + r.ResourceID.Key()
 			i, known := found[key]
 			if !known {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// rare logs messages that every call of an outage repeats: one a minute, with the number of the
-// others, or more if they become worse. The others are logged at debug level.
+// rare logs messages that every call of an outage repeats. It logs one a minute, with the number of
+// the others, and more if they become worse. The others are logged at debug level.
 type rare struct {
 	mu    sync.Mutex
 	last  time.Time

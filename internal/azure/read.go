@@ -28,19 +28,19 @@ type documents struct {
 // ReadOptions configure Read.
 type ReadOptions struct {
 	// Wait is how long to wait for answers. What has not arrived by then is Unread, and Late. Zero:
-	// as long as it takes, with all retries, and not shared.
+	// wait as long as it takes, with all retries, and do not share the read.
 	Wait time.Duration
-	// Queue is how long to wait, together, for calls that are queued because few tokens remain.
-	// What did not go out by then is Unread, and Late; later polls use its answer. Zero: long.
+	// Queue is how long to wait in total for calls that are queued because few tokens remain. What
+	// did not go out by then is Unread, and Late. Later polls use its answer. Zero: long.
 	Queue time.Duration
 	// NotBefore is the earliest time of a call whose answer may be used. Zero: now.
 	NotBefore time.Time
-	// Poll makes reads wait for all others when few tokens remain. A poll uses what other polls
-	// have read since NotBefore, and what is under way.
+	// Poll makes reads wait for all others while few tokens remain. A poll uses what other polls
+	// have read since NotBefore, and calls that are under way.
 	Poll bool
 	// Calls counts the calls. Nil: not counted.
 	Calls *Calls
-	// Life ends calls that have outlived Wait. Nil: they continue until they are answered or given
+	// Life ends calls that continue after Wait. Nil: they continue until they are answered or given
 	// up.
 	Life context.Context
 }
@@ -64,7 +64,7 @@ func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory
 	if err := c.readAround(ctx, s, w); err != nil {
 		return err
 	}
-	// The snapshot has everything that was asked for, or its Unread does.
+	// Everything that was asked for is in the snapshot or in its Unread.
 	for _, k := range documentKinds {
 		for _, id := range *k.wanted(&w) {
 			if _, said := s.Unread[id.Key()]; !said && !k.in(s, id) {
@@ -75,8 +75,8 @@ func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory
 	return nil
 }
 
-// readAround reads what is rarely needed: whole virtual networks, and what lists of a cluster's
-// node resource group and the activity log show.
+// readAround reads what is rarely needed: whole virtual networks, lists of a cluster's node
+// resource group, and the activity log.
 func (c *documents) readAround(ctx context.Context, s *inventory.Snapshot,
 	w inventory.Wanted) error {
 	if err := c.readVNets(ctx, s, w.VNets); err != nil {
@@ -218,8 +218,8 @@ func readType[T any](ctx context.Context, c *documents, resourceType string, ids
 		})
 }
 
-// readSomeInterfaces reads network interfaces; those of a scale set by its own list, the only one
-// that shows them.
+// readSomeInterfaces reads network interfaces. It reads those of a scale set by the set's own list,
+// the only one that shows them.
 func (c *documents) readSomeInterfaces(ctx context.Context, ids []arm.ID, out sink) error {
 	sets := map[string][]arm.ID{}
 	var single []arm.ID
@@ -285,7 +285,7 @@ func unreadFor(id arm.ID, fault *Error) *inventory.Unread {
 		Status: fault.Status, Code: fault.Code, Message: fault.Message, Late: fault.late}
 }
 
-// notUnderstood returns what to say of a document that cannot be decoded.
+// notUnderstood returns the text about a document that cannot be decoded.
 func notUnderstood(id arm.ID, err error) *inventory.Unread {
 	return &inventory.Unread{ID: id, Status: http.StatusOK,
 		Message: "the document cannot be decoded: " + err.Error()}
@@ -332,13 +332,13 @@ func (c *documents) readVNets(ctx context.Context, s *inventory.Snapshot, ids []
 	})
 }
 
-// itself stands for the GET of a virtual network in list costs: it may be refused, or hang, when
-// those of its subnets are not.
+// itself stands for the GET of a virtual network in list costs: that GET may be refused, or hang,
+// while the GETs of its subnets work.
 const itself = "itself"
 
-// readSubnets reads subnets through their virtual networks: one GET for all subnets of a network,
-// whose tags can pause their guard. If the network itself may not be read, or its GET hangs, they
-// are read one by one.
+// readSubnets reads subnets through their virtual networks: one GET shows all subnets of a network,
+// and the tags that can pause their guard. If the network itself may not be read, or its GET hangs,
+// it reads the subnets one by one.
 func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) error {
 	of := map[string][]arm.ID{}
 	for _, id := range inventory.SortIDs(append([]arm.ID(nil), ids...)) {
@@ -385,7 +385,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 	})
 }
 
-// addVNet passes on the wanted subnets of a network, and returns the ones that it does not show.
+// addVNet passes on the wanted subnets of a network, and returns the ones that are missing from it.
 func (c *documents) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
 	shown, err := c.decodeNetwork(id, body)
 	if err != nil {
@@ -414,7 +414,7 @@ func (c *documents) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 			if one.err == nil && cluster.IsManagedSubnet(one.id) {
 				s.Subnets[one.id.Key()] = one.subnet
 				found = append(found, one.id)
-				unreadable = nil // by another subnet, which is not asked for
+				unreadable = nil // that was another subnet, not a wanted one
 			}
 		}
 		if unreadable != nil {

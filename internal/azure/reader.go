@@ -18,7 +18,7 @@ import (
 // reader reads documents for many callers at once. No caller waits for another.
 //
 // How it works. What polls want from one subscription within collectFor goes into one batch, which
-// is read in the cheapest way (list.go). What events and people wait for is collected only as long
+// is read in the cheapest way (list.go). Requests from events and people are collected only as long
 // as one caller, or several that one event woke, need to say what they want. A poll adds what other
 // polls wanted a moment ago, because they will want it again, so one list serves all of them. Each
 // document has its own call in the batch. A caller waits for its calls until its own deadline, and
@@ -33,9 +33,9 @@ import (
 //	person              NotBefore, or a       that was sent since      are under way
 //	                    new call              NotBefore
 //
-// A call without an answer within answerWithin is given up, so that the next one is made over a
-// working connection. The next poll repeats a read that failed. What fails again and
-// again, except subnets, is read less and less often.
+// After answerWithin a call without an answer is given up, so that the next one uses a working
+// connection. The next poll repeats a read that failed. Reads that fail again and again, except
+// those of subnets, become less and less frequent.
 type reader struct {
 	c       *documents
 	mu      sync.Mutex
@@ -46,25 +46,25 @@ type reader struct {
 
 const (
 	// collectFor is how long the requests of polls are collected. It is short compared to a call,
-	// and longer than workers that tick together take to say what they want.
+	// but longer than workers that tick together need to say what they want.
 	collectFor = 20 * time.Millisecond
 	// hurryFor is how long other requests are collected.
 	hurryFor = time.Millisecond
-	// answerWithin is how long a call may take, and turnWithin how long it may wait while Azure
+	// answerWithin is how long a call may take. turnWithin is how long it may wait while Azure
 	// throttles.
 	answerWithin, turnWithin = 10 * time.Second, 2 * time.Second
 	// queuedFor is how long a caller waits for a call that is queued because few tokens remain,
-	// unless it says how long.
+	// unless the caller sets a time.
 	queuedFor = 30 * time.Second
 	// knownLate is how long a poll waits for a call that has already exceeded another caller's
 	// deadline.
 	knownLate = 250 * time.Millisecond
 	// afterList is how long a caller waits for the GETs of subnets, once their list hangs.
 	afterList = time.Second
-	// expectedFor is how long what a poll wanted is expected to be wanted again.
+	// expectedFor is how long the reader expects that polls want a document again.
 	expectedFor = time.Minute
-	// keptFor is how long an answer is kept: the greatest age that a poll accepts, however seldom
-	// it asks.
+	// keptFor is how long an answer is kept: the greatest age that a poll accepts, even if it
+	// rarely asks.
 	keptFor = 5 * time.Minute
 	// mostOpen is how many calls for one document can be under way at once.
 	mostOpen = 12
@@ -97,7 +97,7 @@ type call struct {
 	sent  chan struct{} // closed when it goes out
 	left  time.Time     // when that was
 	late  bool          // it has exceeded a caller's deadline
-	slow  time.Duration // how long it takes, if known to be long
+	slow  time.Duration // how long it takes, if it is known to be slow
 	done  chan struct{}
 
 	// set before done is closed
@@ -179,8 +179,8 @@ func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
-// await waits for a call until some time after a caller began to read, or briefly if the call went
-// out later than that. late is set if it was not answered in time.
+// await waits for a call until some time after its caller began to read, or briefly if the call
+// went out later than that. late is set if no answer came in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	o ReadOptions) (late bool, err error) {
 	patience := queuedFor
@@ -282,8 +282,8 @@ func (c *call) isSent() bool {
 	}
 }
 
-// sending notes that calls go out: for the document that is read, and for all documents below it or
-// in the scope of the list.
+// sending notes that a call goes out: for the document that it reads, for all documents below it,
+// and for those in the scope of a list.
 func (r *reader) sending(b *batch, read arm.ID) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,9 +21,9 @@ import (
 type rightsReader struct{ *caller }
 
 // ReadRights reads what the caller may do at each scope (s.Own, s.Caller), and what the principals
-// with the given object IDs may do (s.Rights), both without what deny assignments take away. Rights
-// that cannot be read, or only in part, say so in Failed. It returns an error only if nothing can
-// be read at all.
+// with the given object IDs may do (s.Rights). Both are without what deny assignments take away. If
+// rights cannot be read, or only in part, their Failed says so. It returns an error only if nothing
+// can be read at all.
 func (c *rightsReader) ReadRights(ctx context.Context, s *inventory.Snapshot, scopes []arm.ID,
 	principals []string) error {
 	caller, _, err := c.Who(ctx)
@@ -110,8 +110,8 @@ func (c *rightsReader) ownRights(ctx context.Context, scopes []arm.ID,
 	return err
 }
 
-// role is a role definition. Its ID is the one at the scope where it was first found, so reading it
-// needs no rights elsewhere.
+// role is a role definition. Its ID is the one at the scope where it was first found, so that
+// reading it needs no permissions elsewhere.
 type role struct {
 	id          arm.ID
 	name        string
@@ -175,8 +175,8 @@ func (d denial) counts(at arm.ID) bool {
 		d.Properties.Scope.Equal(at))
 }
 
-// covers reports whether an assignment at a scope applies at another: at the same scope or below. A
-// list shows only management groups above its scope.
+// covers reports whether an assignment at one scope applies at another: the same scope or one
+// below. A list shows only management groups above its scope.
 func covers(scope, at arm.ID) bool {
 	const managementGroup = "/providers/microsoft.management/managementgroups/"
 	return scope == "/" || scope.Equal(at) || strings.HasPrefix(at.Key(), scope.Key()+"/") ||
@@ -224,7 +224,7 @@ func (c *rightsReader) readRole(ctx context.Context, r *role) error {
 	return nil
 }
 
-// rightsOf returns what the roles of a principal allow together at a scope, as far as the caller
+// rightsOf returns what the roles of a principal together allow at a scope, as far as the caller
 // may see them.
 func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights,
 	roles map[string]*role) inventory.Rights {
@@ -283,9 +283,9 @@ type identity struct {
 	until               time.Time // when the token ends
 }
 
-// Who returns the caller's object ID and client ID, "" if the token does not have them. It
-// retains nothing else of the token. Each write needs the answer, and some credentials log in at
-// each call (the Azure CLI's starts az), so that one answer is used until its token ends.
+// Who returns the caller's object ID and client ID, "" if the token does not have them. It keeps
+// nothing else of the token. Each write needs the answer, and some credentials log in at each call
+// (the Azure CLI's starts az). So one answer is used until its token expires.
 func (c *caller) Who(ctx context.Context) (object, application string, err error) {
 	c.mu.Lock()
 	me := c.me

@@ -27,7 +27,7 @@ var areas = []func(arm.ID) arm.ID{arm.ID.SubscriptionID, groupOf,
 // groupOf returns the resource group of a scope, or the subscription if it is in none.
 func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), scope.SubscriptionID()) }
 
-// listed is the result of a list in an area. Failed says why it is incomplete.
+// listed is the result of a list in an area. Failed says why the list is incomplete.
 type listed[T any] struct {
 	area    arm.ID
 	items   []T
@@ -36,7 +36,7 @@ type listed[T any] struct {
 }
 
 // listOver reads a list for many scopes, once per filter, in the largest areas in which the
-// caller's rights allow it. If that is refused, it tries smaller areas. The answers are by the
+// caller's rights allow it. If a list is refused, it tries smaller areas. The answers are by the
 // scopes' keys; scopes whose smallest area failed are missing.
 func listOver[T any](ctx context.Context, c *caller, scopes []arm.ID,
 	own map[string]inventory.Rights, areas []func(arm.ID) arm.ID, list string, filters ...string) (

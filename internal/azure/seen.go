@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// seen caches decoded documents by their IDs, so that an unchanged document is not decoded again:
-// usually nearly all are unchanged. Snapshots share the result, which must not be changed.
+// seen caches decoded documents by their IDs, so that an unchanged document is not decoded again.
+// Usually nearly all are unchanged. Snapshots share the result, so do not change it.
 type seen[T any] struct {
 	mu    sync.Mutex
 	docs  map[string]sight[T]

@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// surveyor reads what is there, in whole scopes: for doctor and init.
+// surveyor reads everything in whole scopes, for doctor and init.
 type surveyor struct{ *documents }
 
 // Survey reads all clusters, subnets and route tables of the scopes (subscriptions or resource

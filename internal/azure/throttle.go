@@ -29,9 +29,9 @@ import (
 //	few tokens remain                                 | calls go no faster than ARM refills
 //
 // A held bucket lets no call out before its Retry-After ends, or maxHold has passed. Every
-// probeEvery one call goes out anyway, to find out whether Azure still throttles. Pressing calls go
-// first: they never queue behind calls that yield, which slow down earlier and take half of the
-// refill.
+// probeEvery one call goes out nevertheless, to find out whether Azure still throttles. Urgent
+// calls go first. They never queue behind calls that yield: those slow down earlier and take half
+// of the refill.
 type throttle struct {
 	mu      sync.Mutex
 	buckets map[string]*bucket
@@ -52,7 +52,7 @@ type bucket struct {
 
 const (
 	reserve      = 20 // the tokens that stay for others with the same identity
-	yieldReserve = 60 // the tokens that stay for pressing calls
+	yieldReserve = 60 // the tokens that stay for urgent calls
 
 	maxHold    = 5 * time.Minute
 	probeEvery = 30 * time.Second
@@ -160,7 +160,7 @@ func (t *throttle) waitForHolds(
 func (b *bucket) free(now time.Time, yields bool) time.Time {
 	probe := b.probe
 	if yields && b.waiting > 0 && !probe.After(now) {
-		probe = now.Add(probeEvery) // a pressing call takes this one
+		probe = now.Add(probeEvery) // an urgent call takes this one
 	}
 	switch {
 	case !now.Before(b.until), !probe.After(now):

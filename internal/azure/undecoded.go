@@ -12,10 +12,10 @@ import (
 )
 
 // How it works. A document that cannot be decoded costs only itself: it is Unread, by its own ID,
-// and the rest of its list is used. It exists, so it is never Absent. A network that cannot be
-// decoded is usually spoiled by one of its subnets: the network and that subnet are Unread, the
-// other subnets are used. Only if the document does not say which resource it is, the whole list is
-// Unread.
+// and the rest of its list is used. The resource exists, so it is never Absent. If a network cannot
+// be decoded, usually one of its subnets is the cause. Then the network and this subnet are Unread,
+// and the other subnets are used. Only if the document does not say which resource it is, the whole
+// list is Unread.
 
 // add adds a document to a snapshot, or notes why it is missing there.
 func add(s *inventory.Snapshot, id arm.ID, raw []byte) {
@@ -39,7 +39,8 @@ func add(s *inventory.Snapshot, id arm.ID, raw []byte) {
 // addListed works like add for a document of a list.
 func addListed(s *inventory.Snapshot, list arm.ID, raw []byte) {
 	id := idIn(raw)
-	if n := strings.LastIndexByte(id.Type(), '/'); n > 0 && // it is of the listed type
+	// a network's own subnet, not of the listed type
+	if n := strings.LastIndexByte(id.Type(), '/'); n > 0 &&
 		strings.HasSuffix(list.Key(), strings.ToLower(id.Type()[n:])) {
 		add(s, id, raw)
 	} else if err := s.Add(raw); err != nil {
@@ -74,7 +75,7 @@ func subnetsIn(vnet arm.ID, raw []byte) []oneSubnet {
 	return out
 }
 
-// idIn returns the ID of a document, "" if it has none or several.
+// idIn returns the ID of a document, or "" if it has none or several.
 func idIn(raw []byte) arm.ID {
 	text := sole(gjson.ParseBytes(raw), "id")
 	id, err := arm.ParseID(text.String())
@@ -84,7 +85,7 @@ func idIn(raw []byte) arm.ID {
 	return id
 }
 
-// sole returns the value of a key, in any case, or nothing if the object has it twice.
+// sole returns the value of a key, in any case. It returns nothing if the object has the key twice.
 func sole(o gjson.Result, key string) (value gjson.Result) {
 	times := 0
 	o.ForEach(func(k, v gjson.Result) bool {

@@ -23,8 +23,8 @@ type Edit func(arm.Document) ([]byte, error)
 
 // Written is the result of a write.
 type Written struct {
-	// Sent is the last document put that may have taken effect: its answer can get lost, so compare
-	// After. Nil if there is none. All are all such documents, in order.
+	// Sent is the last document put that may have taken effect. Its answer can get lost, so compare
+	// it with After. Nil if there is none. All are all such documents, in order.
 	Sent []byte
 	All  [][]byte
 	// After is the resource as last read.
@@ -35,16 +35,16 @@ const (
 	attempts    = 8                // to read, edit and put back
 	backoff     = time.Second      // between attempts, doubled each time
 	backoffMax  = 30 * time.Second // at most
-	undoneLimit = 3                // accepted writes that were gone when read back
-	// While another operation keeps a resource busy, the waits are a second each at first, because
-	// most operations on networks take some seconds (busyShort), and then at most 4 seconds
+	undoneLimit = 3                // accepted writes that were undone when read back
+	// While another operation keeps a resource busy, the first waits last a second each, because
+	// most operations on networks take some seconds (busyShort). Later waits last at most 4 seconds
 	// (busyAttempt): longer ones would leave the gaps between operations to other writers.
 	busyShort   = 10 * time.Second
 	busyAttempt = 2
 )
 
-// putWithin is how long to wait for the answer to a PUT. The operation that it starts has longer. A
-// call that hangs is given up soon and made again, because its connection may be dead.
+// putWithin is how long to wait for the answer to a PUT. The operation that it starts may take
+// longer. A call that hangs is soon given up and made again, because its connection may be dead.
 const putWithin = 20 * time.Second
 
 var (
@@ -64,9 +64,10 @@ func OnAccepted(ctx context.Context, f func()) context.Context {
 
 // Write changes one resource: GET, edit, PUT of the whole document with If-Match, the operation's
 // polls, and a GET that shows the result. After a 412, or a wait for anything transient, it starts
-// over with fresh state; so it finds a PUT whose answer was lost done, or sends it again. It leaves
-// what does not end within patience to the next check. The end of the context prevents an unsent
-// write; a write that was sent is finished and read back. calls counts the calls; it may be nil.
+// over with fresh state. So it sees whether a PUT whose answer was lost took effect, and sends it
+// again if not. A write that does not end within patience is left to the next check. If the context
+// ends, an unsent write is not sent; a write that was sent is finished and read back. calls counts
+// the calls and may be nil.
 func (c *Client) Write(ctx context.Context, id arm.ID, edit Edit, calls *Calls) (Written, error) {
 	w := writing{c: c, id: id, edit: edit, deadline: time.Now().Add(patience)}
 	err := w.run(withCall(ctx, func(m *manner) { *m = manner{calls: calls} }))
@@ -114,7 +115,7 @@ func (w *writing) run(ctx context.Context) error {
 		}
 		settled := inventory.Settled(doc.Raw)
 		if body == nil && w.Sent != nil && inventory.ProvisioningState(doc.Raw) == "Failed" {
-			// It reads as intended, but the operation has failed: write it again.
+			// It reads as intended, but the operation has failed, so write it again.
 			if w.last == nil {
 				w.last = &Error{Method: http.MethodPut, ID: w.id,
 					Status: http.StatusInternalServerError, Code: "Failed",
@@ -166,13 +167,13 @@ func (w *writing) run(ctx context.Context) error {
 	return w.last
 }
 
-// fresh is how old a subnet's document may be when it is put back.
+// fresh is the greatest age at which a subnet's document may be put back.
 const fresh = 250 * time.Millisecond
 
-// unchanged reports whether a subnet is still as it was read. Whether Azure checks If-Match on
-// subnets is not known, and the decision to write one, and throttling, can take seconds: what
-// another client writes meanwhile would be lost without a trace. So an older document is read
-// again. What is written between that GET and the PUT can only be found in the activity log.
+// unchanged reports whether a subnet is still as it was read. It is not known whether Azure checks
+// If-Match on subnets. Deciding on a write, and throttling, can take seconds. In this time, another
+// client's write would be lost without a trace. So an older document is read again first. Only the
+// activity log shows what others write between that GET and the PUT.
 func (w *writing) unchanged(ctx context.Context, doc arm.Document, read time.Time) (bool, error) {
 	if !w.id.Is(arm.TypeSubnet) || time.Since(read) < fresh {
 		return true, nil
@@ -255,8 +256,8 @@ func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (aga
 }
 
 // follow waits for the operation that an answer names to end, and returns how it failed. If there
-// is none, or it cannot be polled, or the deadline comes first, the resource itself shows the
-// result.
+// is no operation, or it cannot be polled, or the deadline comes first, the resource itself shows
+// the result.
 func (c *caller) follow(ctx context.Context, id arm.ID, accepted answer, deadline time.Time) (
 	*Error, error) {
 	ctx = withCall(ctx, func(m *manner) { m.polling = true })

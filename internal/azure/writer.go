@@ -76,17 +76,17 @@ func (w LastWrite) ByPolicy() bool {
 }
 
 // LastWrite finds the last change to a resource, or to one of the resources that contain it: a
-// subnet can be written with its whole network, a route table route by route. False if the log does
-// not show it: the log is minutes late and goes back 90 days.
+// subnet can be written with its whole network, a route table route by route. It returns false if
+// the log does not show it: the log is minutes late and goes back 90 days.
 func (c *activityLog) LastWrite(ctx context.Context, ids ...arm.ID) (LastWrite, bool, error) {
 	now := time.Now()
 	last, err := c.lastWrite(ctx, now.Add(-logReach), now, ids)
 	return last, last.Operation != "" && err == nil, err
 }
 
-// OthersWrite works like LastWrite in a span of time, unless the caller itself made the last
-// change: what others wrote before that was changed since. Nothing waits for it, so it goes behind
-// all other calls.
+// OthersWrite works like LastWrite for a span of time. It returns false if the caller itself made
+// the last change, because that changed what others wrote before. Nothing waits for this read, so
+// it goes behind all other calls.
 func (c *activityLog) OthersWrite(ctx context.Context, from, until time.Time,
 	ids ...arm.ID) (LastWrite, bool, error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
@@ -151,11 +151,12 @@ func (r RefusedDelete) String() string {
 		r.Resource.Short(), r.At.UTC().Format("2006-01-02 15:04:05 UTC"), r.Code, r.Correlation)
 }
 
-// inUse finds the codes with which Azure refuses to delete what another resource has.
+// inUse matches the codes with which Azure refuses to delete a resource that another one uses.
 var inUse = lazy.Regexp(`InUse\w*CannotBeDeleted|CannotDeleteNatGateway\w*`)
 
 // RefusedDelete finds the newest delete of a resource, since a time, that Azure refused because the
-// resource is in use. False if the log does not show one. It goes behind all other calls.
+// resource is in use. It returns false if the log does not show one. It goes behind all other
+// calls.
 func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
 	id arm.ID) (last RefusedDelete, known bool, err error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
@@ -179,7 +180,7 @@ func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
 }
 
 // eachRecord calls use with the records of a filtered log, the newest first, until use returns
-// false. whole is false if the log has more than is read.
+// false. whole is false if the log has more records than were read.
 func (c *activityLog) eachRecord(ctx context.Context, id arm.ID, since, until time.Time,
 	filter string, use func(raw []byte) (more bool)) (whole bool, err error) {
 	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
@@ -216,7 +217,7 @@ func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	if json.Unmarshal(raw, &r) != nil {
 		return LastWrite{}, false // an unknown kind of record
 	}
-	// a role assignment or a lock on a table is no part of it
+	// a role assignment or a lock on a table does not change the table
 	within := strings.HasPrefix(strings.ToLower(r.ResourceID.Type()),
 		strings.ToLower(id.Type())+"/")
 	part := slices.ContainsFunc(inParts, id.Is) && within && r.ResourceID.Parent().Equal(id) ||
