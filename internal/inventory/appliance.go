@@ -7,20 +7,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Appliance is what spec.egress can name as the next hop of its routes: an Azure Firewall, or the
-// internal front ends of a load balancer, or one of them.
+// Appliance is a resource that spec.egress can name as the next hop of its routes: an Azure
+// Firewall, or all or one of the internal front ends of a load balancer.
 type Appliance struct {
 	Name string // such as "firewall hub", as Azure spells it
-	// Hops are the addresses to which routes can lead. Unclear are those of front ends without HA
-	// ports, and Empty those of front ends without backends.
+	// Hops are the addresses to which routes can lead. Unclear has the addresses of front ends
+	// without HA ports, and Empty those of front ends without backends.
 	Hops, Unclear, Empty []netip.Addr
-	// Unknown is set if a front end's document does not say its address.
+	// Unknown is set if the document of a front end lacks its address.
 	Unknown bool
-	// Lacks is what it has not got if it has no address, and Fix is what helps.
+	// Lacks names what an appliance without an address lacks, and Fix says how to repair it.
 	Lacks, Fix string
 }
 
-// ApplianceOf returns the resource whose document shows an appliance, and its kind in words.
+// ApplianceOf returns the resource whose document shows an appliance, and the name of its kind.
 func ApplianceOf(id arm.ID) (resource arm.ID, kind string) {
 	switch {
 	case id.Is(arm.TypeFrontend):
@@ -31,7 +31,7 @@ func ApplianceOf(id arm.ID) (resource arm.ID, kind string) {
 	return id, "firewall"
 }
 
-// AddAppliance adds what must be read of an appliance.
+// AddAppliance adds the documents to read for an appliance.
 func (w *Wanted) AddAppliance(id arm.ID) {
 	if resource, _ := ApplianceOf(id); resource.Is(arm.TypeLoadBalancer) {
 		w.Balancers = append(w.Balancers, resource)

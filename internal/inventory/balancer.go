@@ -19,9 +19,8 @@ type Frontend struct {
 	Name    string
 	Address netip.Addr // zero if the document does not say it
 	Subnet  arm.ID
-	// Forwards is set if a rule balances all protocols and ports (HA ports): packets that a route
-	// leads to the front end reach the backends, whatever they are
-	// (load-balancer-ha-ports-overview).
+	// Forwards is set if a rule balances all protocols and ports (HA ports). Then all packets that
+	// a route leads to the front end reach the backends (load-balancer-ha-ports-overview).
 	Forwards bool
 	// Backends are the IP configurations in the pools of its rules, and Others the backends that a
 	// pool names by their addresses.
@@ -53,7 +52,7 @@ type balancerRule struct {
 	} `json:"properties"`
 }
 
-// of reports whether the rule is the front end's.
+// of reports whether the rule belongs to the front end.
 func (r balancerRule) of(frontend arm.ID) bool {
 	return r.Properties.Frontend.Target().Equal(frontend)
 }

@@ -31,7 +31,7 @@ type Cluster struct {
 	Stopped bool
 	// Deleting is set if the cluster is being deleted, Updating if another operation changes it.
 	Deleting, Updating bool
-	// Migrating is set if the cluster is on its way from kubenet to overlay: see Leaving.
+	// Migrating is set while the cluster moves from kubenet to overlay: see Leaving.
 	Migrating bool
 	// Addons are the add-ons that are on, in lower case, sorted.
 	Addons []string
@@ -60,15 +60,15 @@ type Cluster struct {
 	// Principals are the names that the activity log may use for the cluster's identity: object,
 	// client and resource IDs, in lower case.
 	Principals []string
-	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case.
-	// Roles are assigned to them.
+	// PrincipalIDs are the object IDs of the identity that acts on the network, in lower case. Role
+	// assignments name these IDs.
 	PrincipalIDs []string
 	// Identity is the type of its identity: SystemAssigned, UserAssigned, or "" for a service
 	// principal.
 	Identity string
 }
 
-// PodSubnets returns the subnets that its pools' pods have for themselves.
+// PodSubnets returns the subnets that the pools have only for pods.
 func (c *Cluster) PodSubnets() []arm.ID {
 	var ids []arm.ID
 	for _, pool := range c.Pools {
@@ -82,10 +82,10 @@ func (c *Cluster) PodSubnets() []arm.ID {
 // Kubenet reports whether the cluster's pods are reached through a route table.
 func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 
-// Leaving returns the cluster as it works while it leaves kubenet, given its document from before:
-// its document names overlay from the start of the operation, but nodes need their routes until
-// each has moved. If it was not read before (nil), it may be leaving: its route table shows whether
-// it is. Any other cluster is returned unchanged.
+// Leaving returns the cluster as it works while it leaves kubenet. before is its document from
+// before the operation. The new document names overlay from the start of the operation, but nodes
+// need their routes until each has moved. If before is nil, the cluster may be leaving kubenet: its
+// route table shows whether it does. Any other cluster is returned unchanged.
 func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	if before != nil && !before.Kubenet() || !c.MayLeave() {
 		return c
@@ -95,7 +95,7 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	return &now
 }
 
-// MayLeave reports whether the cluster's document is that of one on its way from kubenet to
+// MayLeave reports whether the document looks like that of a cluster that is moving from kubenet to
 // overlay. Other operations on an overlay cluster look the same.
 func (c *Cluster) MayLeave() bool { return c.Migrating || c.Overlay() && c.Updating }
 
@@ -107,7 +107,7 @@ func (c *Cluster) Left() *Cluster {
 }
 
 // Mixed returns the cluster as it works while only some of its nodes have moved to overlay: all
-// pods need the routes then. Any other cluster is returned unchanged.
+// pods still need the routes. Any other cluster is returned unchanged.
 func (c *Cluster) Mixed(nodes []Node) *Cluster {
 	stays := func(n Node) bool { return !n.Overlay }
 	if !c.MayLeave() || !slices.ContainsFunc(nodes, stays) {
@@ -123,8 +123,8 @@ func (c *Cluster) Overlay() bool {
 	return strings.EqualFold(c.Plugin, "azure") && strings.EqualFold(c.PluginMode, "overlay")
 }
 
-// PodsInSubnets reports whether pods have subnet addresses, of the node subnets or of pod subnets:
-// Azure CNI without overlay.
+// PodsInSubnets reports whether pods get addresses of node subnets or pod subnets: Azure CNI
+// without overlay.
 func (c *Cluster) PodsInSubnets() bool {
 	return strings.EqualFold(c.Plugin, "azure") && !c.Overlay()
 }
@@ -165,9 +165,9 @@ func (c *Cluster) Serves(host string) bool {
 	return slices.Contains(c.Hosts, strings.ToLower(host))
 }
 
-// Holds searches nodes for the cluster's machines. told is set if any node names its machine; ours,
-// if such a machine is in the cluster's node resource group. So nodes of another cluster are
-// recognized, wherever they were read.
+// Holds searches nodes for the cluster's machines. told is set if any node names its machine, and
+// ours if such a machine is in the cluster's node resource group. So it recognizes nodes of another
+// cluster, wherever they were read.
 func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	for _, n := range nodes {
 		group := n.Machine().Group()
@@ -252,7 +252,7 @@ func IsManagedTable(id arm.ID) bool {
 
 // IsManagedSubnet reports whether a subnet is the node subnet in the virtual network that AKS
 // creates in the node resource group (aks-vnet-<8 digits>/aks-subnet). Add-ons create more subnets
-// there, which are not the nodes'.
+// there, which have no nodes.
 func (c *Cluster) IsManagedSubnet(id arm.ID) bool {
 	return id.Is(arm.TypeSubnet) && id.Group().Equal(c.NodeGroup()) &&
 		managedVNet().MatchString(id.Parent().Name()) && strings.EqualFold(id.Name(), managedSubnet)
@@ -407,8 +407,8 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)
 }
 
-// decodeIdentity collects the names of the cluster's identity in the activity log: caller is the
-// client or object ID, and the claim xms_mirid is the cluster's ID (system-assigned) or the
+// decodeIdentity collects the names that the activity log uses for the cluster's identity. caller
+// is the client or object ID. The claim xms_mirid is the cluster's ID (system-assigned) or the
 // identity's (user-assigned).
 func (c *Cluster) decodeIdentity(clientID string) error {
 	type identity struct {

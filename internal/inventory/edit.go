@@ -16,8 +16,8 @@ import (
 // or new.
 // Every other byte is unchanged.
 //
-// It refuses a document without a list of routes, which Azure never returns, even for an empty
-// table: a PUT would delete the routes that it does not show.
+// It refuses a document without a list of routes: a PUT would delete the routes that it does not
+// show. Azure always returns the list, even for an empty table.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if !gjson.GetBytes(table, "properties.routes").IsArray() {
 		return nil, errors.New("the document of the table cannot be edited safely: it lists no " +
@@ -89,7 +89,7 @@ func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 }
 
 // Leading returns a copy of the route with the prefix and the next hop of another one. All other
-// bytes are unchanged, but the address goes with the kind of next hop that has one.
+// bytes are unchanged, except that the next hop's address goes with its type.
 func (r Route) Leading(as Route) (Route, error) {
 	at := ""
 	raw := []byte(r.document())

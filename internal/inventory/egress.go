@@ -10,7 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Egress is what was read to compare firewalls with what clusters need. Maps are keyed by ID.Key().
+// Egress has what was read to compare firewalls with what clusters need. Maps are keyed by
+// ID.Key().
 type Egress struct {
 	Policies map[string]*FirewallPolicy // of Firewalls, including the ones they inherit from
 	Groups   map[string]*RuleGroup
@@ -18,15 +19,15 @@ type Egress struct {
 	// Extensions are those of the clusters in ExtensionsOf.
 	Extensions   map[string]*Extension
 	ExtensionsOf []arm.ID
-	// Addresses are those of API servers by their names, as this machine's DNS has them, if they
-	// were asked for. Unresolved says why a name has none.
+	// Addresses are the addresses of API servers by name, according to this machine's DNS, if they
+	// were asked for. Unresolved says why a name has no address.
 	Addresses  map[string][]netip.Addr
 	Unresolved map[string]string
 	// Unread says why a document or a list is missing.
 	Unread map[string]string
 }
 
-// WithEgress returns the snapshot's Egress, which exists from then on.
+// WithEgress returns the snapshot's Egress, and creates it if there is none.
 func (s *Snapshot) WithEgress() *Egress {
 	if s.Egress == nil {
 		s.Egress = &Egress{Policies: map[string]*FirewallPolicy{},
@@ -58,7 +59,7 @@ type IPGroup struct {
 type Extension struct {
 	arm.Document
 	Type string // such as microsoft.flux, in lower case
-	// Marketplace is set if it has a plan: it comes from the marketplace.
+	// Marketplace is set if the extension has a plan, so it comes from the marketplace.
 	Marketplace bool
 }
 
@@ -79,9 +80,9 @@ func (e *Egress) PoliciesOf(f *Firewall) (policies []arm.ID) {
 }
 
 // RulesOf returns all rules of a firewall, in the order in which it processes them
-// (azure/firewall/rule-processing): network rules before application rules, those of parent
+// (azure/firewall/rule-processing). Network rules come before application rules, rules of parent
 // policies first, then by the priorities of rule collection groups and collections. unread says why
-// they are incomplete, or "".
+// the rules are incomplete, or "".
 func (e *Egress) RulesOf(f *Firewall) (rules []FirewallRule, unread string) {
 	rules = slices.Clone(f.Rules)
 	missing := func(id arm.ID) {

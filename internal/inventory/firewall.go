@@ -20,21 +20,22 @@ type Firewall struct {
 type FirewallRule struct {
 	Name   string
 	Denies bool
-	// Application rules are about names; network rules are about addresses.
+	// Application rules filter by name, network rules by address.
 	Application bool
 	Sources     []string // prefixes, addresses, ranges or *
-	// SourceGroups are IP groups whose addresses are further sources.
+	// SourceGroups are IP groups with more sources.
 	SourceGroups []arm.ID
-	// DestinationGroups are those of further destinations.
+	// DestinationGroups are IP groups with more destinations.
 	DestinationGroups []arm.ID
-	// AnySource and AnyDestination are set if a rule that allows has such a group that was not
+	// AnySource and AnyDestination are set on an allow rule that names an IP group that was not
 	// read.
 	AnySource, AnyDestination bool
 	// Depth is how many policies inherit the rule. Group and Collection are priorities.
 	Depth, Group, Collection int
 	// FQDNs are names such as *.azmk8s.io, Tags such as AzureKubernetesService.
 	FQDNs, Tags []string
-	// Destinations and Protocols are those of a network rule. Ports are of both, such as 443 or *.
+	// Destinations and Protocols belong to network rules. Ports, such as 443 or *, belong to both
+	// kinds.
 	Destinations, Protocols, Ports []string
 }
 

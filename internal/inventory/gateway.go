@@ -16,7 +16,7 @@ type Gateway struct {
 	Isolated bool
 	// Operational is the gateway's state: Running, Stopped.
 	Operational string
-	// Tier is the SKU's tier, such as Standard_v2 or WAF_v2; "" if the document does not say.
+	// Tier is the SKU's tier, such as Standard_v2 or WAF_v2, or "" if the document does not say.
 	Tier string
 }
 
@@ -51,7 +51,7 @@ type Lock struct {
 	arm.Document
 	// Scope is the locked resource or scope, including everything in it.
 	Scope    arm.ID
-	ReadOnly bool // otherwise it only forbids deletes
+	ReadOnly bool // false: it only forbids deletes
 	Notes    string
 }
 

@@ -43,8 +43,8 @@ func (s *Snapshot) NoteBefore(before *Snapshot, id arm.ID, how string) {
 	}
 }
 
-// HadIn reads what a write gave a resource, from its body as the activity log has it: of a subnet
-// or its network, or of a table or one of its routes.
+// HadIn returns what a write gave a resource, according to its body in the activity log: the body
+// of a write of a subnet or its network, or of a table or one of its routes.
 func HadIn(body string, written, id arm.ID) (all []Had) {
 	type subnet struct {
 		Name       string

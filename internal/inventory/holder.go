@@ -7,14 +7,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// mostSets is how many scale sets in a subnet are asked for their machines' addresses: appliances
-// have one or two, and the nodes of a cluster are known otherwise.
+// mostSets is the greatest number of scale sets in a subnet whose machines' addresses are read.
+// Appliances have one or two, and the nodes of a cluster are known from elsewhere.
 const mostSets = 4
 
-// Holders returns what must be read to know each address that is in use in a subnet: network
-// interfaces, Azure Firewalls and load balancers. Known is false if something else is there whose
-// address no document in a snapshot shows, such as a gateway, or if it could not be read. A subnet
-// names the IP configurations of all of them: Azure refuses to delete it while it does
+// Holders returns the resources to read to know each address in use in a subnet: network
+// interfaces, Azure Firewalls and load balancers. Known is false if the subnet has something else
+// whose address no document in a snapshot shows, such as a gateway, or if it could not be read. A
+// subnet names the IP configurations of all of them, and Azure refuses to delete it while it does
 // (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
 func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 	known = len(subnet.Gateways)+len(subnet.Delegations) == 0 && !subnet.Services
@@ -33,7 +33,7 @@ func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 		switch {
 		case nic != nil:
 			known = known && !nic.Unreadable
-		case firewall != nil: // one without addresses starts or stops
+		case firewall != nil: // a firewall without addresses is starting or stopping
 			known = known && len(firewall.Addresses) > 0
 		case s.Balancers[id.Key()] != nil:
 		case failed:

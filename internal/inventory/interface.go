@@ -15,10 +15,11 @@ type Interface struct {
 	// others, such as its pods.
 	Forwarding    bool
 	SecurityGroup arm.ID // its own group, or ""
-	// the virtual machine or instance it belongs to; "" if the document does not say
+	// the virtual machine or instance that it belongs to; "" if the document does not say
 	Machine arm.ID
 	Configs []IPConfig
-	// Unreadable is set if an address cannot be parsed: the NIC's addresses are not fully known.
+	// Unreadable is set if an address cannot be parsed. Then not all addresses of the NIC are
+	// known.
 	Unreadable bool
 }
 
@@ -34,7 +35,7 @@ type IPConfig struct {
 	Exit bool
 }
 
-// DecodeInterface reads a NIC; those of scale sets have IDs below their instance.
+// DecodeInterface reads a NIC. The ID of a scale set's NIC is below the ID of its instance.
 func DecodeInterface(raw []byte) (*Interface, error) {
 	var p struct {
 		Forwarding       bool     `json:"enableIPForwarding"`
@@ -73,8 +74,8 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 	return nic, nil
 }
 
-// Holder returns the name of the machine that a NIC belongs to, as far as its ID shows it: the
-// instance of a scale set, or the NIC's own name.
+// Holder returns the name of the machine that a NIC belongs to, as its ID shows it: the instance of
+// a scale set, or else the NIC's own name.
 func (n *Interface) Holder() string { return HolderName(n.ID) }
 
 // instanceOf separates a scale set's name from an instance's number.
@@ -92,8 +93,9 @@ func HolderName(id arm.ID) string {
 	return id.Name()
 }
 
-// Node returns the name of the node that a NIC belongs to, in lower case, or "" if it does not say:
-// that of a virtual machine in the NIC's own resource group, or of the instance of a scale set.
+// Node returns the name of the node that a NIC belongs to, in lower case: that of a virtual machine
+// in the NIC's own resource group, or of the instance of a scale set. It returns "" if the NIC does
+// not say.
 func (n *Interface) Node() string {
 	if n.Machine.Is(arm.TypeVM) && n.Machine.Group().Equal(n.ID.Group()) {
 		return strings.ToLower(n.Machine.Name())
@@ -101,8 +103,8 @@ func (n *Interface) Node() string {
 	return NodeName(n.Holder())
 }
 
-// NodeName returns the name of the node that is the instance of a scale set, by the name of the
-// NIC's holder: the scale set's name and the instance's number with six digits in base 36
+// NodeName returns the name of the node that is an instance of a scale set, given the name of the
+// NIC's holder. It is the scale set's name and the instance's number with six digits in base 36
 // (cloud-provider-azure, getScaleSetVMInstanceID).
 func NodeName(holder string) string {
 	set, instance, ok := strings.Cut(holder, instanceOf)

@@ -13,25 +13,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// Kubernetes is what a cluster's API returned. The structs have only what a diagnosis needs,
-// because environment and annotations of pods and nodes can contain secrets. Nodes and Pods are
-// independent: nil means not read.
+// Kubernetes is the content of a cluster's API. The structs have only the fields that a diagnosis
+// needs, because environment and annotations of pods and nodes can contain secrets. Nodes and Pods
+// are independent: nil means not read.
 type Kubernetes struct {
 	Nodes []Node `json:"nodes"`
 	Pods  []Pod  `json:"pods"`
-	// Failed says why it could not be read, or "". Since is when it last answered; zero if it never
-	// has. NoLogin is set if the program that logs in is not installed.
+	// Failed says why the API could not be read, or "". Since is when the API last answered, or
+	// zero if it never has. NoLogin is set if the program that logs in is not installed.
 	Failed  string    `json:"failed,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	NoLogin bool      `json:"noLogin,omitempty"`
 	// Followed is set if a watch shows the nodes: changes of the last seconds may be missing.
 	Followed bool `json:"-"`
-	// Note says what could not be read while the rest was, such as the pods if the API shows only
-	// nodes.
+	// Note says which part could not be read, such as the pods if the API shows only nodes.
 	Note string `json:"note,omitempty"`
 }
 
-// Node is a node as Kubernetes knows it.
+// Node is a node as the Kubernetes API shows it.
 type Node struct {
 	Name string `json:"name"`
 	// PodCIDRs are the prefixes of its pods. On kubenet the cloud provider routes them to the node.
@@ -48,7 +47,7 @@ type Node struct {
 	// Overlay is set if the node's pods are in an overlay network (label
 	// kubernetes.azure.com/podnetwork-type).
 	Overlay bool `json:"overlay,omitempty"`
-	// Unready is the condition Ready if it exists and is not True.
+	// Unready is the condition Ready if it is set and not True.
 	Unready *Condition `json:"unready,omitempty"`
 	Created time.Time  `json:"created,omitzero"`
 	// NetworkUnavailable is the condition that the cloud provider sets while a node has no route,
@@ -76,7 +75,7 @@ type Condition struct {
 	Since   time.Time `json:"since,omitzero"`
 }
 
-// Pod is a pod as Kubernetes knows it.
+// Pod is a pod as the Kubernetes API shows it.
 type Pod struct {
 	Namespace   string       `json:"namespace"`
 	Name        string       `json:"name"`
@@ -86,7 +85,7 @@ type Pod struct {
 	Addresses   []netip.Addr `json:"addresses,omitempty"`
 }
 
-// Ended reports whether a pod has finished and has no address any more.
+// Ended reports whether a pod has finished and no longer has an address.
 func (p Pod) Ended() bool { return p.Phase == "Succeeded" || p.Phase == "Failed" }
 
 // Compare orders pods by namespace and name.
@@ -143,9 +142,9 @@ func (o kubeObject) check(kind string) error {
 	return nil
 }
 
-// kubeName reports whether an API server gives a name to nodes, pods or namespaces: it is a DNS
-// subdomain. Names of nodes become names of routes, and Azure refuses a whole table for a wrong
-// one.
+// kubeName reports whether an API server accepts a name for nodes, pods or namespaces: it must be a
+// DNS subdomain. Names of nodes become names of routes, and Azure refuses a whole table for one
+// invalid name.
 func kubeName(name string) bool {
 	const longest = 253
 	return len(name) <= longest && subdomain().MatchString(name)
@@ -257,8 +256,8 @@ func addAddress(to []netip.Addr, text string) []netip.Addr {
 }
 
 // decodeItems decodes each object in a list (kind List, or NodeList and PodList), or a single
-// object, and sorts them. If one object cannot be decoded, that is an error: without it, its node
-// would seem to be gone.
+// object, and sorts them. If one object cannot be decoded, the whole list is an error: otherwise
+// its node would seem to be gone.
 func decodeItems[T any](raw []byte, kind string, decode func([]byte) (T, error),
 	compare func(T, T) int) ([]T, error) {
 	raw, err := arm.Text(raw)

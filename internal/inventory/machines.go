@@ -1,6 +1,6 @@
 package inventory
 
-// machines is what the document of a virtual machine pool says instead of count, which is null: how
+// machines is what the document of a virtual machine pool has instead of count, which is null: how
 // many machines of each size are wanted, and how many run (az aks show of November 2025; the
 // autoscaler counts the latter, kubernetes/autoscaler, azure_vms_pool.go).
 type machines struct {
@@ -19,7 +19,7 @@ type sized struct {
 	Count int `json:"count"`
 }
 
-// count returns the greater of both: a list of network interfaces is complete only if it shows that
+// count returns the larger number: a list of network interfaces is complete only if it has that
 // many.
 func (m machines) count() int {
 	wanted, running := 0, 0

@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// NodesTable returns the pod routes of nodes as a route table without an ETag: a route for each pod
-// CIDR of a node, with the node's first address of that family as its next hop, named as the cloud
-// provider names it. The nodes are sorted by name, and so are the routes. id is the cluster's.
+// NodesTable returns the pod routes of nodes as a route table without an ETag. Each pod CIDR of a
+// node gets a route, with the node's first address of the same family as next hop and with the
+// cloud provider's name for it. Nodes and routes are sorted by name. id is the cluster's.
 func NodesTable(id arm.ID, nodes []Node) *RouteTable {
 	routes := make([]Route, 0, len(nodes))
 	for _, n := range nodes {
@@ -18,8 +18,7 @@ func NodesTable(id arm.ID, nodes []Node) *RouteTable {
 	return (&RouteTable{Document: arm.Document{ID: id}}).WithRoutes(routes)
 }
 
-// PodRoutes returns the routes that lead to a node's pods, as far as its object says where they
-// are.
+// PodRoutes returns the routes to a node's pods, as far as the node object shows them.
 func (n Node) PodRoutes() []Route {
 	routes := make([]Route, 0, len(n.PodCIDRs))
 	for _, prefix := range n.PodCIDRs {
@@ -42,7 +41,7 @@ func (n Node) addressLike(other netip.Addr) netip.Addr {
 	return netip.Addr{}
 }
 
-// ReadyFor reports whether a node has been Ready for some time.
+// ReadyFor reports whether a node has been Ready for a given time.
 func (n Node) ReadyFor(d time.Duration, now time.Time) bool {
 	return n.Ready && !n.ReadySince.IsZero() && now.Sub(n.ReadySince) >= d
 }

@@ -15,22 +15,22 @@ type Permission struct {
 // Rights are what a principal may do at a scope.
 type Rights struct {
 	Permissions []Permission `json:"permissions"`
-	// Denied are the actions that deny assignments forbid, whatever is allowed.
+	// Denied lists the actions that deny assignments forbid, even if a role allows them.
 	Denied []Permission `json:"denied,omitempty"`
-	// DeniedBy names the deny assignments. Undenied says why they could not be read; then an action
-	// that looks allowed may be denied. It is "" if they were read.
+	// DeniedBy names the deny assignments. Undenied says why the deny assignments could not be
+	// read, or "". If it is set, an action that looks allowed may be denied.
 	DeniedBy []string `json:"deniedBy,omitempty"`
 	Undenied string   `json:"undenied,omitempty"`
 	// Roles names the roles that grant the permissions, if known.
 	Roles []string `json:"roles,omitempty"`
-	// Failed says why the rights could not be read in full, or "". If it is set, actions that seem
+	// Failed says why the rights could not be read in full, or "". If it is set, actions that look
 	// forbidden may be allowed.
 	Failed string `json:"failed,omitempty"`
 }
 
-// May reports whether an action is allowed. A NotAction limits only its own permission: another one
-// may still allow the action. A deny assignment always forbids it (Microsoft.Authorization:
-// understand deny assignments).
+// May reports whether an action is allowed. A NotAction limits only its own permission: another
+// permission may still allow the action. A deny assignment always forbids the action
+// (Microsoft.Authorization: understand deny assignments).
 func (r Rights) May(action string) bool {
 	covers := func(p Permission) bool { return p.covers(action) }
 	return !slices.ContainsFunc(r.Denied, covers) && slices.ContainsFunc(r.Permissions, covers)

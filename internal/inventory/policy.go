@@ -11,8 +11,8 @@ import (
 )
 
 // AssignedPolicy is a policy definition as an assignment applies it, by itself or in an initiative.
-// Assignment, Scope, Definition and Exempt are IDs, in text: the ones of management groups are no
-// resource IDs.
+// Assignment, Scope, Definition and Exempt are IDs as text, because those of management groups are
+// no resource IDs.
 type AssignedPolicy struct {
 	Assignment string   `json:"assignment"`
 	Name       string   `json:"name"` // of the definition, as people see it
@@ -26,7 +26,8 @@ type AssignedPolicy struct {
 	// Rule, Parameters and Defaults are the policyRule, the parameters of the assignment and those
 	// of the definition.
 	Rule map[string]any `json:"rule"`
-	// Deploys are the properties of subnets that the template of its rule names, which is left out.
+	// Deploys lists the properties of subnets that the template of its rule names. The template
+	// itself is left out.
 	Deploys    []Property     `json:"deploys,omitempty"`
 	Parameters map[string]any `json:"parameters,omitempty"`
 	Defaults   map[string]any `json:"defaults,omitempty"`
@@ -74,7 +75,7 @@ type PolicyAssignment struct {
 	}
 }
 
-// PolicyExemption is an exemption from an assignment, at its own parent.
+// PolicyExemption is an exemption from an assignment. Its parent is the exempt scope.
 type PolicyExemption struct {
 	ID         string
 	Properties struct {
@@ -84,10 +85,10 @@ type PolicyExemption struct {
 	}
 }
 
-// asked is an expression with a parameter of an initiative.
+// asked matches an expression that uses a parameter of an initiative.
 var asked = lazy.Regexp(`^\[parameters\('([^']+)'\)\]$`)
 
-// given returns the parameters that an assignment of an initiative gives a member.
+// given returns the parameters that an initiative's assignment passes to a member.
 func (d *PolicyDefinition) given(member PolicyMember, a PolicyAssignment) map[string]any {
 	all := map[string]any{}
 	for name, v := range member.Parameters {
@@ -105,12 +106,12 @@ func (d *PolicyDefinition) given(member PolicyMember, a PolicyAssignment) map[st
 	return all
 }
 
-// changing are the effects that refuse or change a write, in lower case.
+// changing lists the effects that refuse or change a write, in lower case.
 var changing = []string{"deny", "modify", "append", "deployifnotexists"}
 
-// LackingPolicies returns the IDs of the definitions that assignments enforce and that are not
-// given, by themselves or in given initiatives. It leaves out members whose effect can only report:
-// what Azure ships takes it from a parameter "effect" (Azure/azure-policy).
+// LackingPolicies returns the IDs of the definitions that are missing: the ones that assignments
+// enforce directly or in given initiatives. It leaves out members whose effect can only report:
+// Azure's own definitions take the effect from a parameter "effect" (Azure/azure-policy).
 func LackingPolicies(assignments []PolicyAssignment,
 	definitions map[string]*PolicyDefinition) (ids []string) {
 	add := func(id string) {
@@ -141,8 +142,8 @@ func LackingPolicies(assignments []PolicyAssignment,
 	return slices.CompactFunc(ids, strings.EqualFold)
 }
 
-// AssignPolicies returns the policies that assignments enforce, as far as their definitions are
-// given, by the lower case of their IDs.
+// AssignPolicies returns the policies that assignments enforce, if their definitions are given, by
+// their IDs in lower case.
 func AssignPolicies(assignments []PolicyAssignment,
 	definitions map[string]*PolicyDefinition) (all []AssignedPolicy) {
 	for _, a := range assignments {
@@ -189,8 +190,8 @@ func (p AssignedPolicy) of(d *PolicyDefinition, parameters map[string]any) Assig
 	return p
 }
 
-// OfNetworks reports whether the rule can concern networks and route tables: it names them, or no
-// type at all.
+// OfNetworks reports whether the rule can concern networks and route tables: it names them, or
+// names no type at all.
 func (p AssignedPolicy) OfNetworks() bool {
 	return mentions(p.Rule, "microsoft.network/virtualnetworks") ||
 		mentions(p.Rule, "microsoft.network/routetables") || !mentions(p.Rule, `"microsoft.`)

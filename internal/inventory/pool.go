@@ -14,7 +14,8 @@ type Pool struct {
 	// MaxPods is the number of pods that a node can have; 0 if the document does not say. MaxCount
 	// is the autoscaler's limit, 0 without an autoscaler.
 	MaxPods, MaxCount int
-	// PodSubnet is the pods' subnet, or "". With StaticBlocks, nodes get whole blocks of it.
+	// PodSubnet is the pods' subnet, or "". With StaticBlocks, each node gets whole blocks of
+	// addresses from it.
 	PodSubnet    arm.ID
 	StaticBlocks bool
 	Windows      bool
@@ -33,7 +34,7 @@ type Pool struct {
 	Size string
 }
 
-// Holds reports whether a machine belongs to the pool, by the machine's name or its NIC's: AKS
+// Holds reports whether a machine belongs to the pool, given the machine's or its NIC's name. AKS
 // names scale sets, machines and NICs aks-<pool>-…, and for Windows pools aks<pool>….
 func (p Pool) Holds(machine string) bool {
 	if _, linux := cutPrefixFold(machine, "aks-"+p.Name+"-"); linux {
@@ -52,8 +53,8 @@ func cutPrefixFold(s, prefix string) (rest string, found bool) {
 	return s[len(prefix):], true
 }
 
-// PoolOf returns the name of a machine's pool, or "". Names of Windows pools can be prefixes of
-// others.
+// PoolOf returns the name of a machine's pool, or "". The name of one Windows pool can be a prefix
+// of another's.
 func (c *Cluster) PoolOf(machine string) string {
 	name := ""
 	for _, pool := range c.Pools {

@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Property is something that a subnet has by the ID of another resource: one of the properties
-// below, as a subnet's document names them.
+// Property is a kind of resource that a subnet refers to by ID: one of the constants below, named
+// as in a subnet's document.
 type Property string
 
 // A subnet has at most one of each.
@@ -26,13 +26,13 @@ const (
 // Properties are all properties, in the order in which they are shown.
 var Properties = []Property{PropertyTable, PropertyNAT, PropertyGroup}
 
-// Name names the property to people: route table.
+// Name returns its name for people, such as route table.
 func (p Property) Name() string {
 	return map[Property]string{PropertyTable: "route table", PropertyNAT: "NAT gateway",
 		PropertyGroup: "network security group"}[p]
 }
 
-// Noun names it shortly: table.
+// Noun returns its short name, such as table.
 func (p Property) Noun() string {
 	if p == PropertyTable {
 		return "table"
@@ -70,7 +70,8 @@ func SetProperties(subnet []byte, values map[Property]arm.ID) ([]byte, error) {
 			return nil, fmt.Errorf("setting properties.%s: %w", p, err)
 		}
 	}
-	// A duplicate or unusually spelled key would be edited in one place and read in another.
+	// If a key is duplicate or has an unusual spelling, the edit would change one place and Azure
+	// read another.
 	s, err := DecodeSubnet(out)
 	if err != nil {
 		return nil, err

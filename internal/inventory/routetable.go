@@ -44,8 +44,8 @@ func IsManagerTable(id arm.ID) bool { return managerTable().MatchString(string(i
 // Manager manages it.
 const DefaultRouteLimit = 400
 
-// RouteTable is an Azure route table. Its routes are read with Routes, and changed only by making
-// another table with WithRoutes: an index of other routes would be wrong.
+// RouteTable is an Azure route table. Routes returns its routes, and only WithRoutes makes a table
+// with others: an index over changed routes would be wrong.
 type RouteTable struct {
 	arm.Document
 	Location string
@@ -53,14 +53,15 @@ type RouteTable struct {
 	// NoLearned is set if learned routes of gateways do not reach its subnets
 	// (disableBgpRoutePropagation).
 	NoLearned bool
-	// Failed is set if the last operation on it failed: the document may not be in effect.
+	// Failed is set if the last operation on the table failed: then the document may not be in
+	// effect.
 	Failed bool
 
 	routes   []Route
 	byPrefix []int // of ByPrefix
 }
 
-// Routes returns the routes. They are not a copy: do not change them.
+// Routes returns the routes. Do not change them: the slice is not a copy.
 func (t *RouteTable) Routes() []Route { return t.routes }
 
 // WithRoutes returns a copy of the table with other routes.
@@ -70,8 +71,8 @@ func (t *RouteTable) WithRoutes(routes []Route) *RouteTable {
 	return &other
 }
 
-// Default returns the routes that make up the table's default route; none if it is incomplete. The
-// two halves of 0.0.0.0/0 have the same effect, and win over a learned default route.
+// Default returns the routes that make up the table's default route; none if it is incomplete. Two
+// routes for the halves of 0.0.0.0/0 have the same effect, and win over a learned default route.
 func (t *RouteTable) Default() []Route {
 	if r, ok := t.to("0.0.0.0/0"); ok {
 		return []Route{r}
@@ -94,8 +95,8 @@ func (t *RouteTable) to(prefix string) (Route, bool) {
 }
 
 // ByPrefix returns the indexes in Routes of the routes with prefixes, in the order of their
-// prefixes. They are computed once, when the routes are given to the table, because tables are read
-// often and rarely change.
+// prefixes. They are computed once, when the table gets its routes, because tables are read often
+// and rarely change.
 func (t *RouteTable) ByPrefix() []int { return t.byPrefix }
 
 func sortRoutes(routes []Route) []int {
@@ -138,7 +139,7 @@ func (r Route) NextHop() string {
 	return r.HopType
 }
 
-// SameHop reports whether both routes send traffic the same way.
+// SameHop reports whether both routes have the same next hop.
 func (r Route) SameHop(other Route) bool {
 	return r.Hop == other.Hop && strings.EqualFold(r.HopType, other.HopType)
 }
@@ -184,8 +185,8 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	return t, nil
 }
 
-// within finds a copied part in its document, so that the copy need not be kept. It returns that
-// part of the document and what follows it; or the copy if it is not found.
+// within finds a copied part in its document, so that the copy can be freed. It returns this part
+// of the document and the rest after it, or the copy if it is not found.
 func within(document, part []byte) (same, rest []byte) {
 	at := bytes.Index(document, part)
 	if at < 0 {
@@ -230,9 +231,10 @@ func DecodeRoute(raw []byte) (Route, error) {
 	return r, nil
 }
 
-// NodeMask returns the prefix length of one node's pod CIDR: 24 for IPv4 (AKS kubenet and overlay
-// concepts), and 16 more than the pod CIDR's for IPv6 (/80 in the default fd12:3456:789a::/64:
-// configure-kubenet-dual-stack; Kubernetes allows a difference of at most 16 bits).
+// NodeMask returns the prefix length of a node's pod CIDR. For IPv4 it is 24 (AKS kubenet and
+// overlay concepts). For IPv6 it is 16 more than the cluster's pod CIDR: /80 in the default
+// fd12:3456:789a::/64 (configure-kubenet-dual-stack). Kubernetes allows a difference of at most 16
+// bits.
 func NodeMask(podCIDR netip.Prefix) int {
 	if podCIDR.Addr().Is4() {
 		return max(24, podCIDR.Bits())

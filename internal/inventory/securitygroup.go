@@ -13,8 +13,8 @@ import (
 // SecurityGroup is a network security group.
 type SecurityGroup struct {
 	arm.Document
-	// Rules are its own and Azure's default rules, in the order of evaluation: by direction, then
-	// by priority.
+	// Rules has its own rules and Azure's default rules, in the order of evaluation: by direction,
+	// then by priority.
 	Rules []SecurityRule
 }
 

@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Snapshot is what was read, and nothing else; plan.Memory is what is remembered. Maps are keyed by
+// Snapshot is what was read, and nothing else. plan.Memory is what is remembered. Maps are keyed by
 // ID.Key().
 type Snapshot struct {
 	Clusters map[string]*Cluster
@@ -20,10 +20,10 @@ type Snapshot struct {
 	Tables   map[string]*RouteTable
 	VNets    map[string]*VNet // only if a whole scope, or the network itself, was read
 
-	// Firewalls are the ones that configs name, and in a diagnosis the ones to which a default
-	// route leads.
+	// Firewalls are the ones that configs name. In a diagnosis they include the ones to which a
+	// default route leads.
 	Firewalls map[string]*Firewall
-	// Balancers are the load balancers with front ends where next hops are.
+	// Balancers are the load balancers with a front end at a next hop.
 	Balancers map[string]*Balancer
 
 	// Read only by a diagnosis:
@@ -35,7 +35,7 @@ type Snapshot struct {
 	// Egress is what a comparison of firewalls needs; nil if it was not read.
 	Egress *Egress
 	// Caller is the reader's object ID, or "". CallerRights are its rights, by the scope's key.
-	// Rights are those of a principal, by its object ID and the scope's key.
+	// Rights are the rights of a principal, by its object ID and the scope's key.
 	Caller       string
 	CallerRights map[string]Rights
 	Rights       map[string]map[string]Rights
@@ -43,11 +43,11 @@ type Snapshot struct {
 	Kubernetes map[string]*Kubernetes
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
-	// Had is what subnets and route tables had once, by the resource's key; a key without values
-	// was asked about.
+	// Had is what subnets and route tables once had, by the resource's key. A key without values
+	// means that the log showed nothing.
 	Had map[string][]Had
 	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
-	// the rights of the identity.
+	// the identity's permissions.
 	Listed []arm.ID
 	// InterfacesOf are the scopes whose network interfaces were all read, including those of scale
 	// sets.
@@ -62,7 +62,7 @@ type Snapshot struct {
 }
 
 // Unread is a resource that could not be read. Absent is set only if a GET of the resource itself
-// answered 404: absence from a list proves nothing, because a list shows only what the identity may
+// answered 404. Absence from a list proves nothing, because a list shows only what the identity may
 // see.
 type Unread struct {
 	ID      arm.ID
@@ -86,7 +86,7 @@ func (u Unread) Reason() string {
 	return u.Message
 }
 
-// Undecoded reports whether Azure answered with the resource, and its document makes no sense.
+// Undecoded reports whether Azure answered with the resource, but its document makes no sense.
 func (u Unread) Undecoded() bool { return u.Status == 200 }
 
 // Transient reports whether the same read may succeed soon without any change.
@@ -98,20 +98,20 @@ func (u Unread) Transient() bool {
 type Writer struct {
 	Line   string `json:"line"` // one sentence, even if the writer is unknown
 	Failed bool   `json:"failed,omitempty"`
-	// At is the time of the write, and Names are what the log calls the writer, as
+	// At is the time of the write. Names are what the log calls the writer, as in
 	// Cluster.Principals. Asked is when the log was read.
 	At    time.Time `json:"-"`
 	Names []string  `json:"-"`
 	Asked time.Time `json:"-"`
 }
 
-// Known is what was read about a cluster in addition to its document.
+// Known is what was read about a cluster apart from its document.
 type Known struct {
 	// AKSSubnets are the node subnets of the virtual network that AKS made, once they were read.
 	AKSSubnets []arm.ID
 
 	// Written are the tables that the cluster's identity wrote, as far as the activity log was
-	// read. LogNext are the links to the next pages. LogCut is set if the log was too long to read
+	// read. LogNext has the links to the next pages. LogCut is set if the log was too long to read
 	// to its end.
 	LogRead bool
 	LogNext []string
@@ -121,25 +121,25 @@ type Known struct {
 	ManagedRead bool
 	Managed     []arm.ID
 
-	// NICs has the addresses of the cluster's nodes, which prove deletes. Nil if not read.
+	// NICs has the addresses of the cluster's nodes. They prove deletes. Nil if not read.
 	NICs *NICs
 }
 
-// NICs are the addresses of the network interfaces of a cluster's nodes, with their holders. Failed
+// NICs has the addresses of the network interfaces of a cluster's nodes, with their holders. Failed
 // says why they could not be read. Read is the time at which the read began.
 type NICs struct {
 	Holder map[netip.Addr]string
-	// Nodes are the names of the nodes whose machines have the addresses, in lower case, where the
-	// interface says whose it is. The lists are of one node resource group, where a scale set with
-	// an instance, or a virtual machine, is one node.
+	// Nodes has the names of the nodes whose machines have the addresses, in lower case, if the
+	// interface names its machine. Each list is of one node resource group, where an instance of a
+	// scale set, or a virtual machine, is one node.
 	Nodes map[netip.Addr]string
-	// Drops are the addresses of interfaces without IP forwarding: Azure drops what they forward.
+	// Drops has the addresses of interfaces without IP forwarding: Azure drops what they forward.
 	Drops  map[netip.Addr]bool
 	Failed string
 	Read   time.Time
 }
 
-// Of counts the nodes of a pool that have an address in the family of another address.
+// Of returns how many nodes of a pool have an address in the family of another address.
 func (n *NICs) Of(pool string, like netip.Addr) int {
 	seen := map[string]bool{}
 	for address, holder := range n.Holder {
@@ -150,7 +150,7 @@ func (n *NICs) Of(pool string, like netip.Addr) int {
 	return len(seen)
 }
 
-// Wanted is what to read.
+// Wanted names what to read.
 type Wanted struct {
 	Clusters []arm.ID
 	VNets    []arm.ID // with all their subnets
@@ -159,8 +159,8 @@ type Wanted struct {
 	Groups   []arm.ID // network security groups
 	// Firewalls are Azure Firewalls, Balancers load balancers.
 	Firewalls, Balancers []arm.ID
-	// Networks are like VNets, for reads that several callers share. Interfaces may be those of
-	// scale sets.
+	// Networks works like VNets, for reads that several callers share. Interfaces may include those
+	// of scale sets.
 	Networks, Interfaces []arm.ID
 	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
 	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
@@ -240,15 +240,16 @@ func (s *Snapshot) Subnet(id arm.ID) *Subnet {
 	return subnet
 }
 
-// NoCluster is what the empty cluster of a document without a cluster has as its network plugin.
+// NoCluster is the network plugin of the empty cluster that stands for a document without a
+// cluster.
 const NoCluster = "no cluster"
 
-// Clusterless reports whether an ID is the key of a document without a cluster
-// (v1alpha1.NoCluster): nothing in Azure has it.
+// Clusterless reports whether an ID is that of a document without a cluster (v1alpha1.NoCluster).
+// No resource in Azure has this ID.
 func Clusterless(id arm.ID) bool { return strings.HasPrefix(string(id), "/documents/") }
 
-// Cluster returns a cluster, or nil. For a document without a cluster it is an empty one: without
-// nodes, pods and subnets, and never unread or gone.
+// Cluster returns a cluster, or nil. For a document without a cluster it returns an empty one,
+// without nodes, pods and subnets, which is never unread or gone.
 func (s *Snapshot) Cluster(id arm.ID) *Cluster {
 	cluster, _ := arm.Lookup(s.Clusters, id)
 	if cluster == nil && Clusterless(id) {
@@ -257,7 +258,7 @@ func (s *Snapshot) Cluster(id arm.ID) *Cluster {
 	return cluster
 }
 
-// Known returns what was read about a cluster in addition to its document.
+// Known returns what was read about a cluster apart from its document.
 func (s *Snapshot) Known(cluster arm.ID) Known {
 	if k, _ := arm.Lookup(s.known, cluster); k != nil {
 		return *k
@@ -265,7 +266,7 @@ func (s *Snapshot) Known(cluster arm.ID) Known {
 	return Known{}
 }
 
-// Learn works like Known for adding to it.
+// Learn works like Known, for callers that add to it.
 func (s *Snapshot) Learn(cluster arm.ID) *Known {
 	k := s.known[cluster.Key()]
 	if k == nil {
@@ -350,7 +351,7 @@ func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T
 }
 
 // NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools
-// name, and the one that AKS created if a pool names none (once it was read).
+// name, and the one that AKS created if a pool names none. The latter must have been read.
 func (s *Snapshot) NodeSubnetIDs(c *Cluster) []arm.ID {
 	ids := c.ExistingSubnets()
 	if c.UsesAKSVNet() {
@@ -370,9 +371,9 @@ func (s *Snapshot) NodePrefixes(c *Cluster) []netip.Prefix {
 	return SortPrefixes(prefixes)
 }
 
-// LeadsElsewhere reports whether the node addresses of a cluster, as next hops in a route table,
-// are other machines with the same addresses. That is so if each subnet of the table is in a
-// network that has these addresses itself, or reaches them in another network than the nodes'.
+// LeadsElsewhere reports whether a cluster's node addresses, as next hops in a route table, are the
+// addresses of other machines. They are if each subnet of the table is in a network that has these
+// addresses itself, or reaches them in another network than the nodes'.
 func (s *Snapshot) LeadsElsewhere(t *RouteTable, c *Cluster) bool {
 	var networks []arm.ID
 	for _, id := range s.NodeSubnetIDs(c) {
@@ -426,8 +427,8 @@ func Within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// Migrates reports whether a cluster is leaving kubenet: its document names overlay from the start
-// of the operation on, but a table of its node subnets still has routes to its pods.
+// Migrates reports whether a cluster is leaving kubenet. Its document names overlay from the start
+// of the operation, but a table of its node subnets still has routes to its pods.
 func (s *Snapshot) Migrates(c *Cluster) bool {
 	if !c.MayLeave() {
 		return false

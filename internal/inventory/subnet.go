@@ -21,16 +21,17 @@ type Subnet struct {
 	// Delegations are the services it is delegated to, such as
 	// Microsoft.Network/applicationGateways.
 	Delegations []string
-	// Services is set if the document links to services in it, apart from IP configurations.
+	// Services is set if the document links to services in the subnet other than IP configurations.
 	Services bool
-	// Private is set if the subnet has no default outbound access: nothing gives its machines
-	// egress but what is configured (default-outbound-access).
+	// Private is set if the subnet has no default outbound access: its machines have no egress
+	// unless you configure it (default-outbound-access).
 	Private bool
 	Used    int // the number of addresses in use that the document shows
 	// GuardTag is the value of its network's GuardTag; nil if the network has none, or was
 	// never read.
 	GuardTag *string
-	// Failed is set if the last operation on the subnet failed: the document may not be in effect.
+	// Failed is set if the last operation on the subnet failed: then the document may not be in
+	// effect.
 	Failed bool
 	// Gateways are the Application Gateways in it.
 	Gateways []arm.ID
@@ -40,7 +41,7 @@ type Subnet struct {
 }
 
 // Configurations returns the IP configurations in the subnet, of network interfaces and other
-// resources, but not of Application Gateways. They are not a copy: do not change them.
+// resources, but not of Application Gateways. Do not change them: the slice is not a copy.
 func (s *Subnet) Configurations() []arm.ID { return s.configurations }
 
 // WithConfigurations returns a copy of the subnet with other IP configurations.
@@ -58,8 +59,7 @@ type MachineSet struct {
 }
 
 // MachineSets returns the owners of the Configurations in the subnet. They are computed once, when
-// the configurations are given to the subnet, because every check counts the machines of its
-// clusters.
+// the subnet gets its configurations, because every check counts the machines of its clusters.
 func (s *Subnet) MachineSets() []MachineSet { return s.sets }
 
 func machineSets(configurations []arm.ID) []MachineSet {
@@ -68,7 +68,7 @@ func machineSets(configurations []arm.ID) []MachineSet {
 	index, seen := map[key]int{}, make(map[key]bool, len(configurations))
 	for _, c := range configurations {
 		machine := key{c.Group().Key(), HolderName(c.Parent())}
-		if seen[machine] { // counted by its address of the other family
+		if seen[machine] { // its address of the other family has counted it
 			continue
 		}
 		seen[machine] = true
@@ -129,8 +129,8 @@ func DecodeSubnet(raw []byte) (*Subnet, error) {
 	for _, d := range p.Delegations {
 		s.Delegations = append(s.Delegations, d.Properties.ServiceName)
 	}
-	// A gateway appears in applicationGatewayIPConfigurations of the subnet; with some API
-	// versions, in ipConfigurations.
+	// A gateway appears in the subnet's applicationGatewayIPConfigurations or, with some API
+	// versions, in its ipConfigurations.
 	seen := map[string]bool{}
 	for _, list := range [][]arm.Ref{p.GatewayConfigurations, p.IPConfigurations} {
 		for _, c := range list {
@@ -160,7 +160,8 @@ func (s *Subnet) DelegatedTo(service string) bool {
 	})
 }
 
-// FirstUsable returns the first address of a subnet that Azure assigns, after the reserved ones.
+// FirstUsable returns the first address of a subnet that Azure assigns. It comes after the reserved
+// ones.
 func FirstUsable(p netip.Prefix) netip.Addr {
 	a := p.Masked().Addr()
 	for range 4 {
@@ -172,7 +173,7 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 // gatewayOf returns the Application Gateway that an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
 	if !strings.Contains(configuration.Key(), "/applicationgateways/") {
-		return "" // a fast path: a subnet can have thousands, nearly all of machines
+		return "" // a fast path: a subnet can have thousands, and nearly all belong to machines
 	}
 	for id := configuration; id != ""; id = id.Parent() {
 		if id.Is(arm.TypeGateway) {
@@ -185,7 +186,8 @@ func gatewayOf(configuration arm.ID) arm.ID {
 // ProvisioningState returns the state of the last operation in a document: Succeeded, Updating,
 // Failed, Deleting; "" if there is none.
 func ProvisioningState(raw []byte) string {
-	// It is near the start of a long document; if it is missing, the state is "".
+	// The state is near the start of a long document; if it is not there, ProvisioningState returns
+	// "".
 	return gjson.GetBytes(raw, "properties.provisioningState").String()
 }
 
@@ -197,8 +199,8 @@ func Settled(raw []byte) bool {
 }
 
 // Provisioned returns the subnets of machines that node auto-provisioning made and no pool names,
-// sorted. Only an AKSNodeClass names them (vnetSubnetID; node-auto-provisioning-networking), so the
-// interfaces in the node resource group show them.
+// sorted. Only an AKSNodeClass names these subnets (vnetSubnetID;
+// node-auto-provisioning-networking), so the interfaces in the node resource group must show them.
 func (s *Snapshot) Provisioned(c *Cluster, interfaces []*Interface) []arm.ID {
 	if !c.AutoProvisioned {
 		return nil
@@ -206,7 +208,7 @@ func (s *Snapshot) Provisioned(c *Cluster, interfaces []*Interface) []arm.ID {
 	named := slices.Concat(s.NodeSubnetIDs(c), c.PodSubnets())
 	var found []arm.ID
 	for _, nic := range interfaces {
-		if nic.Machine == "" { // of a private endpoint
+		if nic.Machine == "" { // a private endpoint's interface
 			continue
 		}
 		for _, config := range nic.Configs {

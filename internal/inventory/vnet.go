@@ -17,7 +17,7 @@ type VNet struct {
 	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
-	DNS      []netip.Addr // its own DNS servers; none: Azure's
+	DNS      []netip.Addr // its own DNS servers; with none it uses Azure's
 }
 
 // GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
@@ -31,8 +31,8 @@ type Peering struct {
 	// Prefixes are the address space of the other network as this side knows it.
 	Prefixes []netip.Prefix
 	// Connected is set if both sides exist. Access is set if this side allows traffic between the
-	// networks, Forwarded if it accepts traffic that the other network only forwards,
-	// RemoteGateways if this network uses the other's gateways and the routes they learn.
+	// networks. Forwarded is set if it accepts traffic that the other network only forwards.
+	// RemoteGateways is set if this network uses the other's gateways and the routes they learn.
 	Connected, Access, Forwarded, RemoteGateways bool
 }
 

@@ -12,12 +12,13 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Whether a watch shows the truth. How it works: a watch of nodes is silent while nothing changes,
-// and just as silent when the API server hangs. TCP and HTTP/2 pings say little: a proxy in between
-// answers them. Bookmarks come about once a minute, and no API server promises them
-// (kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks). So the follower asks for
-// a list of one node, which needs the same rights as the list of all, and which only the API server
-// can answer. The answer also counts the nodes: a watch that shows another number twice is behind.
+// This file finds out whether a watch shows the truth. How it works: a watch of nodes is silent
+// while nothing changes, and just as silent when the API server hangs. TCP and HTTP/2 pings prove
+// little: a proxy in between answers them. Bookmarks come about once a minute, and no API server
+// promises them (kubernetes.io/docs/reference/using-api/api-concepts/#watch-bookmarks). So the
+// follower asks for a list of one node. This list needs the same permissions as the list of all
+// nodes, and only the API server can answer it. The answer also counts the nodes: if the count
+// differs from the watch's twice, the watch is behind.
 
 const (
 	// askEvery and askFor bound how long a hanging API server goes unnoticed.
@@ -25,7 +26,7 @@ const (
 	unknownCount     = -1
 )
 
-// silent returns why the API server does not answer, or does not pass on changes, once that is so.
+// silent waits until the API server does not answer, or does not pass on changes, and returns why.
 // shown is the number of nodes that the watch shows. It returns nil when the context ends.
 func (c *Client) silent(ctx context.Context, shown func() int) error {
 	tick := time.NewTicker(c.askEvery)

@@ -15,14 +15,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// ErrNoLogin is in the errors of Connect if the program that logs in to a cluster is not installed.
+// Connect returns an error with ErrNoLogin if the program that logs in to a cluster is not
+// installed.
 var ErrNoLogin = errors.New("not installed")
 
 const kubelogin = "kubelogin"
 
-// Connect finds the API server of o.Cluster: with the kubeconfig that o names; otherwise with
-// kubectl's if a context in it is for the cluster, with the pod's service account inside the
-// cluster, or with the credentials that AKS gives.
+// Connect finds the API server of o.Cluster. It uses the kubeconfig that o names; otherwise
+// kubectl's if a context in it is for the cluster; otherwise the pod's service account inside the
+// cluster, or the credentials that AKS gives.
 func Connect(ctx context.Context, o Options,
 	credentials func(context.Context, arm.ID) ([]byte, error)) (*Client, error) {
 	client, err := Load(o)
@@ -49,8 +50,8 @@ func Connect(ctx context.Context, o Options,
 	return client, client.canLogIn()
 }
 
-// fromAKS uses a kubeconfig that AKS gave. The only program that it may run is kubelogin. AKS lets
-// kubelogin ask a person; here it uses the identity of this process.
+// fromAKS uses a kubeconfig that AKS gave. The only program that it may run is kubelogin. AKS sets
+// kubelogin up to ask a person. This changes it to use the identity of this process.
 func fromAKS(raw []byte, o Options) (*Client, error) {
 	known, err := clientcmd.Load(raw)
 	if err != nil || known.Contexts[known.CurrentContext] == nil {
@@ -86,7 +87,7 @@ func fromAKS(raw []byte, o Options) (*Client, error) {
 	return newClient(config, known.CurrentContext, o)
 }
 
-// namesFile refuses a kubeconfig of AKS that names a file of this machine.
+// namesFile refuses a kubeconfig from AKS that names a file on this machine.
 func namesFile(o Options, file string) error {
 	return fmt.Errorf("the credentials of AKS for cluster %s name the file %q: only embedded data "+
 		"is allowed", o.Cluster.ID.Short(), file)

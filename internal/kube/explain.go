@@ -53,7 +53,7 @@ func refused(err error) bool {
 	return errors.As(err, &f) && f.status == http.StatusForbidden
 }
 
-// saved is the alternative to an API that is unreachable from here.
+// saved says how to work with saved files if the API is unreachable from here.
 const saved = `run this where the API is reachable (for a private cluster, in its network), or save the output of "kubectl get nodes -o json" and "kubectl get pods -A -o json" there, and pass the files with --from-nodes and --from-pods`
 
 // explain says in one line what failed when reading a resource, and what to do next.
@@ -129,9 +129,9 @@ func (c *Client) login() string {
 // asker finds the user that the API server named, if the name is safe in a command.
 var asker = lazy.Regexp(`User "([\w@.:/-]+)"`)
 
-// grant says how to get the right to list for the user that the API server named. If Azure roles
-// apply inside the cluster, the API server says so; the smallest built-in role that shows nodes is
-// the administrator's.
+// grant says how to let the user that the API server named list a resource. The API server says
+// whether Azure roles apply inside the cluster. The smallest built-in role that shows nodes is the
+// administrator's.
 func (c *Client) grant(resource, message string) string {
 	user := "NAME"
 	if m := asker().FindStringSubmatch(message); m != nil {

@@ -17,8 +17,8 @@ import (
 // How it works: each cluster has a goroutine that connects, lists the nodes, and watches them from
 // there. When a watch ends, the next one continues where it ended; when the API server has
 // forgotten that version (410), the nodes are listed again. When the API server is lost, or falls
-// silent (alive.go), the goroutine connects again, less and less often, and until then the nodes
-// are unknown: what was read before says nothing about nodes that have come and gone since.
+// silent (alive.go), the goroutine connects again, less and less often. Until then the nodes are
+// unknown, because nodes may have come and gone since the last read.
 type Followers struct {
 	connect Connector
 
@@ -34,8 +34,8 @@ func NewFollowers(connect Connector) *Followers {
 	return &Followers{connect: connect, followers: map[string]*follower{}}
 }
 
-// Nodes returns the nodes of a cluster, or why they are unknown. It waits at most as long as the
-// given time for a first answer; 0: until there is one or it fails. If changed is not nil, it
+// Nodes returns the nodes of a cluster, or why they are unknown. It waits at most the given time
+// for a first answer; 0 means until there is an answer or a failure. If changed is not nil, it
 // follows the nodes until the context ends or Retain drops the cluster, and calls changed after
 // every change that concerns routes.
 func (f *Followers) Nodes(ctx context.Context, cluster *inventory.Cluster, wait time.Duration,
@@ -62,7 +62,7 @@ func (f *Followers) Nodes(ctx context.Context, cluster *inventory.Cluster, wait 
 	return one.show()
 }
 
-// Retain stops to follow all other clusters.
+// Retain stops following all other clusters.
 func (f *Followers) Retain(clusters map[string]bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +74,8 @@ func (f *Followers) Retain(clusters map[string]bool) {
 	}
 }
 
-// follow returns the follower of a cluster. A cluster that was created again has other names.
+// follow returns the follower of a cluster. A cluster that was deleted and created again has other
+// names.
 func (f *Followers) follow(ctx context.Context, cluster *inventory.Cluster,
 	changed func()) *follower {
 	f.mu.Lock()
@@ -118,7 +119,8 @@ type follower struct {
 const (
 	// pauseFirst and pauseMost are the first and the longest pause before the next connection.
 	pauseFirst, pauseMost = 250 * time.Millisecond, 30 * time.Second
-	// shortWatch is how long a watch usually lasts at least: after a shorter one comes a pause.
+	// shortWatch is how long a watch normally lasts at least. After a shorter one the follower
+	// pauses.
 	shortWatch = time.Second
 )
 
@@ -217,7 +219,8 @@ func (f *follower) replace(nodes []inventory.Node) {
 	}
 }
 
-// note takes one change. It reports only what concerns routes: kubelets write their nodes often.
+// note takes one change. It reports only changes that concern routes: kubelets write their nodes
+// often.
 func (f *follower) note(n inventory.Node, deleted bool) {
 	f.mu.Lock()
 	was, known := f.nodes[n.Name]

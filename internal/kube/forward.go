@@ -44,8 +44,8 @@ func (c *Client) Dial(ctx context.Context, namespace, pod string, port int) (net
 	return conn, nil
 }
 
-// forward opens the two streams of a connection: for errors, which only the kubelet writes, and for
-// data.
+// forward opens the two streams of a connection: one for errors, which only the kubelet writes, and
+// one for data.
 func forward(streams httpstream.Connection, port int) (*forwarded, error) {
 	headers := http.Header{}
 	headers.Set("port", strconv.Itoa(port))
@@ -123,7 +123,7 @@ func (f *forwarded) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline 
 // podAddr is a pod's name as an address.
 type podAddr string
 
-// Network returns that of port-forward.
+// Network returns the name of the port-forward network.
 func (podAddr) Network() string { return "port-forward" }
 
 // String returns the pod's name.

@@ -1,6 +1,6 @@
 // Package kube is the only access to the Kubernetes API. It finds the context for a cluster in
-// kubeconfigs, and reads the cluster's nodes and pods. It must not write anything but what package
-// hello deploys.
+// kubeconfigs, and reads the cluster's nodes and pods. It must not write anything except what
+// package hello deploys.
 //
 // client-go handles kubeconfigs, logins (client certificates, tokens, exec plugins such as
 // kubelogin) and TLS. Nodes and pods are plain paged GETs that package inventory decodes, so
@@ -39,20 +39,20 @@ type Options struct {
 	// Kubeconfig is a file. "": kubectl's rules: the files in $KUBECONFIG, ~/.kube/config, or the
 	// service account inside a pod.
 	Kubeconfig string
-	// Trusted is set if Kubeconfig may run its login plugin, and send the token file that it names.
-	// A file of kubectl's rules always may.
+	// Trusted is set if Kubeconfig may run its login plugin and send the token file that it names.
+	// A file that kubectl's rules find always may.
 	Trusted bool
 	// Context is the name of a context. "": the one for Cluster or, if there is none, the current
 	// one.
 	Context string
-	// Cluster is the expected cluster: data of another cluster is never used as its own. Nil:
+	// Cluster is the expected cluster. Data of another cluster is never used as its own. Nil:
 	// whatever cluster the context is for.
 	Cluster *inventory.Cluster
-	// Timeout limits one answer, without the login by a plugin. 0: a minute.
+	// Timeout limits one answer, without the login by a plugin. 0 means a minute.
 	Timeout time.Duration
 }
 
-// ErrNoContext is in the errors of Load if no kubeconfig has a context for the cluster, and the
+// Load returns an error with ErrNoContext if no kubeconfig has a context for the cluster, and the
 // caller named none.
 var ErrNoContext = errors.New("no kubeconfig context is for this cluster")
 
@@ -62,8 +62,8 @@ const inCluster = "in-cluster"
 // Client reads from one API server.
 type Client struct {
 	cluster *inventory.Cluster // the expected one, or nil
-	// proven is set if the address is the cluster's by its own document. Otherwise its nodes must
-	// show it.
+	// proven is set if the cluster's own document names this address. Otherwise the nodes must
+	// prove it.
 	proven  bool
 	context string
 	plugin  string // the exec plugin that logs in, or ""
