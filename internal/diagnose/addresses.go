@@ -11,14 +11,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// nearly is the percentage of a subnet's addresses in use above which the subnet counts as almost
-// full.
+// nearly is the percentage of used addresses above which a subnet counts as almost full.
 const nearly = 90
 
 // addresses finds subnets without free addresses: now, or once the autoscalers have grown their
-// pools to the maximum. A subnet's document shows only a lower bound of what is in use, because
-// Azure does not document how addresses that nodes take from a pod subnet show there. So addresses
-// that Kubernetes reports count as well.
+// pools to the maximum. A subnet's document shows only a lower bound of the addresses in use,
+// because Azure does not document how it shows addresses that nodes take from a pod subnet. So
+// addresses that Kubernetes reports count as well.
 func addresses(p *clusterCase) []finding.Finding {
 	found, full := p.subnetsRunOut()
 	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
@@ -76,7 +75,7 @@ func (p *clusterCase) subnetsRunOut() (found []finding.Finding, full map[string]
 	return found, full
 }
 
-// inUse counts the IPv4 addresses of a subnet that Azure assigns, and those known to be in use.
+// inUse counts the IPv4 addresses of a subnet that Azure can assign, and those known to be in use.
 func (p *clusterCase) inUse(subnet *inventory.Subnet) (usable, used int) {
 	for _, prefix := range subnet.Prefixes {
 		if prefix.Addr().Is4() {
@@ -86,7 +85,7 @@ func (p *clusterCase) inUse(subnet *inventory.Subnet) (usable, used int) {
 	return usable, max(subnet.UsedIPv4(), p.seenIn(subnet.Prefixes))
 }
 
-// seenIn counts the IPv4 addresses of nodes and pods in a subnet that Kubernetes reports.
+// seenIn counts the IPv4 addresses in a subnet that Kubernetes reports for nodes and pods.
 func (p *clusterCase) seenIn(prefixes []netip.Prefix) int {
 	if p.kube == nil {
 		return 0

@@ -38,7 +38,7 @@ type association struct {
 }
 
 // wanted returns the node subnets with the cluster's route table, and the guarded subnets with
-// theirs.
+// their tables.
 func (p *clusterCase) wanted() []association {
 	var seats []association
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
@@ -55,7 +55,7 @@ func (p *clusterCase) wanted() []association {
 }
 
 // expected returns the table that the node subnets should have: the cluster's route table. If that
-// is uncertain, it is the one table that all node subnets with a table share.
+// table is uncertain, it returns the one table that all node subnets with a table share.
 func expected(p *clusterCase) arm.ID {
 	if p.source.Table != "" && !p.source.Doubtful {
 		return p.source.Table
@@ -73,8 +73,8 @@ func expected(p *clusterCase) arm.ID {
 	return common
 }
 
-// fits reports whether Azure would associate the table: its region and subscription must be the
-// subnet's (manage-route-table; Azure refuses others with InvalidResourceReference). So only a
+// fits reports whether Azure would associate the table: it must be in the subnet's region and
+// subscription (manage-route-table; Azure refuses others with InvalidResourceReference). So only a
 // config can have this mismatch, never Azure.
 func (s association) fits(p *clusterCase) bool {
 	table, vnet := p.s.Table(s.table), p.s.VNets[s.id.Parent().Key()]

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// changed are the findings that another writer may have caused by changing the resource.
+// changed lists the findings that another writer may have caused by changing the resource.
 var changed = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SourceEmpty, finding.TargetDrift,
 	finding.PrefixTaken,
@@ -49,8 +49,8 @@ func Blame(findings []finding.Finding, s *inventory.Snapshot) []finding.Finding 
 	return out
 }
 
-// unseen reports the resources that could not be read and that no other finding names. Without it,
-// a diagnosis that saw nothing would look healthy.
+// unseen reports resources that could not be read and that no other finding names. Without it, a
+// diagnosis that read nothing would look healthy.
 func unseen(s *inventory.Snapshot, said []finding.Finding) []finding.Finding {
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(s.Unread)) {
@@ -88,7 +88,7 @@ func isLog(id arm.ID) bool {
 	return strings.HasSuffix(id.Key(), strings.ToLower("/providers/"+arm.TypeActivityLog))
 }
 
-// isList reports whether an ID is that of a list: a scope and the type that was listed in it.
+// isList reports whether an ID stands for a list: a scope and the type that was listed in it.
 func isList(id arm.ID) bool {
 	parts := strings.Split(strings.Trim(string(id), "/"), "/")
 	return len(parts) >= 3 && strings.EqualFold(parts[len(parts)-3], "providers") ||

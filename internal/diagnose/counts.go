@@ -13,22 +13,23 @@ import (
 )
 
 // Counts are the numbers behind the checks of one cluster. Package build derives from them what is
-// right; the findings say what is wrong.
+// correct. The findings say what is wrong.
 type Counts struct {
 	Name    string // as in findings
 	Cluster *inventory.Cluster
 	Config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
 	// Table is the cluster's route table, or "" if it is not known for certain. PodRoutes are the
-	// pod routes in it, or nil if it was not read.
+	// pod routes in that table, or nil if it was not read.
 	Table     arm.ID
 	PodRoutes map[netip.Prefix]inventory.Route
-	// Nodes are the nodes in Kubernetes, or if it was not asked, the machines of the pools. Asked
-	// is set if Kubernetes was asked, Complete if as many machines were seen as the pools count.
+	// Nodes are the nodes in Kubernetes or, if Kubernetes was not read, the machines of the pools.
+	// Asked is set if Kubernetes was read. Complete is set if as many machines were seen as the
+	// pools count.
 	Nodes           []NodeCount
 	Asked, Complete bool
 	Places          []Place
-	// Waiting is the number of pods without an address yet. Astray is the number of nodes and pods
-	// that belong to no known pool, which are not checked.
+	// Waiting is the number of pods that have no address yet. Astray is the number of nodes and
+	// pods that belong to no known pool. They are not checked.
 	Waiting, Astray int
 	// Scopes are the scopes at which the cluster's identity needs roles; AddonScopes are those of
 	// the ingress add-on's identity.
@@ -42,20 +43,22 @@ type Counts struct {
 type NodeCount struct {
 	Ready bool
 	Lacks int
-	Waits bool // it is new, and its routes may still follow
+	Waits bool // it is new, and may still get its routes
 }
 
-// Place is a range of addresses for nodes or pods: a subnet, or the pod CIDR.
+// Place is an address range for nodes or pods: a subnet, or the pod CIDR.
 type Place struct {
 	Kind     string // node subnet, pod subnet, pod CIDR
-	Subnet   arm.ID // "" for the pod CIDR, and if AKS made the subnet and it was not read
+	Subnet   arm.ID // "" for the pod CIDR, or if AKS made the subnet and it was not read
 	Read     bool
 	Prefixes []netip.Prefix
-	// Nodes, Host (pods on their node's network) and Pods are the numbers in it, Agents the
-	// workloads of Host. Outside is the number of pods that should be in it and are not.
+	// Nodes is the number of nodes in the range, Pods that of pods, and Host that of pods on their
+	// node's network. Agents has the names of the Host pods' workloads. Outside is the number of
+	// pods that should be in the range but are not.
 	Nodes, Host, Pods, Outside int
 	Agents                     []string
-	// Usable is the number of its IPv4 addresses that Azure assigns, Used the number in use.
+	// Usable is the number of IPv4 addresses in the range that Azure can assign. Used is the number
+	// in use.
 	Usable, Used int
 }
 
@@ -66,14 +69,14 @@ type Exit struct {
 	Read    bool // the subnet was read, and its table if it has one
 	Routes  []inventory.Route
 	Gateway arm.ID
-	// By is what gives packets to the internet a public address if no route leads elsewhere; "" if
-	// nothing does.
+	// By is what gives packets to the internet a public address if no route leads elsewhere, or ""
+	// if nothing does.
 	By string
-	// Astray says what packets do that do not take the way that the config declares, or "".
+	// Astray says where packets go that do not take the declared egress, or is "".
 	Astray string
 }
 
-// GatewayPlace is a subnet with Application Gateways that the cluster's add-on drives, or that
+// GatewayPlace is a subnet with Application Gateways. The cluster's add-on configures them, or they
 // should reach its pods by routes.
 type GatewayPlace struct {
 	Subnet   arm.ID
@@ -254,7 +257,7 @@ func offNode(p *clusterCase, pod inventory.Pod, node inventory.Node) bool {
 	return addr.IsValid()
 }
 
-// workload returns the name of what created a pod on its node's network: a daemon set, which
+// workload returns the name of the creator of a pod on its node's network: a daemon set, which
 // appends five characters, or the kubelet, which appends the node's name.
 func workload(pod inventory.Pod) string {
 	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {

@@ -7,9 +7,9 @@
 // azurecni.
 // Finally it removes findings that only follow from others (mute.go).
 //
-// The package is pure. It must not depend on where the snapshot came from: a live read, a bundle,
-// or a plan that was never applied. It must not report a resource as wrong because it was not read:
-// a check that lacks a resource reports nothing.
+// The package is pure. It must not depend on the origin of the snapshot: a live read, a bundle, or
+// a plan that was never applied. It must not report a resource as wrong because it was not read: a
+// check reports nothing about a resource that it lacks.
 package diagnose
 
 import (
@@ -33,52 +33,51 @@ type Case struct {
 	// Clusters are the clusters to diagnose. The snapshot may hold others, which count as
 	// neighbours.
 	Clusters []arm.ID
-	// Configs are the configs of the kubenet clusters: the user's, or the ones that init would
+	// Configs has the configs of the kubenet clusters: the user's, or the ones that init would
 	// propose.
 	Configs []v1alpha1.ClusterRoutes
-	// Proposed is set if the user gave no config. What only a config requires is then info, or not
-	// reported.
+	// Proposed is set if the user gave no config. Then a requirement that only a config makes is
+	// info, or not reported.
 	Proposed bool
-	// File names the configs on a command line, such as routes.yaml.
+	// File is the config file's name on a command line, such as routes.yaml.
 	File finding.CommandLine
-	// Today is the day of the diagnosis. Zero: the day on which the snapshot was taken.
+	// Today is the day of the diagnosis. Zero means the day on which the snapshot was taken.
 	Today time.Time
-	// Egress also compares firewalls with what AKS requires, if they were read.
+	// Egress also compares firewalls, if they were read, with what AKS requires.
 	Egress bool
 	// RouteLimit is the number of routes that a table can hold. 0: 400.
 	RouteLimit int
 
-	// Indexes that the checks of every cluster use: NICs by resource group, and tables on node
-	// subnets.
+	// Indexes for the checks of all clusters: NICs by resource group, and tables on node subnets.
 	nicsOf  map[string][]*inventory.Interface
 	onNodes map[string]bool
 	hops    *trace.Tracer // says whether next hops can be reached
 }
 
-// clusterCase is one cluster of a Case, with what its checks use most.
+// clusterCase is one cluster of a Case, with the values that its checks often use.
 type clusterCase struct {
 	*Case
 	s       plan.Facts // without memory
 	cluster *inventory.Cluster
 	config  *v1alpha1.ClusterRoutes // nil if the cluster has no pod routes in a table
-	name    string                  // of the config, or of the cluster
-	// subnets are the node subnets that were read, in the order of their IDs. prefixes are those of
-	// the subnets.
+	name    string                  // of the config or, without one, of the cluster
+	// subnets has the node subnets that were read, in the order of their IDs. prefixes has their
+	// prefixes.
 	subnets  []*inventory.Subnet
 	prefixes []netip.Prefix
-	// source tells which table is the cluster's route table. table is nil if it is unknown, does
-	// not exist or was not read.
+	// source says which table is the cluster's route table. table is nil if it is unknown, does not
+	// exist or was not read.
 	source plan.Discovery
 	table  *inventory.RouteTable
-	// astray is the egress that does not take the way that the config declares.
+	// astray has the egress that does not take the way that the config declares.
 	astray []verdict.Egress
-	// kube is the answer of the cluster's API, or nil if it was not asked or did not answer.
+	// kube is the answer of the cluster's API, or nil if the API was not read or did not answer.
 	kube *inventory.Kubernetes
-	// nics are the NICs in its node resource group, in the order of their IDs.
+	// nics has the NICs in its node resource group, in the order of their IDs.
 	nics []*inventory.Interface
 }
 
-// family is the checks of one file.
+// family is a group of checks in one file.
 type family struct {
 	name string
 	// of selects the clusters to check.
@@ -90,7 +89,7 @@ func anyPlugin(*inventory.Cluster) bool { return true }
 
 func kubenet(c *inventory.Cluster) bool { return c.Kubenet() }
 
-// families are all checks beyond those of package plan.
+// families has all checks except those of package plan.
 var families = []family{
 	{"association", kubenet, checkAssociation},
 	{"routes", kubenet, checkRoutes},
@@ -110,7 +109,8 @@ var families = []family{
 	{"provisioned", azureCNI, checkProvisioned},
 }
 
-// Check returns all findings, the worst first, without findings that follow from others (mute.go).
+// Check returns all findings, the worst first. It leaves out findings that follow from others
+// (mute.go).
 func Check(c Case) []finding.Finding {
 	if c.RouteLimit == 0 {
 		c.RouteLimit = inventory.DefaultRouteLimit
@@ -147,9 +147,9 @@ func Check(c Case) []finding.Finding {
 	return Mute(finding.Sort(found))
 }
 
-// leave makes the clusters of configs that may be migrating count as kubenet, as for a keeper that
-// starts now. The returned function takes that back for each cluster that has left kubenet, as
-// package plan found.
+// leave treats the clusters of configs that may be migrating as kubenet, like a keeper that starts
+// now. The returned function undoes this for each cluster that has left kubenet, as package plan
+// found.
 func (c *Case) leave() (settle func(found []finding.Finding)) {
 	s := *c.Snapshot
 	s.Clusters = maps.Clone(s.Clusters)
@@ -231,14 +231,15 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 	}
 	if k := c.Snapshot.Kubernetes[id.Key()]; k != nil && k.Failed == "" {
 		p.kube = &inventory.Kubernetes{Nodes: k.Nodes, Pods: k.Pods}
-		if len(k.Nodes) == 0 { // every cluster has nodes, so the identity may not list them
+		// every cluster has nodes, so the identity may not be allowed to list them
+		if len(k.Nodes) == 0 {
 			p.kube.Nodes = nil
 		}
 	}
 	return p
 }
 
-// found makes a finding about this cluster.
+// found returns a finding about this cluster.
 func (p *clusterCase) found(code finding.Code, resource arm.ID, format string,
 	args ...any) finding.Finding {
 	return finding.New(code, p.name, string(resource), format, args...)

@@ -47,7 +47,8 @@ func checkDefault(p *clusterCase, subnet *inventory.Subnet,
 	if slices.ContainsFunc(p.astray, func(e verdict.Egress) bool {
 		return e.Subnet.Equal(subnet.ID) && e.To == anywhere
 	}) {
-		return nil // the config says where it must go, and pastDeclared that it does not
+		// the config says where egress must go, and pastDeclared reports that it does not go there
+		return nil
 	}
 	lacks := "the subnet has no route table"
 	if table != nil {
@@ -78,8 +79,9 @@ func declares(p *clusterCase, table arm.ID) bool {
 	return p.config != nil && table.Equal(arm.ID(p.config.Spec.Egress.RouteTableID))
 }
 
-// pastDeclared adds to the findings about what subnets have lost what their egress does instead. A
-// bypass is a finding of its own, because its cause does not say that packets get past a firewall.
+// pastDeclared adds to the findings about lost associations which egress the subnets use instead.
+// It makes a separate finding for a bypass, because the finding about its cause does not say that
+// packets bypass a firewall.
 func pastDeclared(p *clusterCase, found []finding.Finding) []finding.Finding {
 	for _, e := range p.astray {
 		past, table := p.found(finding.EgressBypassed, e.Subnet, "%s", e), arm.ID("")
@@ -120,7 +122,7 @@ func checkOutbound(p *clusterCase, subnet *inventory.Subnet,
 	}
 	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
 		if table != nil && len(table.Default()) > 0 {
-			return nil // a route comes before a NAT gateway
+			return nil // routes win over a NAT gateway
 		}
 		code, does := finding.EgressDropped, "their packets are dropped"
 		by, evidence := leaves(subnet, p.cluster)
@@ -150,8 +152,8 @@ func checkOutbound(p *clusterCase, subnet *inventory.Subnet,
 	return nil
 }
 
-// mayLearn names a source of routes that no document shows, for the subnets of a network; "" if
-// there is none.
+// mayLearn names a source of routes that no document shows, for the subnets of a network, or
+// returns "".
 func mayLearn(p *clusterCase, id arm.ID, table *inventory.RouteTable) string {
 	vnet := p.s.VNets[id.Key()]
 	switch {
@@ -161,7 +163,8 @@ func mayLearn(p *clusterCase, id arm.ID, table *inventory.RouteTable) string {
 		return "virtual network " + id.Name() + " was not read: it may have a virtual network " +
 			"gateway"
 	}
-	for _, name := range []string{"GatewaySubnet", "RouteServerSubnet"} { // reserved for these two
+	// only these two services may use the names
+	for _, name := range []string{"GatewaySubnet", "RouteServerSubnet"} {
 		if p.s.Subnet(id.Child("subnets", name)) != nil {
 			return id.Name() + " has a " + name
 		}
@@ -227,8 +230,9 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 	return found
 }
 
-// hopGone reports a default route to an address that nothing has, or only a load balancer without
-// backends. What can be a next hop in the same subnet is named: it may have changed its address.
+// hopGone reports a default route to an address that no resource has, or that only a load balancer
+// without backends has. The finding names possible next hops in the same subnet: the appliance may
+// have changed its address.
 func hopGone(p *clusterCase, subnet *inventory.Subnet, table *inventory.RouteTable,
 	r inventory.Route) finding.Finding {
 	f := p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s sends %s of %s to %s, "+

@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Explains selects the findings that explain why packets of a cluster's pods are lost now. Findings
-// about subnets, tables and gateways count only if they concern the cluster's subnets or the given
-// other subnets.
+// Explains selects the findings that explain why packets of a cluster's pods are dropped now.
+// Findings about subnets, tables and gateways count only if they concern the cluster's subnets or
+// the given other subnets.
 func Explains(s *inventory.Snapshot, cluster arm.ID, others []arm.ID,
 	found []finding.Finding) (why []finding.Finding) {
 	c := s.Cluster(cluster)

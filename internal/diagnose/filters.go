@@ -19,13 +19,13 @@ type blocked struct {
 	rule     inventory.SecurityRule
 	all      []string // what it drops
 	evidence []string
-	// protocols and ports are those of the packets that it drops, if only some are necessary.
+	// protocols and ports are set if only some of the packets that it drops are necessary.
 	protocols, ports []string
 }
 
 // checkFilters finds network security groups on node subnets, nodes' network interfaces, API server
 // and gateway subnets that drop necessary traffic. It reports nothing that depends on an unknown
-// port or on unread resources. Answers need no check: groups are stateful.
+// port or on unread resources. Answers need no check, because groups are stateful.
 func checkFilters(p *clusterCase) []finding.Finding {
 	filters := map[string]*trace.Filters{}
 	at := func(e end) *trace.Filters {
@@ -61,7 +61,7 @@ func checkFilters(p *clusterCase) []finding.Finding {
 		}
 	}
 	var found []finding.Finding
-	new := map[string][]inventory.SecurityRule{} // by group, which the commands add
+	new := map[string][]inventory.SecurityRule{} // by group: rules that the commands add
 	for _, b := range all {
 		found = append(found, reportBlocked(p, b, new))
 	}
@@ -75,7 +75,7 @@ const podToPod = "pod to pod"
 // rules come after them.
 const firstPriority, lastOwnPriority = 100, 4096
 
-// rule returns the rule behind a ruling, or nil.
+// rule returns the rule that decided, or nil.
 func (p *clusterCase) rule(r trace.Ruling) *inventory.SecurityRule {
 	g := p.s.SecurityGroups[r.Group.Key()]
 	if g == nil {
@@ -106,7 +106,7 @@ func describePacket(packet trace.Packet) string {
 	return fmt.Sprintf("%s to %s (any protocol)", packet.From, to)
 }
 
-// note adds a packet to what a rule blocks.
+// note adds a packet to the ones that a rule blocks.
 func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	packet trace.Packet) []*blocked {
 	i := slices.IndexFunc(all, func(b *blocked) bool {
@@ -119,7 +119,7 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 		all[i].to.prefixes = slices.Clone(f.to.prefixes)
 	}
 	b := all[i]
-	if !slices.Contains(b.all, f.what) { // one example of each
+	if !slices.Contains(b.all, f.what) { // one example for each
 		b.all = append(b.all, f.what)
 		b.evidence = append(b.evidence, fmt.Sprintf("%s: %s: %s", f.what, describePacket(packet),
 			r.Why))
@@ -135,7 +135,7 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	return all
 }
 
-// some reports whether only certain ports are needed, and not any.
+// some reports whether only certain ports are needed, and not all.
 func (f flow) some() bool {
 	return !slices.ContainsFunc(f.packets, func(p trace.Packet) bool { return p.Port == 0 })
 }
@@ -178,7 +178,7 @@ func reportBlocked(p *clusterCase, b *blocked,
 		b.to.words(), ports)
 }
 
-// words returns the prefixes or the tag, as a command has them.
+// words returns the prefixes or the tag in the form that a command takes.
 func (s scope) words() (out []string) {
 	if s.tag != "" {
 		return []string{s.tag}
@@ -189,8 +189,8 @@ func (s scope) words() (out []string) {
 	return out
 }
 
-// before returns a free name and the highest free priority for a rule ahead of the blocking one,
-// after the commands before have added theirs. The priority is 0 if none is free.
+// before returns a free name and the highest free priority for a rule ahead of the blocking one. It
+// counts the rules that earlier commands add. The priority is 0 if none is free.
 func (p *clusterCase) before(b *blocked, added []inventory.SecurityRule) (name string,
 	priority int) {
 	taken, names := map[int]bool{}, map[string]bool{}

@@ -13,29 +13,31 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// end is one end of a flow: the address on the wire, and where network security groups check it.
+// end is one end of a flow: the address on the wire, and the place where network security groups
+// check it.
 type end struct {
 	addr   netip.Addr
 	subnet *inventory.Subnet
-	nic    *inventory.Interface // nil if it was not read, or there is none
+	nic    *inventory.Interface // nil if it was not read or does not exist
 	host   netip.Addr           // of the node behind it, or zero
 }
 
-// flow is traffic that a cluster needs. From and to are all of it; pairs are the samples to try, as
-// packets between nodes on the wire. An end without a subnet is outside: no group checks it there.
+// flow is traffic that a cluster needs. from and to are all addresses of the flow. pairs are the
+// samples to try, as packets between nodes on the wire. An end without a subnet is outside: no
+// group checks packets there.
 type flow struct {
 	code     finding.Code
 	what     string
 	from, to scope
 	pairs    [][2]end
-	// packets are what to try between the ends of each pair.
+	// packets are the ones to try between the ends of each pair.
 	packets []trace.Packet
 	// explicit is set if Azure's default rules do not count, because Azure does not document
 	// whether the tag VirtualNetwork holds these addresses.
 	explicit bool
 }
 
-// scope is an end of a flow as a rule names it: prefixes, or one service tag, or * for all.
+// scope is an end of a flow in a rule's terms: prefixes, one service tag, or * for all.
 type scope struct {
 	prefixes []netip.Prefix
 	tag      string
@@ -43,9 +45,9 @@ type scope struct {
 
 func among(prefixes []netip.Prefix) scope { return scope{prefixes: prefixes} }
 
-// flows returns the traffic that a cluster needs: from pods to pods on other nodes; from nodes
-// (hostNetwork pods, and what the API server sends through them) to pods; from gateways to pods;
-// and what nodes need (nodeFlows).
+// flows returns the traffic that a cluster needs. It is from pods to pods on other nodes, from
+// nodes to pods (hostNetwork pods, and what the API server sends through them), from gateways to
+// pods, and what nodes need (nodeFlows).
 func (p *clusterCase) flows() []flow {
 	nodes, pods := nodeEnds(p), []end(nil)
 	var prefixes []netip.Prefix
@@ -55,8 +57,8 @@ func (p *clusterCase) flows() []flow {
 		pods, prefixes = routedPods(p), p.cluster.PodCIDRs
 	case p.cluster.Overlay():
 		// "Pod-to-pod traffic isn't encapsulated, and subnet network security group rules are
-		// applied" (concepts-network-azure-cni-overlay). The default rules let it pass, so the tag
-		// VirtualNetwork seems to hold the pod CIDR.
+		// applied" (concepts-network-azure-cni-overlay). The default rules allow it, so the tag
+		// VirtualNetwork seems to contain the pod CIDR.
 		pods, prefixes, explicit = overlayPods(p, nodes), p.cluster.PodCIDRs, true
 	case p.cluster.PodsInSubnets():
 		// pods have addresses in the node subnet, or in pod subnets
@@ -69,7 +71,7 @@ func (p *clusterCase) flows() []flow {
 		}
 	}
 	every := []trace.Packet{{}, {Protocol: "tcp"}}
-	dns := trace.Packet{Protocol: "udp", Port: 53} // between pods, everything else needs it
+	dns := trace.Packet{Protocol: "udp", Port: 53} // between pods; all other traffic needs it
 	flows := []flow{
 		{finding.FilterBlocksPods, podToPod, among(prefixes), among(prefixes),
 			across(pods, pods), append(slices.Clone(every), dns), explicit},
@@ -88,7 +90,7 @@ func (p *clusterCase) flows() []flow {
 				!slices.ContainsFunc(sortedRoutes(g.pods), func(r inventory.Route) bool {
 					return r.Prefix.Contains(pod.addr)
 				}) {
-				continue // not routed there, which another check reports
+				continue // no route leads there, which another check reports
 			}
 			f.pairs = append(f.pairs, [2]end{from, pod})
 		}
@@ -98,8 +100,8 @@ func (p *clusterCase) flows() []flow {
 		len(p.cluster.PodSubnets()) == 0)...)
 }
 
-// apart reports whether the networks of a gateway and the nodes are not connected, which another
-// check reports.
+// apart reports whether the networks of a gateway and the nodes are not connected. Another check
+// reports that.
 func apart(p *clusterCase, g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) &&
@@ -109,8 +111,7 @@ func apart(p *clusterCase, g *gatewaySubnet) bool {
 	})
 }
 
-// across pairs each end with the next one on another node, so that each is tried in both
-// directions.
+// across pairs each end with the next one on another node, so that both directions are tried.
 func across(from, to []end) [][2]end {
 	var pairs [][2]end
 	for i, a := range from {
@@ -134,7 +135,7 @@ func nodeEnds(p *clusterCase) []end {
 			if subnet := p.s.Subnet(c.Subnet); subnet != nil && c.Address.Is4() &&
 				slices.Contains(p.subnets, subnet) {
 				ends = append(ends, end{c.Address, subnet, nic, c.Address})
-				break // the others belong to its pods
+				break // the other configurations belong to its pods
 			}
 		}
 	}
@@ -142,8 +143,8 @@ func nodeEnds(p *clusterCase) []end {
 }
 
 // routedPods returns one pod for each kubenet node: behind each next hop of the cluster's route
-// table, if the next hop's subnet has that table. Without the table nothing arrives, which another
-// check reports.
+// table, if the next hop's subnet has that table. Without the table no packet arrives, which
+// another check reports.
 func routedPods(p *clusterCase) []end {
 	if p.table == nil || p.config == nil {
 		return nil
@@ -166,8 +167,8 @@ func routedPods(p *clusterCase) []end {
 	return ends
 }
 
-// overlayPods returns one pod for each node: in the node's pod CIDR if Kubernetes shows it, or else
-// in an invented one, which makes no difference to security rules.
+// overlayPods returns one pod for each node. It takes the node's pod CIDR from Kubernetes, or else
+// an invented one, which makes no difference to security rules.
 func overlayPods(p *clusterCase, nodes []end) []end {
 	var ends []end
 	known := map[netip.Addr]netip.Prefix{}

@@ -18,18 +18,19 @@ import (
 type gatewaySubnet struct {
 	*inventory.Subnet
 	table *inventory.RouteTable // nil if it has none, or if it was not read
-	// drives is set if the cluster's ingress add-on drives a gateway in it. sends is set if the
-	// gateway should reach pods by routes: the add-on drives it, or its table is a target or holds
-	// pod routes of the cluster. shares is set if it has a table of the nodes.
+	// drives is set if the cluster's ingress add-on configures a gateway in the subnet. sends is
+	// set if the gateway should reach pods by routes: the add-on configures it, or its table is a
+	// target or has pod routes of the cluster. shares is set if the subnet has a table of the
+	// nodes.
 	drives, sends, shares bool
-	// target is set if the config names its table as a target: package plan checks the pod routes
-	// in it.
+	// target is set if the config names its table as a target. Then package plan checks the pod
+	// routes in it.
 	target bool
-	// pods are the cluster's routes in its table.
+	// pods has the cluster's routes in its table.
 	pods map[netip.Prefix]inventory.Route
 }
 
-// who names the gateways in a finding.
+// who returns the words that name the gateways in a finding.
 func (g *gatewaySubnet) who() string {
 	names := make([]string, len(g.Gateways))
 	for i, id := range g.Gateways {
@@ -38,7 +39,8 @@ func (g *gatewaySubnet) who() string {
 	return fmt.Sprintf("Application Gateway %s in %s", strings.Join(names, " and "), g.ID.Short())
 }
 
-// NewTable names a new table for a subnet: creating an existing table would remove its routes.
+// NewTable returns a name for a subnet's new table. The name must be unused: creating an existing
+// table would remove its routes.
 func NewTable(s *inventory.Snapshot, subnet arm.ID) arm.ID {
 	name := subnet.Name() + "-rt"
 	for n := 2; ; n++ {
@@ -51,14 +53,14 @@ func NewTable(s *inventory.Snapshot, subnet arm.ID) arm.ID {
 	}
 }
 
-// createTable and useTable are the commands that create a table and associate it with a subnet.
+// createTable and useTable return the commands that create a table and associate it with a subnet.
 func createTable(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table),
 		table.Name())
 	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
 		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
-	// The command would empty an existing table that was not read, so none is given.
+	// createTable returns none for an existing table that was not read: the command would empty it.
 	for key := range p.s.Unread {
 		if strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeRouteTable)) {
 			return finding.CommandLine{}
@@ -71,13 +73,13 @@ func useTable(subnet, table arm.ID) finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", subnet, table)
 }
 
-// inGroup returns the flags for the subscription and resource group of a resource.
+// inGroup returns the flags with the subscription and resource group of a resource.
 func inGroup(id arm.ID) finding.CommandLine {
 	return finding.Command("--subscription %s --resource-group %s", id.Subscription(),
 		id.ResourceGroup())
 }
 
-// advice says how to make a table a target.
+// advice returns how to make a table a target.
 func (p *clusterCase) advice(table arm.ID) string {
 	if p.Proposed {
 		return "make the table a target, which init does, and copy the pod routes"
@@ -85,8 +87,8 @@ func (p *clusterCase) advice(table arm.ID) string {
 	return fmt.Sprintf("add %s to spec.targets of %s in %s, then sync", table, p.name, p.File)
 }
 
-// associateNew creates a table and associates it with a subnet. It returns nothing if a table of
-// that name may exist.
+// associateNew returns the commands that create a table and associate it with a subnet. It returns
+// none if a table of that name may exist.
 func associateNew(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
 	create := createTable(p, subnet, table)
 	if create == (finding.CommandLine{}) {
@@ -104,9 +106,9 @@ func (p *clusterCase) fillCommand() finding.CommandLine {
 	return finding.Command("routekeeper sync -f %s", p.File)
 }
 
-// gatewaySubnets returns the gateway subnets that concern the cluster, in the order of their IDs:
-// the subnet of the gateway that its add-on drives, subnets with a table that is a target or holds
-// the cluster's pod routes, and subnets in the networks of its nodes.
+// gatewaySubnets returns the gateway subnets that concern the cluster, in the order of their IDs.
+// They are the subnet of the gateway that its add-on configures, subnets with a table that is a
+// target or has the cluster's pod routes, and subnets in the networks of its nodes.
 func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 	var out []*gatewaySubnet
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
@@ -139,9 +141,9 @@ func (p *clusterCase) gatewaySubnets() []*gatewaySubnet {
 	return out
 }
 
-// unassociated returns the one unassociated table that holds copies of the cluster's pod routes and
-// fits a subnet near its nodes: that subnet seems to have lost it. Nil if there is none, or
-// several.
+// unassociated returns the one unassociated table that has copies of the cluster's pod routes and
+// fits a subnet near its nodes: this subnet seems to have lost it. It returns nil if there is none,
+// or several.
 func unassociated(p *clusterCase, subnet *inventory.Subnet) *inventory.RouteTable {
 	at := p.s.VNets[subnet.ID.Parent().Key()]
 	if p.config == nil || p.table == nil || at == nil ||
@@ -179,8 +181,8 @@ func namesTarget(config *v1alpha1.ClusterRoutes, table arm.ID) bool {
 	})
 }
 
-// inIsolation reports whether the gateways of a subnet may have any default route. Gateways with
-// network isolation need their subnet delegated to Application Gateways
+// inIsolation reports whether the gateways of a subnet may have any default route. With network
+// isolation, a gateway's subnet must be delegated to Application Gateways
 // (application-gateway-private-deployment).
 func inIsolation(p *clusterCase, g *gatewaySubnet) bool {
 	return g.DelegatedTo(arm.TypeGateway) || slices.ContainsFunc(g.Gateways, func(id arm.ID) bool {
@@ -189,7 +191,7 @@ func inIsolation(p *clusterCase, g *gatewaySubnet) bool {
 	})
 }
 
-// checkGateways checks the Application Gateways around a cluster.
+// checkGateways checks the Application Gateways near a cluster.
 func checkGateways(p *clusterCase) []finding.Finding {
 	var found []finding.Finding
 	for _, g := range p.gatewaySubnets() {
@@ -258,7 +260,7 @@ func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 			others = append(others, subnet.Short())
 		}
 	}
-	if len(others) > 0 { // they may need the route
+	if len(others) > 0 { // these clusters may need the route
 		f = f.With("the table is also on "+strings.Join(others, ", ")).
 			WithAdvice("give %s its own table without 0.0.0.0/0; replace TABLE with its ID",
 				g.ID.Short()).
@@ -268,8 +270,8 @@ func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 }
 
 // checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other
-// plugins than kubenet, pods have addresses of the network, or the gateway learns them by itself
-// (AGIC#1524).
+// plugins than kubenet, pods have addresses of the network, or the gateway learns their routes by
+// itself (AGIC#1524).
 func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 	if g.RouteTable == "" {
 		if loose := unassociated(p, g.Subnet); loose != nil {
@@ -315,7 +317,7 @@ func (p *clusterCase) clusterRoutes() map[netip.Prefix]inventory.Route {
 }
 
 // drift compares a copy of a cluster's pod routes with the cluster's route table. missing lists
-// routes that the copy lacks or has with another next hop; stale lists extra ones.
+// routes that the copy lacks or has with another next hop. stale lists additional ones.
 func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []string) {
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {
@@ -336,7 +338,7 @@ func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []strin
 	return missing, stale
 }
 
-// ofRoutes says how many of the pod routes are affected, as the subject of a sentence.
+// ofRoutes returns the subject of a sentence: how many of the pod routes are affected.
 func ofRoutes(n, all int) string {
 	if n == all {
 		return fmt.Sprintf("all %d pod routes", all)
@@ -344,8 +346,8 @@ func ofRoutes(n, all int) string {
 	return fmt.Sprintf("%d of the %d pod routes", n, all)
 }
 
-// adopt returns the command that puts the pod routes of a cluster without a config under
-// management. promote shows the changes and asks.
+// adopt returns the command that makes a config for the pod routes of a cluster without one.
+// promote shows the changes and asks.
 func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
 	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
 		" && routekeeper sync -f %s", cluster, file, cluster, file, file)

@@ -7,7 +7,7 @@ import (
 )
 
 // checkIngress checks the Application Gateway of the ingress add-on. Only a GET that answered 404
-// proves that the gateway does not exist; a document that was not read proves nothing.
+// proves that the gateway does not exist. A document that was not read proves nothing.
 func checkIngress(p *clusterCase) []finding.Finding {
 	if !p.cluster.IngressAddon {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// unreadKubernetes reports a stopped cluster, or why its API could not be read, or only in part.
+// unreadKubernetes reports a stopped cluster, or why its API could not be read, or not completely.
 func (p *clusterCase) unreadKubernetes() []finding.Finding {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
 	if p.cluster.Stopped {

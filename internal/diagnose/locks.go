@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// lockdown reports a node resource group that only AKS may change, if the config needs a change
+// lockdown reports a node resource group that only AKS may change, if the config requires a change
 // there.
 func lockdown(p *clusterCase, wanted needs) []finding.Finding {
 	if !p.cluster.Locked || p.source.Table == "" || p.existing(p.source.Table) {
@@ -29,7 +29,7 @@ func lockdown(p *clusterCase, wanted needs) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// azAKS returns a command about the cluster; az aks does not take resource IDs.
+// azAKS returns a command about the cluster. az aks does not take resource IDs.
 func (p *clusterCase) azAKS(verb, options string, values ...any) finding.CommandLine {
 	id := p.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
@@ -38,10 +38,10 @@ func (p *clusterCase) azAKS(verb, options string, values ...any) finding.Command
 		id.Name()}, values...)...)
 }
 
-// locks reports locks that refuse necessary writes of AKS, the cluster's cloud provider or the
+// locks reports locks that refuse necessary writes by AKS, the cluster's cloud provider or the
 // keeper. A delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources).
 // Routes are removed by a PUT of their table, so outside the node resource group a delete lock does
-// no harm.
+// not prevent that.
 func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 	var found []finding.Finding
 	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
@@ -59,7 +59,7 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 					called(n.scope)+" "+n.what), finding.Warning
 			}
 		}
-		// AKS checks the group as a whole: any lock of any level in it counts (AKS#3291,
+		// AKS checks the group as a whole: a lock of any level on anything in it counts (AKS#3291,
 		// azure-aks-docs#427).
 		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
 			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster "+

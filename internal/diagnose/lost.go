@@ -14,15 +14,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// How it works: where no config says what a subnet must have, evidence does. What earlier writes
-// gave it comes first (Snapshot.Had: the activity log, the history), then what the cluster's other
-// node subnets have, then tables that are on no subnet. One candidate completes the command;
-// several get a command each. A command never has a word to fill in.
+// How it works: if no config says what a subnet must have, this file looks for evidence. The best
+// evidence is what earlier writes gave the subnet (Snapshot.Had: the activity log, the history).
+// Next is what the cluster's other node subnets have, then tables that are on no subnet. A single
+// candidate completes the command. With several, each gets a command. No command has a placeholder
+// to fill in.
 
-// candidate is what may have been lost, with the evidence.
+// candidate is a resource that may have been lost, with the evidence.
 type candidate struct{ value, why string }
 
-// withCandidate adds a candidate, or another evidence for it.
+// withCandidate adds a candidate, or more evidence for it.
 func withCandidate(all []candidate, value, why string) []candidate {
 	for i, c := range all {
 		if strings.EqualFold(c.value, value) {
@@ -38,7 +39,7 @@ func withCandidate(all []candidate, value, why string) []candidate {
 // mostCandidates is how many candidates get a command.
 const mostCandidates = 3
 
-// Lost returns the subnets and route tables for which it matters what they had.
+// Lost returns the subnets and route tables whose earlier values the diagnosis needs.
 func Lost(c Case, findings []finding.Finding) []arm.ID {
 	var ids []arm.ID
 	for _, f := range findings {
@@ -55,13 +56,13 @@ func Lost(c Case, findings []finding.Finding) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// mostBare is how many node subnets a diagnosis asks the activity log about without a sign that
-// they lost anything: most clusters have no NAT gateway, and each subnet takes up to two calls.
+// mostBare is for how many node subnets a diagnosis queries the activity log without a sign that
+// they lost anything. Most clusters have no NAT gateway, and each subnet takes up to two calls.
 const mostBare = 100
 
-// Bare returns the node subnets that lack a property and about which no config says what they must
-// have: the activity log or a history may know. Of more than mostBare it returns the first, and a
-// finding that says so.
+// Bare returns the node subnets that lack a property and for which no config requires one: the
+// activity log or a history may know what they had. If there are more than mostBare, it returns the
+// first ones, and a finding that says so.
 func Bare(c Case) ([]arm.ID, []finding.Finding) {
 	if !c.Proposed {
 		return nil, nil
@@ -93,8 +94,8 @@ func Bare(c Case) ([]arm.ID, []finding.Finding) {
 		"a cluster asks about that cluster's subnets")}
 }
 
-// checkHad finds what the subnets of nodes had, as evidence shows, have no more, and no other
-// finding names. Without a config nothing says that they must have it.
+// checkHad finds properties that the subnets of nodes had, as evidence shows, and lack now, if no
+// other finding names them. Without a config nothing says that they must have them.
 func checkHad(p *clusterCase, found []finding.Finding) (more []finding.Finding) {
 	if !p.Proposed {
 		return nil
@@ -154,7 +155,7 @@ func lostProperty(p *clusterCase, subnet *inventory.Subnet,
 		return all
 	}
 	for _, other := range p.subnets {
-		// a NAT gateway serves one network (nat-overview)
+		// a NAT gateway can serve only one network (nat-overview)
 		if id := other.Has(property); property == inventory.PropertyNAT && id != "" &&
 			other.ID.Parent().Equal(subnet.ID.Parent()) ||
 			property == inventory.PropertyTable && egressTable(p, id, subnet) {
@@ -190,7 +191,7 @@ func reaches(p *clusterCase, subnet *inventory.Subnet, hop netip.Addr) bool {
 		}))
 }
 
-// withProperty completes a finding about a subnet that lacks a property: with the command that
+// withProperty completes a finding about a subnet that lacks a property, with the command that
 // gives it back, or with one for each candidate.
 func withProperty(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 	property inventory.Property) finding.Finding {
@@ -226,7 +227,7 @@ func withRoute(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 	})
 }
 
-// complete adds the candidates for what a resource lacks to a finding, with their commands.
+// complete adds the candidates for a lost value to a finding, with their commands.
 func complete(f finding.Finding, what string, resource arm.ID, all []candidate,
 	command func(candidate) finding.CommandLine) finding.Finding {
 	switch len(all) {
@@ -248,7 +249,7 @@ func complete(f finding.Finding, what string, resource arm.ID, all []candidate,
 		"has its command", what)
 }
 
-// leaves says what gives packets that a subnet sends to the internet a public address.
+// leaves says what gives a public address to packets that a subnet sends to the internet.
 func leaves(subnet *inventory.Subnet, cluster *inventory.Cluster) (by, evidence string) {
 	by = trace.Exit(subnet, cluster)
 	if by == "" {

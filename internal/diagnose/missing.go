@@ -46,8 +46,8 @@ func (b *tableCheck) lacks(n *node) (missing []string, of int) {
 	return missing, of
 }
 
-// missing reports the nodes without their routes. It returns a line for each, and whether the list
-// of nodes is certain.
+// missing reports the nodes that lack routes. It returns a line for each, and whether the list of
+// nodes is certain.
 func (b *tableCheck) missing() (lines []string, sure bool) {
 	var none, unnoticed, half []string
 	for _, n := range b.nodes.all {
@@ -162,8 +162,8 @@ func checkForwarding(p *clusterCase) []finding.Finding {
 		finding.Count(len(off), "node"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
 }
 
-// forwardingFix returns the command that enables IP forwarding on a NIC, or for a NIC of a scale
-// set, in the scale set's model.
+// forwardingFix returns the command that enables IP forwarding on a NIC. For a NIC of a scale set
+// it changes the scale set's model.
 func forwardingFix(nic arm.ID) finding.CommandLine {
 	for at := nic; at != ""; at = at.Parent() {
 		if at.Is(arm.TypeScaleSet) {

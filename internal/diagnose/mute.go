@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// consequences lists for a finding of a cluster the findings of the same cluster that follow from
-// it. They disappear together with their cause; until then they only hide what to do.
+// consequences lists, for a finding of a cluster, the findings of the same cluster that follow from
+// it. They disappear together with their cause. Until then they only distract from it.
 var consequences = map[finding.Code][]finding.Code{
 	finding.TableMissing: {
 		finding.AssociationLost, finding.PoolWithoutTable, finding.TargetDrift, finding.SourceEmpty,
@@ -25,8 +25,8 @@ var consequences = map[finding.Code][]finding.Code{
 	finding.AzureUnreachable:    {finding.ReadFailed, finding.RightsUnread},
 }
 
-// resourceConsequences is consequences for findings of the same resource and, if the cause has a
-// subject, of the same subject.
+// resourceConsequences works like consequences for findings of the same resource and, if the cause
+// has a subject, of the same subject.
 var resourceConsequences = map[finding.Code][]finding.Code{
 	finding.PoolWithoutTable:     {finding.AssociationLost},
 	finding.NetworkManagerTable:  {finding.AssociationOther},

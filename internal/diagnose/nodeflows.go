@@ -12,16 +12,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// prober is the address that the probes of load balancers come from, the service tag
-// AzureLoadBalancer (load-balancer-custom-probe-overview).
+// prober is the address that load balancers send probes from, the service tag AzureLoadBalancer
+// (load-balancer-custom-probe-overview).
 var prober = end{addr: netip.AddrFrom4([4]byte{168, 63, 129, 16})}
 
 const proberTag = "AzureLoadBalancer"
 
-// nodeFlows returns the flows that nodes need. Between nodes, all ports and protocols
+// nodeFlows returns the flows that nodes need. Between nodes these are all ports and protocols
 // (concepts-network-azure-cni-overlay; "blocking internal subnet traffic using network security
-// groups isn't supported", outbound-rules-control-egress). If the nodes' addresses are the pods',
-// that is the flow of pods.
+// groups isn't supported", outbound-rules-control-egress). If pods have addresses of the nodes'
+// subnet, that is the flow of pods.
 func nodeFlows(p *clusterCase, nodes []end, every []trace.Packet, podsAreNodes bool) []flow {
 	var flows []flow
 	if !podsAreNodes {
@@ -31,8 +31,9 @@ func nodeFlows(p *clusterCase, nodes []end, every []trace.Packet, podsAreNodes b
 	}
 	nodes = eachGroup(nodes)
 	flows = append(flows, serverFlows(p, nodes)...)
-	// Which ports load balancers probe depends on their Services: this is one of the node ports,
-	// 30000 to 32767 by default (kubernetes.io/docs/concepts/services-networking/service).
+	// Which ports load balancers probe depends on their Services. This flow uses one of the node
+	// ports, which are 30000 to 32767 by default
+	// (kubernetes.io/docs/concepts/services-networking/service).
 	const nodePort = 31000
 	flows = append(flows, flow{code: finding.FilterBlocksProbes,
 		what: "load balancer probe to node", from: scope{tag: proberTag}, to: among(p.prefixes),
@@ -41,8 +42,8 @@ func nodeFlows(p *clusterCase, nodes []end, every []trace.Packet, podsAreNodes b
 	return append(flows, outFlows(p, nodes)...)
 }
 
-// eachGroup returns one node for each subnet and group of network interfaces: rules about
-// destinations outside rarely tell nodes apart.
+// eachGroup returns one node for each combination of subnet and security group of its interface:
+// rules about destinations outside rarely distinguish nodes further.
 func eachGroup(nodes []end) (some []end) {
 	for _, n := range nodes {
 		if !slices.ContainsFunc(some, func(e end) bool {
@@ -63,10 +64,10 @@ func pairsOf(from, to []end) (pairs [][2]end) {
 	return pairs
 }
 
-// serverFlows returns what the API server needs: with API server VNet integration its subnet with
-// TCP to 443 and 4443, and the load balancer's packets to port 9988, TCP on one page
-// (api-server-vnet-integration) and UDP on another (outbound-rules-control-egress); for a private
-// cluster its private endpoint; for others its public name.
+// serverFlows returns what the API server needs. With API server VNet integration that is TCP to
+// 443 and 4443 of its subnet. It is also the load balancer's packets to port 9988, TCP on one page
+// (api-server-vnet-integration) and UDP on another (outbound-rules-control-egress). A private
+// cluster needs its private endpoint, all others the public name.
 func serverFlows(p *clusterCase, nodes []end) (flows []flow) {
 	const integrated, balanced, https = 4443, 9988, 443
 	node := flow{code: finding.FilterBlocksAPI, what: "node to API server",
@@ -98,8 +99,8 @@ func serverFlows(p *clusterCase, nodes []end) (flows []flow) {
 			continue
 		}
 		for _, c := range nic.Configs {
-			// What the group of the endpoint's subnet does to packets to it depends on the
-			// subnet's network policies for private endpoints, which are off by default
+			// Whether the group of the endpoint's subnet filters packets to the endpoint depends on
+			// the subnet's network policies for private endpoints, which are off by default
 			// (disable-private-endpoint-network-policy).
 			if !c.Address.Is4() {
 				continue
@@ -121,7 +122,7 @@ func firstOf(s *inventory.Subnet) netip.Addr {
 	return inventory.FirstUsable(s.Prefixes[0])
 }
 
-// outFlows returns the destinations outside that AKS requires, a flow for each.
+// outFlows returns a flow for each destination outside that AKS requires.
 func outFlows(p *clusterCase, nodes []end) (flows []flow) {
 	for _, n := range egress.Needs(p.s.Snapshot, p.cluster) {
 		flows = append(flows, out(p, flow{code: finding.FilterBlocksEgress,
@@ -130,7 +131,7 @@ func outFlows(p *clusterCase, nodes []end) (flows []flow) {
 	return flows
 }
 
-// out makes the packets of a flow to a destination outside: to its addresses, or to its name.
+// out returns the packets of a flow to a destination outside: to its addresses, or to its name.
 func out(p *clusterCase, f flow, n egress.Name, addresses []netip.Addr, nodes []end) flow {
 	port, _ := strconv.Atoi(n.Port)
 	packet := trace.Packet{Protocol: "tcp", Port: port}
@@ -145,7 +146,8 @@ func out(p *clusterCase, f flow, n egress.Name, addresses []netip.Addr, nodes []
 		if tags := n.Tags(); n.Protocol != "" && len(tags) > 0 {
 			f.to.tag = tags[len(tags)-1] // of the region
 		}
-		// Azure does not say whether Internet holds what a default route leads elsewhere.
+		// Azure does not say whether the tag Internet includes what a default route leads
+		// elsewhere.
 		if slices.ContainsFunc(p.subnets, func(s *inventory.Subnet) bool {
 			table := p.s.Table(s.RouteTable)
 			return table != nil && len(table.Default()) > 0

@@ -12,7 +12,7 @@ import (
 
 // node is a node of the cluster: its network interface, its object in Kubernetes, or both.
 type node struct {
-	name  string // in lower case; "" if only its NIC is known and does not show it
+	name  string // in lower case; "" if only its NIC is known and does not show the name
 	addrs []netip.Addr
 	nic   *inventory.Interface
 	kube  *inventory.Node
@@ -30,7 +30,7 @@ func (n *node) String() string {
 	return fmt.Sprintf("%s (%s)", name, n.addrs[0])
 }
 
-// settling is how long a new node may lack its route: the cloud provider writes in batches of 30
+// settling is how long a new node may lack its route. The cloud provider writes in batches of 30
 // seconds, from a copy of the table that it caches for two minutes.
 const settling = 3 * time.Minute
 
@@ -40,9 +40,9 @@ func (p *clusterCase) young(n *node) bool {
 		p.s.Taken.Sub(n.kube.Created) < settling
 }
 
-// waits reports whether a node may still wait for its route. If Kubernetes says that the route
-// exists (NetworkUnavailable is False), the node's age does not matter: the table only has to be
-// read after the condition changed.
+// waits reports whether a node may still be waiting for its route. If Kubernetes says that the
+// route exists (NetworkUnavailable is False), the node's age does not matter. Then the table only
+// has to be newer than the condition.
 func (p *clusterCase) waits(n *node) bool {
 	if n.kube != nil && n.kube.NetworkUnavailable != nil && !n.kube.NetworkUnavailable.True {
 		return !p.s.Taken.IsZero() && !n.kube.NetworkUnavailable.Since.Before(p.s.Taken)
@@ -52,18 +52,18 @@ func (p *clusterCase) waits(n *node) bool {
 
 // nodeSet is the nodes of a cluster.
 type nodeSet struct {
-	// all are the nodes in Kubernetes if it was asked, otherwise the machines of the pools; sorted
-	// by name.
+	// all has the nodes in Kubernetes or, if Kubernetes was not read, the machines of the pools,
+	// sorted by name.
 	all    []*node
 	byName map[string]*node
 	byAddr map[netip.Addr]*node
-	// unjoined are machines of the pools without a node in Kubernetes, if Kubernetes was asked.
+	// unjoined has the machines of the pools without a node in Kubernetes, if Kubernetes was read.
 	unjoined []*node
 	// asked is set if Kubernetes listed the nodes.
 	asked bool
-	// complete is set if the NICs of at least as many machines were seen as the pools count: a list
-	// shows only what the identity may see. exact is set if there are no more, and no operation
-	// runs on the cluster: then no machine comes or goes.
+	// complete is set if NICs of at least as many machines were seen as the pools count: a list
+	// shows only what the identity may see. exact is set if there are no more machines, and no
+	// operation runs on the cluster. Then no machine comes or goes.
 	complete, exact bool
 }
 
@@ -89,8 +89,8 @@ func (p *clusterCase) nodes() nodeSet {
 	return set
 }
 
-// machines returns the machines of the pools, by their NICs, and records in the set whether they
-// are all.
+// machines returns the machines of the pools, by their NICs, and notes in the set whether all were
+// seen.
 func (p *clusterCase) machines(set *nodeSet) []*node {
 	var machines []*node
 	seen := map[string]map[string]bool{} // machines by pool
@@ -124,7 +124,7 @@ func (p *clusterCase) machines(set *nodeSet) []*node {
 	return machines
 }
 
-// join combines the nodes in Kubernetes with the machines that have their addresses. It skips
+// join matches the nodes in Kubernetes with the machines that have their addresses. It skips
 // virtual nodes, which are not machines: they have no provider ID of Azure.
 func (p *clusterCase) join(set *nodeSet, machines []*node) {
 	byAddr := map[netip.Addr]*node{}

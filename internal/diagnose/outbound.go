@@ -11,8 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Filtering asks the groups of a cluster's nodes about its API server and about what else its nodes
-// must reach outside. Without groups it returns nothing.
+// Filtering asks the network security groups of a cluster's nodes about its API server, and about
+// the other destinations outside that its nodes must reach. If there are no groups, it returns
+// nothing.
 func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
 	p := (&Case{Snapshot: s, nicsOf: interfacesByGroup(s)}).clusterCase(id)
 	if p == nil {
@@ -36,7 +37,7 @@ func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
 	return all
 }
 
-// checkFirewalls reports what the appliances lack, if the caller asks for it.
+// checkFirewalls reports what the appliances do not allow, if the caller asks for it.
 func checkFirewalls(p *clusterCase) []finding.Finding {
 	if !p.Egress || p.s.Egress == nil {
 		return nil

@@ -21,7 +21,7 @@ func (p *clusterCase) nodeNetworks() []arm.ID {
 }
 
 // routed reports whether a gateway reaches the nodes by user-defined routes through an appliance,
-// or whether that is unknown: then no peering is needed.
+// so that it needs no peering. It also reports true if that is unknown.
 func routed(p *clusterCase, g *gatewaySubnet) bool {
 	routes, err := trace.Effective(p.s.Snapshot, g.ID, nil)
 	if err != nil || len(p.prefixes) == 0 {
@@ -31,7 +31,7 @@ func routed(p *clusterCase, g *gatewaySubnet) bool {
 	return found && route.Source != trace.System
 }
 
-// peeringTo returns a network's side of its peering with another one, or nil.
+// peeringTo returns a network's side of its peering with another network, or nil.
 func peeringTo(vnet *inventory.VNet, other arm.ID) *inventory.Peering {
 	if vnet == nil {
 		return nil
@@ -56,8 +56,9 @@ func (p *clusterCase) peeringLine(vnet *inventory.VNet, q *inventory.Peering) st
 		q.Forwarded)
 }
 
-// checkPeering checks the peering between the networks of a gateway and the nodes. A peering needs
-// both sides, so one missing side is enough to report. A side that was not read is not missing.
+// checkPeering checks the peering between a gateway's network and the nodes' network. A peering
+// needs both sides, so one missing side is enough to report. A side that was not read is not
+// missing.
 func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Finding {
 	at := g.ID.Parent()
 	near, far := p.s.VNets[at.Key()], p.s.VNets[nodes.Key()]
@@ -110,9 +111,9 @@ func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Find
 }
 
 // podsInside reports whether pods have addresses of a network. A gateway sends to pods from its own
-// address, which is not forwarded traffic. A pod's answer is: the node forwards it with the pod's
-// address. allowForwardedTraffic is for "traffic that doesn't originate from" the peered network
-// (virtual-network-manage-peering), and applies on the receiving side.
+// address, so its packets are not forwarded traffic. A pod's answer is forwarded traffic: the node
+// forwards it with the pod's address. allowForwardedTraffic is for "traffic that doesn't originate
+// from" the peered network (virtual-network-manage-peering), and applies on the receiving side.
 func (p *clusterCase) podsInside(vnet *inventory.VNet) bool {
 	return !slices.ContainsFunc(p.cluster.PodCIDRs, func(pods netip.Prefix) bool {
 		return !inventory.Within(vnet.Prefixes, pods.Addr())

@@ -11,16 +11,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// need is an action that an identity needs at a scope, and its purpose.
+// need is an action that an identity needs at a scope, with the purpose.
 type need struct {
 	scope  arm.ID
 	action string
 	what   string
-	// undocumented is set if Azure does not say that it needs it.
+	// undocumented is set if no page of Azure says that the identity needs it.
 	undocumented bool
 }
 
-// needs are several, without duplicates.
+// needs is a list of needs without duplicates.
 type needs []need
 
 func (n *needs) add(scope arm.ID, what string, actions ...string) {
@@ -33,9 +33,9 @@ func (n *needs) add(scope arm.ID, what string, actions ...string) {
 	}
 }
 
-// Scopes returns the scopes where rights matter for the clusters of a case, and the object IDs of
-// the clusters' identities: read them into the snapshot's CallerRights and Rights before Check. The
-// resources that the needs depend on must already be in the snapshot.
+// Scopes returns the scopes where permissions matter for the clusters of a case, and the object IDs
+// of the clusters' identities. Read them into the snapshot's CallerRights and Rights before Check.
+// The resources that the needs depend on must already be in the snapshot.
 func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	c.nicsOf = interfacesByGroup(c.Snapshot)
 	for _, id := range c.Clusters {
@@ -55,9 +55,9 @@ func (c Case) Scopes() (scopes []arm.ID, principals []string) {
 	return inventory.SortIDs(scopes), slices.Compact(principals)
 }
 
-// identityNeeds returns the rights of the cluster's identity on existing resources. On resources
-// that AKS made it has its role (concepts-network-legacy-cni). Roles are assigned at a resource or
-// above it, so actions on routes are checked at their table.
+// identityNeeds returns the permissions that the cluster's identity needs on existing resources. On
+// resources that AKS made it already has its role (concepts-network-legacy-cni). Roles are assigned
+// at a resource or above it, so actions on routes are checked at their table.
 func identityNeeds(p *clusterCase) (n needs) {
 	if table := p.source.Table; p.cluster.Kubenet() && !p.source.Doubtful && p.existing(table) {
 		n.add(table, "to manage the pod routes in it", arm.TypeRouteTable+"/read",
@@ -78,8 +78,9 @@ func identityNeeds(p *clusterCase) (n needs) {
 				arm.TypeSubnet+"/join/action")
 		}
 	}
-	// The page on pod subnets (configure-azure-cni-dynamic-ip-allocation) assigns no role, and az
-	// one on the node subnet only (azure-cli, acs: process_add_role_assignment_for_vnet_subnet).
+	// The page about pod subnets (configure-azure-cni-dynamic-ip-allocation) assigns no role, and
+	// az assigns one on the node subnet only (azure-cli, acs:
+	// process_add_role_assignment_for_vnet_subnet).
 	for _, pool := range p.cluster.Pools {
 		if known := len(n); p.existing(pool.PodSubnet) {
 			n.add(pool.PodSubnet, "to give pods addresses in it", arm.TypeSubnet+"/join/action")
@@ -91,8 +92,8 @@ func identityNeeds(p *clusterCase) (n needs) {
 	return n
 }
 
-// addonNeeds returns the rights of the ingress add-on on a gateway that AKS did not make
-// (application-gateway-kubernetes-ingress#997, #1463).
+// addonNeeds returns the permissions that the ingress add-on needs on a gateway that AKS did not
+// make (application-gateway-kubernetes-ingress#997, #1463).
 func addonNeeds(p *clusterCase) (n needs) {
 	id := p.cluster.Ingress
 	if !p.cluster.IngressAddon || !p.existing(id) {
@@ -109,12 +110,12 @@ func addonNeeds(p *clusterCase) (n needs) {
 	return n
 }
 
-// existing reports whether a resource is bring-your-own: not made by AKS.
+// existing reports whether a resource is bring-your-own, so not made by AKS.
 func (p *clusterCase) existing(id arm.ID) bool {
 	return id != "" && !id.Group().Equal(p.cluster.NodeGroup())
 }
 
-// callerNeeds returns the rights that the config requires of the current identity.
+// callerNeeds returns the permissions that the current identity needs for the config.
 func callerNeeds(p *clusterCase) (n needs) {
 	if !inventory.Clusterless(p.cluster.ID) {
 		n.add(p.cluster.ID, "to read its node pools", arm.TypeCluster+"/read")
@@ -172,9 +173,9 @@ func callerNeeds(p *clusterCase) (n needs) {
 	return n
 }
 
-// guardNeeds adds the rights to associate a table with a subnet. The write contains the whole
-// subnet, so it joins every linked resource again (LinkedAuthorizationFailed names what is
-// missing). A subnet that was not read may have more links.
+// guardNeeds adds the permissions to associate a table with a subnet. The write contains the whole
+// subnet, so it joins every linked resource again (LinkedAuthorizationFailed names the missing
+// action). A subnet that was not read may have more links.
 func guardNeeds(p *clusterCase, n *needs, id, table arm.ID) {
 	what := "to repair a lost route table on subnet " + id.Short()
 	n.add(id, what, arm.TypeSubnet+"/write")
@@ -190,7 +191,7 @@ func guardNeeds(p *clusterCase, n *needs, id, table arm.ID) {
 	}
 }
 
-// checkPermissions checks rights, locks and the lockdown.
+// checkPermissions checks permissions, locks and the lockdown.
 func checkPermissions(p *clusterCase) []finding.Finding {
 	identity := principalHolder(p, finding.IdentityLacks, "the identity of cluster "+
 		p.cluster.ID.Short(), p.cluster.PrincipalIDs)
@@ -215,7 +216,7 @@ func checkPermissions(p *clusterCase) []finding.Finding {
 	return append(found, p.locks(callerNeeds(p), identityNeeds(p))...)
 }
 
-// principalHolder returns the holder of the rights of an identity with these object IDs.
+// principalHolder returns the permissions of the identity with these object IDs.
 func principalHolder(p *clusterCase, code finding.Code, who string, ids []string) holder {
 	h := holder{
 		p: p, code: code, who: who,
@@ -235,7 +236,7 @@ func principalHolder(p *clusterCase, code finding.Code, who string, ids []string
 	return h
 }
 
-// checkCaller finds rights that the current identity lacks.
+// checkCaller finds permissions that the current identity lacks.
 func checkCaller(p *clusterCase) []finding.Finding {
 	caller := holder{
 		p: p, code: finding.CallerLacks, who: "the current identity", assignee: callerAssignee(p),
@@ -250,7 +251,7 @@ func checkCaller(p *clusterCase) []finding.Finding {
 		caller.who += " (" + p.s.Caller + ")"
 	}
 	wanted := callerNeeds(p)
-	if p.cluster.Locked { // the lockdown refuses every other writer: one finding says so
+	if p.cluster.Locked { // the lockdown refuses every other writer, and one finding says so
 		wanted = slices.DeleteFunc(wanted, func(n need) bool {
 			return !p.existing(n.scope) && !reads(n.action)
 		})
@@ -258,8 +259,8 @@ func checkCaller(p *clusterCase) []finding.Finding {
 	return caller.check(wanted)
 }
 
-// CallerScopes returns the scopes where the caller's rights matter for the configs of a case: read
-// them into the snapshot's CallerRights before CheckCaller.
+// CallerScopes returns the scopes where the caller's permissions matter for the configs of a case.
+// Read them into the snapshot's CallerRights before CheckCaller.
 func (c Case) CallerScopes() []arm.ID {
 	var scopes []arm.ID
 	for _, id := range c.Clusters {
@@ -272,8 +273,8 @@ func (c Case) CallerScopes() []arm.ID {
 	return inventory.SortIDs(scopes)
 }
 
-// CheckCaller finds rights that the caller lacks for the configs of a case, and rights that could
-// not be read. A right that several clusters need is reported once.
+// CheckCaller finds permissions that the caller lacks for the configs of a case, and permissions
+// that could not be read. A permission that several clusters need is reported once.
 func (c Case) CheckCaller() []finding.Finding {
 	var found []finding.Finding
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
@@ -299,18 +300,18 @@ func callerAssignee(p *clusterCase) finding.CommandLine {
 
 func reads(action string) bool { return strings.HasSuffix(action, "/read") }
 
-// holder is an identity with its rights.
+// holder is an identity with its permissions.
 type holder struct {
 	p        *clusterCase
 	code     finding.Code
 	who      string
 	assignee finding.CommandLine
-	// rights returns the rights at a scope: one of them is enough. It returns none if they were not
-	// read.
+	// rights returns the permissions at a scope. One of them is enough. It returns none if they
+	// were not read.
 	rights func(scope arm.ID) []inventory.Rights
 }
 
-// check compares needs with rights, scope by scope.
+// check compares needs with permissions, scope by scope.
 func (h holder) check(wanted needs) []finding.Finding {
 	var found []finding.Finding
 	var unread []string
@@ -364,14 +365,14 @@ func may(rights []inventory.Rights, action string) (why string, may bool) {
 	return "", false
 }
 
-// denied reports whether a deny assignment forbids an action, whatever roles allow.
+// denied reports whether a deny assignment forbids an action, even if roles allow it.
 func denied(r inventory.Rights, action string) bool {
 	return !inventory.Rights{Permissions: []inventory.Permission{{Actions: []string{"*"}}},
 		Denied: r.Denied}.May(action)
 }
 
-// lacks reports the missing rights at one scope. The recommended role must include all needed
-// actions there, so that it can replace the other roles.
+// lacks reports the missing permissions at one scope. The recommended role must include all needed
+// actions at that scope, so that it can replace the other roles.
 func (h holder) lacks(scope arm.ID, lacking, needed needs,
 	rights []inventory.Rights) finding.Finding {
 	actions := make([]string, len(lacking))

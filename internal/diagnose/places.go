@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// addressed reports whether the ranges of a cluster's nodes and pods are known. With a custom
-// network plugin they are not.
+// addressed reports whether the address ranges of a cluster's nodes and pods are known. With a
+// custom network plugin they are not.
 func addressed(c *inventory.Cluster) bool { return azureCNI(c) || c.Kubenet() }
 
 // checkPlaces checks that the addresses of nodes and pods are in their ranges.
@@ -20,9 +20,9 @@ func checkPlaces(p *clusterCase) []finding.Finding {
 	return append(nodesOutside(p), podsOutside(p)...)
 }
 
-// pool returns a node's pool. Some nodes have no known pool: virtual nodes and nodes of node
-// auto-provisioning have none, and their own subnets; other pools were created or removed between
-// two reads.
+// pool returns a node's pool. Some nodes have no known pool. Virtual nodes and nodes of node
+// auto-provisioning have none, and have their own subnets. Other pools were created or removed
+// between two reads.
 func (p *clusterCase) pool(node inventory.Node) (pool inventory.Pool, known bool) {
 	i := slices.IndexFunc(p.cluster.Pools, func(pool inventory.Pool) bool {
 		return strings.EqualFold(pool.Name, node.Pool)
@@ -33,7 +33,7 @@ func (p *clusterCase) pool(node inventory.Node) (pool inventory.Pool, known bool
 	return p.cluster.Pools[i], true
 }
 
-// place is a range of addresses for the nodes or the pods of a pool.
+// place is an address range for the nodes or the pods of a pool.
 type place struct {
 	name     string
 	prefixes []netip.Prefix
@@ -48,8 +48,8 @@ func (p *clusterCase) subnetPlace(kind string, id arm.ID) (place, bool) {
 		subnet.Prefixes}, true
 }
 
-// nodePlace returns the range of a pool's nodes, podPlace that of its pods. Both are false if the
-// subnet was not read.
+// nodePlace returns the range of a pool's nodes, and podPlace that of its pods. Both return false
+// if the subnet was not read.
 func (p *clusterCase) nodePlace(pool inventory.Pool) (place, bool) {
 	return p.subnetPlace("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
 }
@@ -97,7 +97,7 @@ func (p *clusterCase) outside(addrs []netip.Addr, node inventory.Node,
 	return netip.Addr{}, ""
 }
 
-// strays collects what is outside its range, by the name of the range.
+// strays collects nodes and pods outside their range, by the name of the range.
 type strays struct {
 	places []string
 	lines  map[string][]string
@@ -136,7 +136,7 @@ func (s *strays) findings(p *clusterCase, code finding.Code, what string,
 }
 
 // nodesOutside finds nodes and hostNetwork pods outside the node subnet. It skips a pod with its
-// node's address, because the node's own line covers it.
+// node's address, because the node has its own line.
 func nodesOutside(p *clusterCase) []finding.Finding {
 	if p.kube == nil {
 		return nil
@@ -190,7 +190,7 @@ func podsOutside(p *clusterCase) []finding.Finding {
 }
 
 // onOtherNode returns the first address of a pod outside its node's part of the pod CIDR, if nodes
-// have such parts. Routes and the overlay send packets for that address to another node, or to
+// have such parts. Routes and the overlay send packets for this address to another node, or to
 // none.
 func (p *clusterCase) onOtherNode(pod inventory.Pod, node inventory.Node) (addr netip.Addr,
 	should string) {

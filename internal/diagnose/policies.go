@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
-// checkPolicies reports assigned policies that refuse, undo or overwrite what the guard of a
-// cluster's subnets and the repair of its targets write: one finding for each assigned policy.
+// checkPolicies reports assigned policies that refuse, undo or overwrite the writes of the guard of
+// a cluster's subnets or of target repairs, with one finding for each policy.
 func checkPolicies(p *clusterCase) []finding.Finding {
 	if p.config == nil || len(p.s.Policies) == 0 {
 		return nil
@@ -20,7 +20,7 @@ func checkPolicies(p *clusterCase) []finding.Finding {
 	return Opposed(p.s.Snapshot, *p.config, p.name, p.source.Table)
 }
 
-// Opposed reports the assigned policies that refuse or undo what a config wants. table is the
+// Opposed reports the assigned policies that refuse or undo what a config requires. table is the
 // cluster's own route table, or "".
 func Opposed(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, name string,
 	table arm.ID) []finding.Finding {
@@ -76,7 +76,7 @@ func Exempt(p inventory.AssignedPolicy, scope arm.ID) finding.CommandLine {
 		"--exemption-category Waiver --scope %s", p.Assignment, scope)
 }
 
-// subjectOf tells the policies of assignments apart.
+// subjectOf returns a text that distinguishes the policies of assignments.
 func subjectOf(p inventory.AssignedPolicy) string {
 	id := p.Assignment
 	if p.Reference != "" {

@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Pools describes a cluster's pools for the planning of addresses. surge is for pools whose
-// document has none; routes is the number of routes that a table can hold. unseen names the subnets
-// that could not be read, a sentence each; they count as no limit.
+// Pools describes a cluster's pools for address planning. surge is for pools whose document has
+// none. routes is the number of routes that a table can hold. unseen has a sentence for each subnet
+// that could not be read; such subnets are no limit.
 func Pools(s *inventory.Snapshot, cluster *inventory.Cluster, surge capacity.Surge,
 	routes int) (pools []capacity.Pool, unseen []string, err error) {
 	for _, p := range cluster.Pools {

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// checkProvisioned checks that the subnets of node auto-provisioning that no pool names have what
-// the cluster's node subnets have, and that the config guards them if it guards anything.
+// checkProvisioned checks the subnets of node auto-provisioning that no pool names. They must have
+// what the cluster's node subnets have, and if the config guards any subnet, it must guard them.
 func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 	for _, id := range p.s.Provisioned(p.cluster, p.nics) {
 		subnet := p.s.Subnet(id)
@@ -48,7 +48,7 @@ func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 	return found
 }
 
-// sharedValue returns what all of the subnets have of a property, if they have the same.
+// sharedValue returns the value of a property if all of the subnets have the same one.
 func sharedValue(subnets []*inventory.Subnet, property inventory.Property) (arm.ID, bool) {
 	var value arm.ID
 	for i, subnet := range subnets {

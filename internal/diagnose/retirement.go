@@ -17,12 +17,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// retired is the day on which kubenet is retired (Azure/AKS#4859, and a callout on every page of
-// AKS about kubenet).
+// retired is the retirement day of kubenet (Azure/AKS#4859, and a callout on every page of AKS
+// about kubenet).
 var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 
-// checkRetirement counts the days and finds what blocks the migration to Azure CNI Overlay.
-// Conditions without another source are from AKS's page update-azure-cni, as of November 2026.
+// checkRetirement counts the days to kubenet's retirement, and finds what blocks the migration to
+// Azure CNI Overlay. Conditions without another source come from AKS's page update-azure-cni, as of
+// November 2026.
 func checkRetirement(p *clusterCase) []finding.Finding {
 	if p.cluster.Migrating {
 		return nil
@@ -37,8 +38,8 @@ func checkRetirement(p *clusterCase) []finding.Finding {
 	return append(found, retirement(p, found))
 }
 
-// ForOverlay returns what AKS requires of a cluster with Azure CNI before it moves to overlay.
-// Check leaves this out: such a cluster need not move.
+// ForOverlay returns what AKS requires of a cluster with Azure CNI before the cluster moves to
+// overlay. Check leaves this out: such a cluster need not move.
 func ForOverlay(c Case, id arm.ID) []finding.Finding {
 	p := c.clusterCase(id)
 	if p == nil {
@@ -85,7 +86,7 @@ func retirement(p *clusterCase, blockers []finding.Finding) finding.Finding {
 		WithFix("%s", p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay"))
 }
 
-// afterwards says what the migration changes.
+// afterwards says what is different after the migration.
 func afterwards(p *clusterCase) (lines []string) {
 	switch table := p.source.Table; {
 	case table == "":
@@ -107,8 +108,8 @@ func afterwards(p *clusterCase) (lines []string) {
 	return lines
 }
 
-// othersOnTable finds subnets other than the node subnets that have the cluster's route table: the
-// migration fails as long as there are any (azure-aks-docs#334).
+// othersOnTable finds subnets other than the node subnets that have the cluster's route table: with
+// any such subnet the migration fails (azure-aks-docs#334).
 func othersOnTable(p *clusterCase) []finding.Finding {
 	if p.table == nil || p.source.Doubtful {
 		return nil
@@ -125,7 +126,7 @@ func othersOnTable(p *clusterCase) []finding.Finding {
 		subnet := p.s.Subnet(id)
 		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) ||
 			subnet != nil && !subnet.RouteTable.Equal(p.table.ID) {
-			continue // it is the cluster's, or the newer document of the subnet names another table
+			continue // it is the cluster's, or the newer subnet document names another table
 		}
 		whose := ""
 		if subnet != nil && len(subnet.Gateways) > 0 {
@@ -141,7 +142,7 @@ func othersOnTable(p *clusterCase) []finding.Finding {
 	return found
 }
 
-// orphansToCome finds pod routes in other tables: the migration removes them only from the
+// orphansToCome finds pod routes in other tables: the migration removes pod routes only from the
 // cluster's route table.
 func orphansToCome(p *clusterCase) []finding.Finding {
 	if p.config == nil || p.source.Table == "" {
@@ -257,8 +258,8 @@ func identityForOverlay(p *clusterCase) []finding.Finding {
 		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
 }
 
-// policyForOverlay finds a network policy engine. Cilium is none that must go: the data plane can
-// move before the plugin mode does.
+// policyForOverlay finds a network policy engine. Cilium need not go: the data plane can move
+// before the plugin mode does.
 func policyForOverlay(p *clusterCase) []finding.Finding {
 	switch strings.ToLower(p.cluster.Policy) {
 	case "", "none", "cilium":
@@ -299,7 +300,7 @@ func poolsForOverlay(p *clusterCase) []finding.Finding {
 	return found
 }
 
-// confidential are the sizes of the DCsv2 series.
+// confidential has the sizes of the DCsv2 series.
 var confidential = lazy.Regexp(`(?i)^Standard_DC\d+s_v2$`)
 
 // containersForOverlay checks the subnets for Application Gateway for Containers.
@@ -307,8 +308,8 @@ func containersForOverlay(p *clusterCase) []finding.Finding {
 	return p.containerSubnets(finding.MigrationContainers)
 }
 
-// containerSubnets finds the subnets for Application Gateway for Containers in the networks of the
-// nodes that do not suit overlay (its page container-networking; its controller refuses larger
+// containerSubnets finds the subnets for Application Gateway for Containers, in the networks of the
+// nodes, that do not suit overlay (its page container-networking; its controller refuses larger
 // ones: AKS#5123, AKS#5170).
 func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
 	networks := p.nodeNetworks()
@@ -327,8 +328,8 @@ func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
 	return found
 }
 
-// oldest is the minor version of Kubernetes 1 from which AKS migrates clusters. uninstalls is the
-// one from which it removes a network policy engine (AKS#5832, release notes).
+// oldest is the first minor version of Kubernetes 1 from which AKS migrates clusters. uninstalls is
+// the first one from which it removes a network policy engine (AKS#5832, release notes).
 const (
 	oldest     = 27
 	uninstalls = 30

@@ -17,22 +17,22 @@ type tableCheck struct {
 	*clusterCase
 	ownership plan.Ownership
 	nodes     nodeSet
-	// pods are the routes whose prefix can be a node's pod CIDR. hops are their next hops. held
+	// pods has the routes whose prefix can be a node's pod CIDR, and hops their next hops. held
 	// names the machine that has an address.
 	pods map[netip.Prefix]inventory.Route
 	hops map[netip.Addr]bool
 	held map[netip.Addr]string
-	// claims are the nodes by pod CIDR, if Kubernetes shows them.
+	// claims has the nodes by pod CIDR, if Kubernetes shows them.
 	claims map[netip.Prefix]*node
-	// misrouted are the nodes, by name and address family, whose route leads to another address.
+	// misrouted has the nodes, by name and address family, whose route leads to another address.
 	misrouted map[string]bool
 	gone      []string
 	goneID    []string
 	found     []finding.Finding
 }
 
-// checkTable returns the comparison, or nil if the cluster's route table is not known for certain,
-// or the cluster is stopped and has no nodes.
+// checkTable returns the comparison. It returns nil if the cluster's route table is not known for
+// certain, or the cluster is stopped and has no nodes.
 func (p *clusterCase) checkTable() *tableCheck {
 	if p.table == nil || p.config == nil || p.source.Doubtful || p.cluster.Stopped {
 		return nil
@@ -92,7 +92,7 @@ func (b *tableCheck) ofTable(code finding.Code, format string, args ...any) find
 	return b.clusterCase.found(code, b.table.ID, format, args...)
 }
 
-// about returns a finding about one route; the fix is to delete it.
+// about returns a finding about one route. Its command deletes the route.
 func (b *tableCheck) about(code finding.Code, r inventory.Route, format string,
 	args ...any) finding.Finding {
 	return b.ofTable(code, "route %s (%s to %s) in route table %s of cluster %s %s", r.Name,
@@ -102,9 +102,9 @@ func (b *tableCheck) about(code finding.Code, r inventory.Route, format string,
 		b.table.ID.Child("routes", r.Name))
 }
 
-// checkRoute checks one route that the cloud provider treats as its own: a route that begins or
-// ends inside a pod CIDR (route_controller, isResponsibleForRoute). A wider route, such as
-// 10.0.0.0/8 to a firewall, does no harm: the nodes' routes are more specific.
+// checkRoute checks a route that the cloud provider treats as its own: one that begins or ends
+// inside a pod CIDR (route_controller, isResponsibleForRoute). A wider route, such as 10.0.0.0/8 to
+// a firewall, does no harm: the nodes' routes are more specific.
 func (b *tableCheck) checkRoute(r inventory.Route) {
 	for _, cidr := range b.ownership.PodCIDRs() {
 		switch {
@@ -185,7 +185,7 @@ func (b *tableCheck) checkOwned(r inventory.Route, n *node) {
 		}
 	}
 	if !right.IsValid() {
-		return // the node has no address of this family, or it could not be read
+		return // the node has no address of this family, or the address could not be read
 	}
 	b.misrouted[n.name+family] = true
 	f := b.about(finding.WrongHop, r, "does not lead to its node %s", n)
@@ -199,7 +199,7 @@ func (b *tableCheck) checkOwned(r inventory.Route, n *node) {
 	b.add(f.With("delete the route, and the cloud provider writes it again with the right address"))
 }
 
-// checkUnnamed checks a route that is named after none of the known machines. Kubernetes was not
+// checkUnnamed checks a route whose name contains none of the known machines. Kubernetes was not
 // asked.
 func (b *tableCheck) checkUnnamed(r inventory.Route) {
 	n := b.nodes.byAddr[r.Hop]
@@ -247,7 +247,7 @@ func (b *tableCheck) isNode(r inventory.Route) bool {
 	return b.nodes.byAddr[r.Hop] != nil || b.ownership.NodeHop(r) && b.holder(r.Hop) == ""
 }
 
-// holder names the machine that has an address in a node subnet, or "".
+// holder returns the name of the machine that has an address in a node subnet, or "".
 func (b *tableCheck) holder(a netip.Addr) string {
 	if n := b.nodes.byAddr[a]; n != nil {
 		return n.String()
@@ -255,7 +255,7 @@ func (b *tableCheck) holder(a netip.Addr) string {
 	return b.held[a]
 }
 
-// holders returns all machines in the node subnets, also other clusters', by their addresses.
+// holders returns all machines in the node subnets, including those of other clusters, by address.
 func (p *clusterCase) holders() map[netip.Addr]string {
 	node := map[string]bool{}
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {

@@ -28,14 +28,14 @@ func checkSharing(p *clusterCase) []finding.Finding {
 	return append(found, reserved(p)...)
 }
 
-// reportsOn reports whether this cluster's checks report on it and another cluster, so that each
-// pair is reported once.
+// reportsOn reports whether the checks of this cluster cover the pair with another cluster, so that
+// each pair is reported once.
 func reportsOn(p *clusterCase, other *inventory.Cluster) bool {
 	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
 		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
-// neighbour reports what this cluster and another one share.
+// neighbour reports what this cluster and another cluster share.
 func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	describe := func(f finding.Finding) finding.Finding {
@@ -86,9 +86,9 @@ func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 	return []finding.Finding{f}
 }
 
-// usedBy reports whether another cluster uses a table too: its config names the table, or one of
-// its node subnets has the table and the table leads to its nodes. An association alone may be a
-// mistake, which the checks of the other cluster report.
+// usedBy reports whether another cluster uses a table too. Either its config names the table, or
+// one of its node subnets has the table and the table leads to its nodes. An association alone may
+// be a mistake, which the other cluster's checks report.
 func usedBy(p *clusterCase, other *inventory.Cluster, table *inventory.RouteTable) bool {
 	for _, c := range p.Configs {
 		if other.ID.Equal(arm.ID(c.Spec.ClusterID)) && table.ID.Equal(arm.ID(c.Spec.RouteTableID)) {
@@ -103,14 +103,14 @@ func usedBy(p *clusterCase, other *inventory.Cluster, table *inventory.RouteTabl
 	return false
 }
 
-// configFor returns a config with only the cluster's ID.
+// configFor returns a config that has only the cluster's ID.
 func configFor(c *inventory.Cluster) *v1alpha1.ClusterRoutes {
 	config := &v1alpha1.ClusterRoutes{}
 	config.Spec.ClusterID = string(c.ID)
 	return config
 }
 
-// leadsToBoth finds a target of this cluster that also leads to nodes of the other one. If both
+// leadsToBoth finds a target of this cluster that also leads to nodes of the other cluster. If both
 // configs name the target, package plan reports it.
 func leadsToBoth(p *clusterCase, other *inventory.Cluster) (table arm.ID, said bool) {
 	if p.config == nil {
@@ -132,7 +132,7 @@ func leadsToBoth(p *clusterCase, other *inventory.Cluster) (table arm.ID, said b
 	return "", said
 }
 
-// near reports whether the nodes of two clusters are in one network, or in peered ones.
+// near reports whether the nodes of two clusters are in one network, or in peered networks.
 func (p *clusterCase) near(other *inventory.Cluster) bool {
 	for _, a := range p.s.NodeSubnetIDs(p.cluster) {
 		for _, b := range p.s.NodeSubnetIDs(other) {
@@ -155,7 +155,7 @@ type reachedNetwork struct {
 	id       arm.ID
 	prefixes []netip.Prefix
 	ofNodes  bool
-	// subnets are nil if the network was not read: then only the peering shows its prefixes.
+	// subnets are nil if the network was not read. Then only the peering shows its prefixes.
 	subnets []*inventory.Subnet
 	read    bool
 }
@@ -217,8 +217,8 @@ func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 	return lines
 }
 
-// podsInNetworks finds pods with the addresses of machines. An address space alone does no harm:
-// AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
+// podsInNetworks finds pods that have the same addresses as machines. An overlapping address space
+// alone does no harm: AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
 func podsInNetworks(p *clusterCase, networks []reachedNetwork) []finding.Finding {
 	var found []finding.Finding
 	for _, l := range networks {
@@ -259,8 +259,8 @@ func covered(p *clusterCase, l reachedNetwork) bool {
 	return false
 }
 
-// servicesOverlap finds services with the addresses of machines or pods. kube-proxy takes packets
-// to a service before any route applies.
+// servicesOverlap finds services that have the same addresses as machines or pods. kube-proxy takes
+// packets to a service before any route applies.
 func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Finding {
 	var lines []string
 	severity := finding.Info
@@ -287,7 +287,7 @@ func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Findin
 	return []finding.Finding{f}
 }
 
-// forbidden are the ranges that AKS clusters may not use (configure-azure-cni, prerequisites).
+// forbidden has the ranges that AKS clusters may not use (configure-azure-cni, prerequisites).
 var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("172.30.0.0/16"),
 	netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),

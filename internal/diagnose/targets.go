@@ -19,7 +19,7 @@ func checkCopies(p *clusterCase) []finding.Finding {
 	}
 	own := p.clusterRoutes()
 	if len(own) == 0 {
-		return nil // nothing to compare with, which another check reports
+		return nil // there is nothing to compare with, which another check reports
 	}
 	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
@@ -56,8 +56,8 @@ func checkCopies(p *clusterCase) []finding.Finding {
 	return found
 }
 
-// sameFamilies returns the cluster's routes of the address families that a copy has at all: many
-// copies need only one.
+// sameFamilies returns the cluster's routes in the address families that the copy has: many copies
+// need only one.
 func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix]inventory.Route {
 	has := map[bool]bool{}
 	for prefix := range copied {
@@ -71,7 +71,7 @@ func sameFamilies(own, copied map[netip.Prefix]inventory.Route) map[netip.Prefix
 }
 
 // misleads reports whether a copy leads to a node that is gone. A route that only the copy has may
-// still be right: the cluster's route table may have lost it.
+// still be correct: the cluster's route table may have lost it.
 func misleads(p *clusterCase, own, copied map[netip.Prefix]inventory.Route) bool {
 	living := map[netip.Addr]bool{}
 	for _, nic := range p.nics {

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
