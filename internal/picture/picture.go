@@ -1,11 +1,12 @@
 // Package picture describes a managed cluster for people: its subnets, tables and nodes, and
-// whether each pod route works. The page draws it, and returns it as JSON.
+// whether each pod route works. The page draws the description, and returns it as JSON.
 //
 // How it works: Of combines the config, the inventory and the rules of package plan. It collects
 // the subnets with their associations, then compares each target with the cluster's route table and
 // gives each route a state.
 //
-// The package is pure. It decides nothing (package plan says what is correct) and draws nothing.
+// The package is pure. It must not decide anything (package plan says what is correct) or draw
+// anything.
 package picture
 
 import (
@@ -26,20 +27,20 @@ type Cluster struct {
 	ID     arm.ID `json:"id"`
 	Plugin string `json:"networkPlugin,omitempty"`
 	Nodes  int    `json:"nodes"` // the sum over its pools
-	// NodeGroup is the node resource group; AKS made what is in it.
+	// NodeGroup is the node resource group. AKS made the resources in it.
 	NodeGroup arm.ID         `json:"-"`
 	PodCIDRs  []netip.Prefix `json:"podCIDRs,omitempty"`
 	Region    string         `json:"region,omitempty"`
 	Stopped   bool           `json:"stopped,omitempty"`
 	// Migrating is set while the cluster leaves kubenet.
 	Migrating bool `json:"migrating,omitempty"`
-	// Unread says why the cluster could not be read, "" if it was.
+	// Unread says why the cluster could not be read, or is "".
 	Unread string `json:"unread,omitempty"`
-	// Unsourced says why it is not known which pod routes the cluster has, "" if it is known, or it
-	// has none.
+	// Unsourced says why the cluster's pod routes are unknown, or is "" if they are known or it has
+	// none.
 	Unsourced string   `json:"unsourced,omitempty"`
 	Subnets   []Subnet `json:"subnets"`
-	// Tables are the cluster's route table, if it is known, and then the targets.
+	// Tables has the cluster's route table, if it is known, and then the targets.
 	Tables []Table `json:"tables"`
 }
 
@@ -56,7 +57,8 @@ type Table struct {
 	ID     arm.ID  `json:"id"`
 	Role   string  `json:"role"`
 	Routes []Route `json:"routes"`
-	// Held is how many routes the table has, Limit how many it can hold; 0: not known.
+	// Held is how many routes the table has. Limit is how many it can hold, or 0 if that is not
+	// known.
 	Held  int `json:"held"`
 	Limit int `json:"limit,omitempty"`
 	// Idle marks a target that is on no subnet and need not be on one: its routes have no effect.
@@ -78,15 +80,15 @@ type Route struct {
 }
 
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
-// routes. Leftover and Kept routes are not counted.
+// routes. Leftover and Kept routes do not count.
 const (
 	Works     = "works"     // correct, and its table is on the subnets that need it
 	Idle      = "idle"      // correct, but its table is not on the subnet that needs it
 	Missing   = "missing"   // the cluster's route table has the route, this table does not
 	Wrong     = "wrong"     // the next hop differs from the one in the cluster's route table
 	Stale     = "stale"     // the cluster's route table does not have the route
-	Leftover  = "leftover"  // as Stale, but the route stays: the policy is UpsertOnly
-	Kept      = "kept"      // as Stale, but the cluster's route table has no pod routes at all
+	Leftover  = "leftover"  // like Stale, but the route stays: the policy is UpsertOnly
+	Kept      = "kept"      // like Stale, but the cluster's route table has no pod routes at all
 	Unmanaged = "unmanaged" // an unmanaged route
 )
 
@@ -120,7 +122,7 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 		subnet := subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded, wanted)
 		subnet.addProperties(s.Snapshot, g)
 		if nodes := c.subnet(subnet.ID); nodes != nil && (wanted == "" || nodes.Wanted == "" ||
-			wanted.Equal(nodes.Wanted)) { // of the cluster's nodes, too
+			wanted.Equal(nodes.Wanted)) { // also of the cluster's nodes
 			subnet.Role = nodes.Role
 			if wanted == "" {
 				subnet.Wanted, subnet.State = nodes.Wanted, nodes.State
@@ -142,7 +144,7 @@ func reasonOf(s *inventory.Snapshot, id arm.ID) string {
 	return ""
 }
 
-// unsourced says why it is not known what the pod routes of a cluster are read from, "" if it is.
+// unsourced says why the source of a cluster's pod routes is unknown, or returns "".
 func unsourced(s plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery,
 	from *inventory.RouteTable) string {
 	switch known := s.Kubernetes[arm.ID(config.Spec.ClusterID).Key()]; {
@@ -163,7 +165,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 	all []v1alpha1.ClusterRoutes, taken plan.Taken) {
 	source := s.Table(own.Table)
 	var wanted map[netip.Prefix]inventory.Route
-	var owner *plan.Ownership // nil: not known which routes belong to the cluster
+	var owner *plan.Ownership // nil if it is not known which routes belong to the cluster
 	stale := Stale
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
 	if cluster != nil && plan.Routed(config, cluster) {
@@ -173,7 +175,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 		c.Unsourced = unsourced(s, config, own, from)
 		if from != nil {
 			wanted = plan.PodRoutes(s, config, from)
-			if len(wanted) == 0 && cluster.Nodes() > 0 { // nothing proves that a copy is wrong
+			if len(wanted) == 0 && cluster.Nodes() > 0 { // then nothing proves that a copy is wrong
 				stale = Kept
 			}
 		}
@@ -248,7 +250,7 @@ type neighbours struct {
 	all    []v1alpha1.ClusterRoutes
 	taken  plan.Taken
 
-	wanted []map[netip.Prefix]inventory.Route // nil before it is needed
+	wanted []map[netip.Prefix]inventory.Route // nil until it is needed
 }
 
 // want reports whether another cluster wants a route.
@@ -316,7 +318,7 @@ func (t *Table) add(r inventory.Route, state, wanted string) {
 	t.Routes = append(t.Routes, out)
 }
 
-// sorted puts unmanaged routes last, and sorts each kind by destination.
+// sorted moves unmanaged routes to the end, and sorts each kind by destination.
 func (t Table) sorted() Table {
 	slices.SortStableFunc(t.Routes, func(a, b Route) int {
 		return cmp.Or(unmanagedLast(a)-unmanagedLast(b),
@@ -332,15 +334,15 @@ func unmanagedLast(r Route) int {
 	return 0
 }
 
-// Counted counts pod routes in all tables: All includes missing ones, Correct are working ones, and
-// Unknown ones that may or may not work.
+// Counted counts pod routes in all tables. All includes missing routes, Correct are routes that
+// work, and Unknown are routes that may or may not work.
 type Counted struct {
 	All     int `json:"all"`
 	Correct int `json:"correct"`
 	Unknown int `json:"unknown"`
 }
 
-// Wrong returns how many do not work.
+// Wrong returns how many pod routes do not work.
 func (c Counted) Wrong() int { return c.All - c.Correct - c.Unknown }
 
 // Routes counts the cluster's pod routes.
@@ -404,7 +406,7 @@ func (c Cluster) RoutedNodes() map[string]bool {
 // Kubenet reports whether the cluster uses kubenet.
 func (c Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet") }
 
-// Unrouted reports whether the cluster's route table was read and has no route to any node.
+// Unrouted reports whether the cluster's route table was read but has no route to any node.
 func (c Cluster) Unrouted() bool {
 	own := c.RouteTable()
 	return c.Kubenet() && c.Nodes > 0 && own != nil && own.Unread == "" && c.Routed() == 0 &&

@@ -16,13 +16,13 @@ type Subnet struct {
 	Role     string         `json:"role"`
 	Prefixes []netip.Prefix `json:"prefixes,omitempty"`
 	Gateways []arm.ID       `json:"gateways,omitempty"` // the Application Gateways in it
-	// Table is the table on the subnet, Wanted the one that must be there; "" if there is none or
-	// it is not known.
+	// Table is the table on the subnet, and Wanted the one that must be there. Each is "" if there
+	// is none or it is not known.
 	Table  arm.ID `json:"routeTable,omitempty"`
 	Wanted arm.ID `json:"wantedRouteTable,omitempty"`
 	// State is one of Right, Lost, Other and Unknown.
 	State string `json:"state"`
-	// Properties are what else the config wants the subnet to have.
+	// Properties are the other properties that the config requires of the subnet.
 	Properties []Property `json:"properties,omitempty"`
 	Unread     string     `json:"unread,omitempty"`
 }
@@ -39,13 +39,13 @@ type Property struct {
 const (
 	Right   = "right"
 	Lost    = "lost"  // the subnet has none
-	Other   = "other" // the subnet has another one
+	Other   = "other" // the subnet has a different one
 	Unknown = "unknown"
-	// Unknown is a subnet that was not read or needs no certain table, or a route that
-	// may or may not work.
+	// Unknown is a subnet that was not read, or for which the required table is uncertain. It is
+	// also a route that may or may not work.
 )
 
-// Required returns all that the subnet must have, as far as that is known: its table first.
+// Required returns everything that the subnet must have, as far as that is known, its table first.
 func (s Subnet) Required() (all []Property) {
 	if s.Wanted != "" || s.State != Unknown {
 		all = append(all, Property{inventory.PropertyTable, s.Table, s.Wanted, s.State})
@@ -65,7 +65,7 @@ func subnetOf(s *inventory.Snapshot, id arm.ID, role string, wanted arm.ID) Subn
 	return out
 }
 
-// addProperties adds what else the config wants a subnet to have.
+// addProperties adds the other properties that the config requires of a subnet.
 func (s *Subnet) addProperties(snapshot *inventory.Snapshot, g v1alpha1.GuardedSubnet) {
 	subnet := snapshot.Subnet(s.ID)
 	for _, property := range inventory.Properties {

@@ -11,19 +11,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: a route can lead to the internal front end of a load balancer, behind which two or
-// more appliances are. With a rule for all protocols and ports (HA ports) each of its packets goes
-// to one backend, unchanged, so the backend's network interface must forward, and security groups
-// judge it there and not at the front end. Which backends answer the health probe is not read.
+// How it works: a route can lead to the internal front end of a load balancer with two or more
+// appliances behind it. With a rule for all protocols and ports (HA ports), the load balancer sends
+// each packet unchanged to one backend. So the backend's network interface must forward packets.
+// Security groups check the packet there, and not at the front end. The health probes' results are
+// not read.
 
-// backend is a backend of a front end; subnet is nil if that was not read.
+// backend is a backend of a front end. subnet is nil if it was not read.
 type backend struct {
 	addr   netip.Addr
 	subnet *inventory.Subnet
 }
 
 // backends returns the backends of a front end, and the IDs of network interfaces that were not
-// read. Near is the front end's subnet: all backends are in its network.
+// read. near is the front end's subnet. All backends are in its network.
 func (t *Tracer) backends(f *inventory.Frontend, near *inventory.Subnet) (all []backend,
 	unread []arm.ID) {
 	for _, id := range f.Backends {
@@ -103,9 +104,9 @@ func (j *journey) balance(from, near *inventory.Subnet, b *inventory.Balancer,
 		"packet", name)
 }
 
-// Lost says more about a next hop that drops a subnet's packets: which load balancer has it without
-// a backend, or which addresses of firewalls and load balancers, to which routes can lead, are in
-// its subnet now. "" if nothing more is known.
+// Lost says more about a next hop that drops a subnet's packets. It names the load balancer that
+// has the address without a backend, or the addresses of firewalls and load balancers, now in the
+// hop's subnet, to which routes can lead. It returns "" if nothing more is known.
 func (t *Tracer) Lost(from arm.ID, hop netip.Addr) (why string, now []netip.Addr) {
 	subnet := t.s.Subnet(from)
 	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {

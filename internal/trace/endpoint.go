@@ -15,16 +15,16 @@ import (
 // Endpoint is where a packet starts or ends.
 type Endpoint struct {
 	Addr netip.Addr `json:"address"`
-	// A description such as pod shop/web on n1; "" for a bare address.
+	// A description such as pod shop/web on n1, or "" for a bare address.
 	What string `json:"what,omitempty"`
-	// Subnet is the subnet of the address, "" if the address alone decides it. Cluster is the
+	// Subnet is the subnet of the address, or "" if the address alone decides it. Cluster is the
 	// cluster of a pod behind its node. Both distinguish equal addresses in several networks or
 	// clusters.
 	Subnet  arm.ID `json:"subnet,omitempty"`
 	Cluster arm.ID `json:"cluster,omitempty"`
 }
 
-// kind is a kind of named things.
+// kind is a kind of thing that has a name.
 type kind struct {
 	word, form string
 	named      func(*Tracer) []named
@@ -38,7 +38,7 @@ var kinds = []kind{
 	{"subnet", "subnet/VNET/SUBNET", (*Tracer).subnetNames},
 }
 
-// named is a thing with a name; missing says why it has no address.
+// named is a thing with a name. missing says why it has no address.
 type named struct {
 	name, place string // place distinguishes equal names
 	owner       arm.ID // the cluster of a pod or node
@@ -47,8 +47,8 @@ type named struct {
 }
 
 // Resolve finds what a text names: an address, pod/NAMESPACE/NAME or NAMESPACE/NAME, node/NAME,
-// gateway/NAME (any address of its subnet), vm/NAME, or subnet/VNET/SUBNET (any address of it). The
-// error is one line, with similar names.
+// vm/NAME, or any address in a subnet: gateway/NAME or subnet/VNET/SUBNET. The error is one line,
+// and lists similar names.
 func (t *Tracer) Resolve(text string) (Endpoint, error) {
 	if a, err := netip.ParseAddr(text); err == nil {
 		return t.resolveAddr(a.Unmap())
@@ -110,7 +110,7 @@ func (t *Tracer) Names() (names []string) {
 	return slices.Compact(names)
 }
 
-// CheckName says what is wrong with a text that Resolve cannot understand, whatever was read.
+// CheckName says what is wrong with a text that Resolve can never understand.
 func CheckName(text string) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return nil
@@ -209,7 +209,7 @@ func (t *Tracer) nodeNames() []named {
 	return out
 }
 
-// gatewayNames returns the Application Gateways, by their documents or by their subnets.
+// gatewayNames returns the Application Gateways, as their documents or their subnets show them.
 func (t *Tracer) gatewayNames() []named {
 	var out []named
 	seen := map[string]bool{}
@@ -270,8 +270,8 @@ func (t *Tracer) subnetNames() []named {
 	return out
 }
 
-// inSubnet stands for any address of a subnet: the first that Azure gives out, after the four it
-// reserves.
+// inSubnet stands for any address of a subnet. It returns the first one that Azure assigns, after
+// the four that it reserves.
 func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	n := named{name: name, place: id.ResourceGroup(), Endpoint: Endpoint{What: what, Subnet: id}}
 	subnet := t.s.Subnet(id)
@@ -283,7 +283,7 @@ func (t *Tracer) inSubnet(name, what string, id arm.ID) named {
 	return n
 }
 
-// Near lists up to three similar names: ": did you mean a, b?", or "".
+// Near lists up to three similar names, as ": did you mean a, b?", or returns "".
 func Near(name string, names []string) string {
 	name = strings.ToLower(name)
 	far := func(other string) int {

@@ -11,26 +11,26 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// sender is where packets come from.
+// sender is an origin of packets.
 type sender struct {
 	kind string
 	name string
-	node int // index of its node's first receiver, -1 for a subnet
+	node int // index of its node's first receiver, or -1 for a subnet
 	Endpoint
-	at     netip.Addr        // of the interface it leaves by
+	at     netip.Addr        // of the interface that its packets leave by
 	subnet *inventory.Subnet // of at
-	plain  bool              // nothing else has its address
+	plain  bool              // no other machine has its address
 }
 
-// receiver is the pods of a node, by one of their addresses. A node has several receivers if a
-// route covers only some of its pods.
+// receiver stands for the pods of a node, by one of their addresses. A node has several receivers
+// if a route covers only some of its pods.
 type receiver struct {
 	node Node
 	name string
 	of   int // index of the node's first receiver
 	Endpoint
 	plain bool // no other node has its address
-	// doubt says why packets to its pods cannot be traced; Addr is then the node's own address.
+	// doubt says why packets to its pods cannot be traced. Addr is then the node's own address.
 	doubt string
 }
 
@@ -86,7 +86,7 @@ func (g *grid) place() (unseen []string) {
 			r.Addr = a
 			g.to = append(g.to, r)
 		}
-		if n.lost { // it can only receive: the place where its packets start is unknown
+		if n.lost { // it can only receive, because it is unknown where its packets start
 			continue
 		}
 		if n.Pods.IsValid() || flat[n.Name].Addr.IsValid() {
@@ -120,8 +120,8 @@ func (g *grid) place() (unseen []string) {
 }
 
 // unrouted returns an address that stands for the pods of a node without a route: any address of
-// the pod CIDR that no route covers. If one of the routes may belong to the node after all, that is
-// the doubt.
+// the pod CIDR that no route covers. If one of the routes may belong to the node after all, it
+// returns this as the doubt.
 func (g *grid) unrouted(v4 bool) (pods netip.Addr, doubt string) {
 	taken := map[netip.Prefix]bool{}
 	for _, other := range g.nodes {
@@ -177,11 +177,11 @@ func (g *grid) narrow() (prefixes []netip.Prefix) {
 	return inventory.SortPrefixes(prefixes)
 }
 
-// mostParts is how many further addresses of a node's pods are traced at most.
+// mostParts is the greatest number of further addresses of a node's pods that are traced.
 const mostParts = 16
 
-// parts returns an address of each narrow prefix of a node's pods, and one after its end, but for
-// the address that stands for the node.
+// parts returns an address in each narrow prefix of a node's pods, and one after the prefix ends.
+// It omits the address that stands for the node.
 func parts(pods netip.Prefix, narrow []netip.Prefix) (out []netip.Addr) {
 	for _, p := range narrow {
 		if !pods.IsValid() || !pods.Contains(p.Addr()) || len(out) >= mostParts {
@@ -209,7 +209,7 @@ func next(p netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(a, p.Bits())
 }
 
-// podsByNode returns one pod of each node that has an address of the network, if Kubernetes was
+// podsByNode returns, for each node, one pod that has an address of the network, if Kubernetes was
 // read.
 func (g *grid) podsByNode() map[string]Endpoint {
 	out := map[string]Endpoint{}
@@ -227,9 +227,9 @@ func (g *grid) podsByNode() map[string]Endpoint {
 	return out
 }
 
-// targets returns the subnets that must reach the cluster's pods: their table holds routes to pods,
-// or they hold an Application Gateway, in the same network or in a peered one. With Options.Certain
-// it is the gateway of the cluster's ingress add-on.
+// targets returns the subnets that must reach the cluster's pods. Their table has routes to pods,
+// or they have an Application Gateway in the same network or a peered one. With Options.Certain
+// only the gateway of the cluster's ingress add-on counts.
 func (g *grid) targets() []*inventory.Subnet {
 	own := g.s.NodeSubnetIDs(g.cluster)
 	prefixes := g.s.NodePrefixes(g.cluster)
@@ -261,8 +261,8 @@ func (g *grid) targets() []*inventory.Subnet {
 	return out
 }
 
-// Targets returns the subnets that must reach a cluster's pods, by their tables and gateways. They
-// do not include the cluster's own subnets.
+// Targets returns the subnets that must reach a cluster's pods, as their tables and gateways show.
+// They do not include the cluster's own subnets.
 func (t *Tracer) Targets(cluster arm.ID) []*inventory.Subnet {
 	c := t.s.Cluster(cluster)
 	if c == nil {

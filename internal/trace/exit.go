@@ -11,16 +11,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: a packet that takes the system's route to the internet still needs a public
-// address. The subnet's NAT gateway gives one, before the machine's own, the load balancer's
-// outbound rules and default outbound access (nat-overview: UDR, NAT gateway, public IP address,
-// load balancer, default). A private subnet has no default outbound access
-// (default-outbound-access), so a packet that nothing else serves is dropped. Else it leaves, past
-// the firewall that it was meant to take.
+// How it works: a packet that takes the system route to the internet still needs a public address.
+// The subnet's NAT gateway gives it one. Next in order are the machine's own address, the load
+// balancer's outbound rules and default outbound access (nat-overview: UDR, NAT gateway, public IP
+// address, load balancer, default). A private subnet has no default outbound access
+// (default-outbound-access), so a packet that has none of the others is dropped. In all other
+// subnets it leaves, and bypasses the firewall that it was meant to take.
 
-// Exit names what gives packets of a cluster's nodes in a subnet a public address when their route
-// leads to the internet; "" if nothing does, and they are dropped. Whether the NAT gateway has a
-// public address, and which outbound rules the load balancer has, was not read.
+// Exit names what gives a public address to packets of a cluster's nodes in a subnet when their
+// route leads to the internet. It returns "" if nothing does, so that they are dropped. It is not
+// read whether the NAT gateway has a public address, and which outbound rules the load balancer
+// has.
 func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 	switch {
 	case subnet.NATGateway != "":
@@ -37,10 +38,10 @@ func Exit(subnet *inventory.Subnet, cluster *inventory.Cluster) string {
 	return "default outbound access"
 }
 
-// ExitOf works like Exit for a subnet without nodes, such as a hub's. Public addresses of machines
-// count where their network interfaces were read, as in a diagnosis. If only some machines have
-// them, the packets of the others are what matters. An Azure Firewall has its own, unless it is in
-// forced tunneling (forced-tunneling). Whether an application gateway has any is not read.
+// ExitOf works like Exit for a subnet without nodes, such as a hub's. It counts public addresses of
+// machines whose network interfaces were read, as in a diagnosis. If only some machines have one,
+// the packets of the others count. An Azure Firewall has its own public address, unless it uses
+// forced tunneling (forced-tunneling). It is not read whether an application gateway has one.
 func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
 	machines, public := 0, 0
 	for _, nic := range s.Interfaces {
@@ -63,18 +64,18 @@ func ExitOf(s *inventory.Snapshot, subnet *inventory.Subnet) string {
 	return Exit(subnet, &inventory.Cluster{})
 }
 
-// Declared is what a subnet must have: the route table, and the NAT gateway; each may be "". Egress
-// are routes that its table must have besides, and Hops the present addresses of the firewall or
-// load balancer to which these must lead.
+// Declared is what a subnet must have: the route table and the NAT gateway. Each may be "". Egress
+// has routes that its table must have in addition. Hops has the present addresses of the firewall
+// or load balancer to which these must lead.
 type Declared struct {
 	Table, NATGateway arm.ID
 	Egress            []Route
 	Hops              []netip.Addr
 }
 
-// past names the declared way that a packet does not take from a subnet, "" if it takes it or none
-// is declared. A route of the table that must be there comes before the NAT gateway. A cluster with
-// outboundType userDefinedRouting declares that there is such a route.
+// past names the declared way that a packet from a subnet does not take. It returns "" if the
+// packet takes it or none is declared. A route of the required table wins over the NAT gateway. A
+// cluster with outboundType userDefinedRouting declares that there is such a route.
 func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, takes Route) string {
 	must := j.o.Declared[subnet.ID.Key()]
 	routed := subnet.RouteTable
@@ -96,18 +97,18 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 			near, _ := j.nextSubnet(subnet, should.Hop)
 			if should.HopType == takes.HopType && should.Hop == takes.Hop ||
 				slices.Contains(must.Hops, takes.Hop) ||
-				// What goes to any address of the hop's interface does not go past it.
+				// A packet to any address of the hop's interface does not bypass it.
 				near != nil && j.together(should.Hop, next, near) {
 				return ""
 			}
 			return fmt.Sprintf("the declared route %s", should)
 		}
 	}
-	// A Standard NAT gateway translates IPv4 only, a StandardV2 also IPv6 if it has such addresses
-	// (nat-sku). Neither is read, so no IPv6 packet is said to go past one.
+	// A Standard NAT gateway translates only IPv4, a StandardV2 also IPv6 if it has such addresses
+	// (nat-sku). Neither is read, so no IPv6 packet counts as bypassing one.
 	nat := j.way.To.Is4()
 	switch {
-	case takes.HopType != HopInternet: // also by a route of the table, for NAT gateways
+	case takes.HopType != HopInternet: // for NAT gateways, also by a route of the table
 	case nat && must.NATGateway != "" && !must.NATGateway.Equal(subnet.NATGateway):
 		return "the declared NAT gateway " + must.NATGateway.Name()
 	case cluster == nil:
@@ -126,11 +127,11 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 	return ""
 }
 
-// toInternet ends the path of a packet that takes a route to the internet from a subnet.
+// toInternet ends the path of a packet that takes a route from a subnet to the internet.
 func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	cluster *inventory.Cluster) Way {
 	switch {
-	case !j.way.To.Is4(): // default outbound access is described for IPv4; NAT gateways: past
+	case !j.way.To.Is4(): // only IPv4 has default outbound access; NAT gateways: see past
 	case cluster != nil:
 		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
 			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+
@@ -158,8 +159,8 @@ func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	return j.end(Leaves, "it goes out to the internet by %s", j.way.Exit)
 }
 
-// nodesFrom returns the cluster whose node is at an address in a subnet, or whose node subnet it is
-// if no node is known there; nil if there is none.
+// nodesFrom returns the cluster whose node has an address in a subnet or, if no node is known
+// there, the cluster whose node subnet it is. It returns nil if there is none.
 func (j *journey) nodesFrom(at netip.Addr, subnet *inventory.Subnet) *inventory.Cluster {
 	for _, n := range j.nodesAt(at, subnet) {
 		return j.s.Cluster(n.Cluster)

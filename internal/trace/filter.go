@@ -19,8 +19,8 @@ type Packet struct {
 	Protocol string // tcp, udp, icmp, esp, ah; "" for any
 	// FromPort and Port are the ports of source and destination; 0 for any.
 	FromPort, Port int
-	// Name is that of a destination on the internet whose addresses are unknown; To is zero then.
-	// Tags are the service tags that hold it, if Microsoft's pages say so.
+	// Name is a destination on the internet whose addresses are unknown. To is zero then. Tags has
+	// the service tags that contain the destination, if Microsoft's pages say so.
 	Name string
 	Tags []string
 }
@@ -28,7 +28,7 @@ type Packet struct {
 // Decision is the decision of network security groups about a packet.
 type Decision string
 
-// A packet is allowed or denied; or the decision depends on a protocol or port that was not given;
+// A packet is allowed or denied. Or the decision depends on a protocol or port that was not given,
 // or on an unknown fact, such as the prefixes of a service tag.
 const (
 	Allowed   Decision = "allowed"
@@ -41,22 +41,22 @@ const (
 type Ruling struct {
 	Decision Decision `json:"decision"`
 	Group    arm.ID   `json:"group,omitempty"` // "" if no group checks the packet
-	Rule     string   `json:"rule,omitempty"`  // "" where none decides
+	Rule     string   `json:"rule,omitempty"`  // "" if no rule decides
 	Inbound  bool     `json:"inbound"`
-	// Why says it in one sentence.
+	// Why explains it in one sentence.
 	Why string `json:"why"`
 }
 
-// Judge returns the decision of one network security group, of the subnet or of a network interface
-// in it, about a packet in one direction. The first matching rule decides, by priority. Azure's
-// default rules are in the group's document, after all others
-// (network-security-group-how-it-works). Groups are stateful, so they do not judge answers.
+// Judge returns the decision of one network security group about a packet in one direction. The
+// group belongs to the subnet or to a network interface in it. The first matching rule decides, by
+// priority. Azure's default rules are in the group's document, after all others
+// (network-security-group-how-it-works). Groups are stateful, so they do not check answers.
 func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruling {
 	ruling := func(d Decision, rule, format string, args ...any) Ruling {
 		return Ruling{Decision: d, Group: g.ID, Rule: rule, Inbound: inbound,
 			Why: fmt.Sprintf(format, args...)}
 	}
-	var unsure []match // rules before that may match as well
+	var unsure []match // earlier rules that may match as well
 	for _, rule := range g.Rules {
 		if rule.Inbound != inbound {
 			continue
@@ -74,7 +74,7 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 		if rule.Allow {
 			decision, verb = Allowed, "allows"
 		}
-		// A rule that may match first only matters if it decides differently; an unknown fact
+		// A rule that may match earlier matters only if it decides differently. An unknown fact
 		// weighs more than an option that was not given.
 		slices.SortStableFunc(unsure, func(a, b match) int {
 			return cmp.Compare(b.unknown, a.unknown)
@@ -99,10 +99,10 @@ func (f *Filters) Judge(g *inventory.SecurityGroup, p Packet, inbound bool) Ruli
 }
 
 // Pass says whether a packet passes the network security groups of an interface and of its subnet.
-// Outbound, the interface's group comes first; inbound, the subnet's. Both must allow the packet,
-// also inside a subnet (network-security-group-how-it-works). The ruling is that of the first group
-// that denies, otherwise of the first that is in doubt, otherwise of the last. nic is nil if it was
-// not read: then only the subnet's group counts.
+// For outbound packets the interface's group comes first, for inbound ones the subnet's. Both must
+// allow the packet, even inside one subnet (network-security-group-how-it-works). The ruling is
+// that of the first group that denies, or else of the first that is in doubt, or else of the last.
+// If nic was not read, it is nil, and only the subnet's group counts.
 func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling {
 	var ids []arm.ID
 	if nic != nil && nic.SecurityGroup != "" {
@@ -136,10 +136,10 @@ func (f *Filters) Pass(nic *inventory.Interface, p Packet, inbound bool) Ruling 
 type match struct {
 	rule    *securityRule
 	sure    answer
-	unknown string // why it is not known; "" where it only was not said
+	unknown string // why it is unknown; "" if an option was not given
 }
 
-// securityRule gives a rule words.
+// securityRule describes a rule in words.
 type securityRule inventory.SecurityRule
 
 // traffic describes the protocol and ports of a rule.
@@ -206,7 +206,7 @@ func matchProtocol(rule, packet string) answer {
 	return no
 }
 
-// matchPorts compares a packet's port, 0 for any, with those of a rule. Only tcp and udp have
+// matchPorts compares a packet's port (0 for any) with the ports of a rule. Only tcp and udp have
 // ports.
 func matchPorts(rule []string, port int, protocol string) answer {
 	if len(rule) == 0 {
@@ -235,7 +235,7 @@ func matchPorts(rule []string, port int, protocol string) answer {
 	return result
 }
 
-// matchEnd says whether a rule covers an address, and if that is unknown, why.
+// matchEnd says whether a rule covers an address and, if that is unknown, why.
 func (f *Filters) matchEnd(a netip.Addr, prefixes []string, groups []arm.ID) (answer, string) {
 	result, unknown := no, ""
 	take := func(got answer, why string) {

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// maxHops is more than any path without a loop has.
+// maxHops is larger than the number of hops on any path without a loop.
 const maxHops = 16
 
 // follow follows one packet. An answer gets no source NAT, because its connection is known.
@@ -137,7 +137,7 @@ func (j *journey) follow(from Endpoint) Way {
 	return j.end(Dropped, "the packet loops")
 }
 
-// leave finds where a packet enters the network, and the address after source NAT. done is set if
+// leave finds where a packet enters the network, and its address after source NAT. done is set if
 // the path ends before that.
 func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet, done bool) {
 	ended := func(Way) (netip.Addr, *inventory.Subnet, bool) { return netip.Addr{}, nil, true }
@@ -178,7 +178,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 	}
 	if a != to && j.together(a, to, subnet) && j.in(subnet) {
 		// Azure CNI connects the pods of a node on the node (aks/faq, transparent and bridge mode),
-		// so no network security group sees it.
+		// so no network security group checks these packets.
 		j.step(a, "* on "+j.nicAt(a, subnet).Holder(), "reaches %s inside the machine", to)
 		return ended(j.end(Delivered, "both addresses are on one machine, %s",
 			j.nicAt(a, subnet).Holder()))
@@ -206,8 +206,8 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 	return a, subnet, false
 }
 
-// probe follows a probe of a load balancer, which the host of the machine sends
-// (what-is-ip-address-168-63-129-16): no route leads it there.
+// probe follows a load balancer's probe. The host of the machine sends it
+// (what-is-ip-address-168-63-129-16), so it takes no route.
 func (j *journey) probe() Way {
 	to := j.way.To
 	subnets := j.subnetsOf(to)
@@ -225,10 +225,10 @@ func (j *journey) probe() Way {
 	return j.end(Delivered, "%s is in subnet %s", to, subnets[0].ID.Short())
 }
 
-// masquerade replaces the source of a packet that a node forwards to something outside: the rule of
-// kubenet and of azure-ip-masq-agent is about all packets that leave, and not only about the pods'
-// (github.com/kubernetes-sigs/ip-masq-agent). To a node that has not seen the connection, an answer
-// looks like a packet of its own, unless TCP shows that it is none.
+// masquerade replaces the source of a packet that a node forwards to a destination outside. The
+// rule of kubenet and of azure-ip-masq-agent applies to all packets that leave, not only those of
+// pods (github.com/kubernetes-sigs/ip-masq-agent). A node that has not seen the connection treats
+// an answer like a new packet, unless TCP shows that it is an answer.
 func (j *journey) masquerade(at netip.Addr, subnet *inventory.Subnet) {
 	nodes := j.nodesAt(at, subnet)
 	if len(nodes) == 0 {
@@ -271,16 +271,16 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	case cluster.Overlay() && contains(cluster.PodCIDRs, to):
 		return ended(j.throughOverlay(node.Addr, node.subnet, cluster))
 	case !j.answer && !contains(cluster.PodCIDRs, to):
-		// With kubenet and overlay, everything that is not a pod of the cluster sees the node's
-		// address (concepts-network-legacy-cni, azure-cni-overlay).
+		// With kubenet and overlay, every destination that is not a pod of the cluster sees the
+		// node's address (concepts-network-legacy-cni, azure-cni-overlay).
 		j.way.Source = node.Addr
 		j.step(node.Addr, "node *", "source NAT: it continues as %s", node.Addr)
 	}
 	return node.Addr, node.subnet, false
 }
 
-// hidden returns the node's address that replaces an address outside, or none. Azure CNI in the
-// node subnet shows a pod's own address inside its virtual network, and the node's outside
+// hidden returns the node's address that replaces an address outside, or no address. Azure CNI in
+// the node subnet shows a pod's own address inside its virtual network, and the node's outside
 // (configure-azure-cni, frequently asked questions). Pods in their own subnet always show their own
 // address.
 func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
@@ -296,8 +296,8 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 	return netip.Addr{}
 }
 
-// enter returns the arrival at an interface, of the destination or of a next hop. It returns "" if
-// the packet gets in.
+// enter returns how a packet ends at an interface, of the destination or of a next hop. It returns
+// "" if the packet may enter.
 func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s "+
@@ -320,7 +320,7 @@ func (j *journey) in(subnet *inventory.Subnet) bool {
 	return j.to.Subnet == "" && j.to.Cluster == "" || j.to.Subnet.Equal(subnet.ID)
 }
 
-// arrive returns the arrival at the destination.
+// arrive returns how a packet ends at the destination.
 func (j *journey) arrive(from, target *inventory.Subnet) Way {
 	if j.to.Subnet != "" && !j.to.Subnet.Equal(target.ID) {
 		return j.end(Dropped, "from subnet %s the address %s is in %s, and not in %s",

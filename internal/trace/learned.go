@@ -11,8 +11,8 @@ import (
 
 // DecodeLearned reads the routes that a gateway has learned by BGP from the output of `az network
 // nic show-effective-route-table -o json` for any interface that has them. It takes the routes with
-// the source VirtualNetworkGateway, even if another route wins over them, and ignores all others,
-// because trace computes those. Only a running machine shows learned routes; no ARM document has
+// the source VirtualNetworkGateway, even if another route wins over them. It ignores all others,
+// because trace computes those. Only a running machine shows learned routes. No ARM document has
 // them.
 func DecodeLearned(raw []byte) ([]Route, error) {
 	var doc struct {

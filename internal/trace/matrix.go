@@ -21,11 +21,11 @@ type Matrix struct {
 	Dropped   int `json:"dropped"`
 	// Unknown counts pairs that are in doubt or leave the network.
 	Unknown int `json:"unknown"`
-	// Broken are the pairs that are not delivered, grouped by cause: dropped ones first, then by
-	// number.
+	// Broken are the pairs that are not delivered, grouped by cause. Dropped pairs come first, then
+	// the largest groups.
 	Broken []Break `json:"broken"`
-	// Unseen lists nodes whose pods are unknown, and what Kubernetes did not show. It names only a
-	// few of many nodes with the same reason.
+	// Unseen lists nodes whose pods are unknown, and what Kubernetes did not show. If many nodes
+	// have the same reason, it names only a few.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
@@ -37,7 +37,7 @@ type Break struct {
 	Verdict Verdict `json:"verdict"`
 	Why     string  `json:"why"`
 	Pairs   int     `json:"pairs"`
-	// From and To name the ends, each once, sorted: nodes, or subnets for subnet to pod.
+	// From and To name the ends, each once and sorted: nodes, or subnets for subnet to pod.
 	From []string `json:"from"`
 	To   []string `json:"to"`
 	// Example is one of the pairs, to trace on its own.
@@ -52,8 +52,8 @@ const (
 )
 
 // All traces all pairs of the clusters, or of all clusters in the snapshot. It takes one address of
-// the pods of each node, and one of each subnet: it misses rules and routes that cover only some of
-// them.
+// the pods of each node, and one of each subnet. So it misses rules and routes that cover only some
+// of them.
 func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
@@ -71,7 +71,7 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	return m
 }
 
-// sort sorts the breaks: dropped ones first, then by number.
+// sort sorts the breaks: dropped pairs come first, then the largest groups.
 func (m *Matrix) sort() {
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs),
@@ -91,15 +91,15 @@ type grid struct {
 	from    []sender
 	to      []receiver
 	causes  map[cause]*gathered
-	// reachers are the subnets that must reach the pods: also, and the ones that targets finds.
+	// reachers are the subnets that must reach the pods: also, and those found by targets.
 	reachers []*inventory.Subnet
 	also     []arm.ID
-	// classes are the senders whose packets take the same decisions, each class by the indexes of
-	// its members. Nil: each sender is a class of its own.
+	// classes groups the senders whose packets take the same decisions. Each class has the indexes
+	// of its members. If classes is nil, each sender is a class of its own.
 	classes [][]int
 }
 
-// cause is what pairs that fail in the same way have in common.
+// cause groups pairs that fail in the same way.
 type cause struct {
 	kind    string
 	answer  bool
@@ -173,16 +173,16 @@ func (g *grid) trace(m *Matrix, q *quick) {
 	}
 }
 
-// apart reports whether a sender sends packets to a receiver: it is another node, and of the same
-// family.
+// apart reports whether a sender sends packets to a receiver: the receiver is on another node, and
+// has the same address family.
 func (g *grid) apart(i, j int) bool {
 	from, to := &g.from[i], &g.to[j]
 	return from.node != to.of && from.Addr.Is4() == to.Addr.Is4() &&
 		(from.kind != nodeToPod || from.Addr != to.node.Addr)
 }
 
-// follow follows one packet, and its answer if it does not come from a pod. It returns nil if both
-// arrive.
+// follow follows one packet, and its answer if it does not come from a pod. It returns nil if all
+// packets arrive.
 func (g *grid) follow(from *sender, to *receiver) *gathered {
 	there, back := g.ways(from.Endpoint, to.Endpoint, true)
 	switch {

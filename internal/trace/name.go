@@ -9,13 +9,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// How it works: nodes must reach names on the internet, such as mcr.microsoft.com, and "the AKS
+// How it works: nodes must reach names on the internet, such as mcr.microsoft.com. But "the AKS
 // outbound dependencies are almost entirely defined with FQDNs, which don't have static addresses
-// behind them" (outbound-rules-control-egress). A rule for all addresses, or for a service tag that
-// holds the name, decides about them without the addresses. Everything else is unknown.
+// behind them" (outbound-rules-control-egress). If a rule is for all addresses, or for a service
+// tag that contains the name, its decision does not depend on the addresses. Everything else is
+// unknown.
 
-// Filtered is what the network security groups of a cluster's nodes decide about a destination
-// outside that AKS requires. Nodes stands for all with the same groups.
+// Filtered is the decision of the network security groups of a cluster's nodes about a destination
+// outside that AKS requires. Nodes stands for all nodes with the same groups.
 type Filtered struct {
 	Cluster arm.ID     `json:"cluster"`
 	Nodes   netip.Addr `json:"nodes"`
@@ -23,11 +24,11 @@ type Filtered struct {
 	Ruling  Ruling     `json:"ruling"`
 }
 
-// umbrellas are service tags that hold the addresses of many services: AzureCloud all of Azure's
+// umbrellas has service tags that contain the addresses of many services: AzureCloud all of Azure's
 // datacenters, AzureFrontDoor what Front Door serves for others (service-tags-overview).
 var umbrellas = []string{"azurecloud", "azurefrontdoor"}
 
-// matchName says whether prefixes of a rule cover a destination that has only a name.
+// matchName says whether the prefixes of a rule cover a destination that has only a name.
 func (f *Filters) matchName(p Packet, prefixes []string) (result answer, why string) {
 	for _, text := range prefixes {
 		if got := f.holdsName(p, text); got > result {
@@ -70,7 +71,7 @@ func (f *Filters) holdsName(p Packet, text string) answer {
 		return no
 	}
 	// "A service tag represents a group of IP address prefixes from a given Azure service"
-	// (service-tags-overview), so the tag of another service does not hold it.
+	// (service-tags-overview), so the tag of another service does not contain it.
 	service, _, _ := strings.Cut(strings.ToLower(text), ".")
 	switch {
 	case slices.ContainsFunc(p.Tags, func(t string) bool { return strings.EqualFold(t, text) }):
@@ -84,7 +85,7 @@ func (f *Filters) holdsName(p Packet, text string) answer {
 	return no
 }
 
-// inside reports whether nothing of a prefix can be reached on the internet.
+// inside reports whether no address of a prefix can be reached on the internet.
 func inside(p netip.Prefix) bool {
 	return slices.ContainsFunc(append(slices.Clone(reserved), netip.MustParsePrefix("fc00::/7"),
 		netip.PrefixFrom(host, 32)), func(r netip.Prefix) bool {

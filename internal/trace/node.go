@@ -11,21 +11,21 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Node is a cluster's node with one of its pod CIDRs: a dual-stack node has one Node for each.
+// Node is a cluster's node with one of its pod CIDRs. A dual-stack node has one Node for each.
 type Node struct {
 	Cluster arm.ID
-	Name    string // as Kubernetes calls it; "" where nothing says it
+	Name    string // as in Kubernetes; "" if no source shows it
 	Addr    netip.Addr
-	Pods    netip.Prefix // zero where nothing says it, and where pods have addresses of the network
+	Pods    netip.Prefix // zero if no source shows it, or if pods have addresses of the network
 
-	subnet *inventory.Subnet // nil where it was not read, or lost is set
-	// lost is set if the route to its pods leads out of the node subnets, to Addr, and nothing else
-	// shows where the node is; bare is set if only its network interface shows the node.
+	subnet *inventory.Subnet // nil if it was not read, or lost is set
+	// lost is set if the route to its pods leads out of the node subnets, to Addr, and no other
+	// source shows where the node is. bare is set if only its network interface shows the node.
 	lost, bare bool
 }
 
-// Nodes finds the nodes of all clusters: from Kubernetes, or if that was not read, from the routes
-// to their pods and the network interfaces in the node resource group.
+// Nodes finds the nodes of all clusters. It takes them from Kubernetes or, if that was not read,
+// from the routes to their pods and the network interfaces in the node resource group.
 func Nodes(s *inventory.Snapshot) []Node {
 	var all []Node
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
@@ -50,8 +50,8 @@ func Nodes(s *inventory.Snapshot) []Node {
 	return all
 }
 
-// subnetOf returns the cluster's node subnet that holds an address, whichever other network has the
-// same prefix.
+// subnetOf returns the cluster's node subnet that contains an address, even if other networks have
+// the same prefix.
 func subnetOf(s *inventory.Snapshot, subnets []arm.ID, a netip.Addr) *inventory.Subnet {
 	for _, id := range subnets {
 		if subnet := s.Subnet(id); subnet != nil && contains(subnet.Prefixes, a) {
@@ -69,7 +69,7 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 		}
 		node := Node{Cluster: cluster.ID, Name: n.Name, Addr: n.Addresses[0]}
 		if !cluster.Kubenet() && !cluster.Overlay() || len(n.PodCIDRs) == 0 {
-			nodes = append(nodes, node) // elsewhere podCIDR means nothing
+			nodes = append(nodes, node) // in other clusters podCIDR means nothing
 			continue
 		}
 		for _, p := range n.PodCIDRs {
@@ -85,10 +85,10 @@ func kubernetesNodes(cluster *inventory.Cluster, known []inventory.Node) []Node 
 	return nodes
 }
 
-// routedNodes returns the nodes of a kubenet cluster as route tables show them: routes to a part of
-// the pod CIDR through an address of a node subnet, in the tables of the node subnets. If those
-// have none, for example because the association is lost, any table counts. A route to another
-// address may belong to a node as well: its name shows that.
+// routedNodes returns the nodes of a kubenet cluster as route tables show them: by routes to a part
+// of the pod CIDR through an address of a node subnet. It searches the tables of the node subnets.
+// If those have none, for example because the association is lost, any table counts. A route to
+// another address may belong to a node, too, if its name shows that.
 func routedNodes(s *inventory.Snapshot, cluster *inventory.Cluster) []Node {
 	own := nodeTables(s, cluster)
 	nodes := nodesIn(own, cluster, s.NodePrefixes(cluster))
@@ -110,8 +110,9 @@ func nodeTables(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.
 	return own
 }
 
-// misrouted adds the nodes whose routes lead out of the node subnets, and returns the addresses of
-// all machines that routes are named after. A route named after a deleted machine shows no node.
+// misrouted adds the nodes whose routes lead out of the node subnets. It returns the addresses of
+// all machines whose names are in route names. A route with the name of a deleted machine shows no
+// node.
 func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inventory.Cluster,
 	nodes []Node) []Node {
 	machines := map[string]*inventory.Interface{}
@@ -171,7 +172,8 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 	return nodes
 }
 
-// vacant reports whether it is certain that nothing in the cluster's node subnets has an address.
+// vacant reports whether it is certain that no resource in the cluster's node subnets has an
+// address.
 func vacant(s *inventory.Snapshot, cluster *inventory.Cluster, a netip.Addr) bool {
 	subnet := subnetOf(s, s.NodeSubnetIDs(cluster), a)
 	if subnet == nil || !nicsRead(s, cluster) {
@@ -199,13 +201,13 @@ func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 }
 
 // holds reports whether an interface belongs to a machine of one of the cluster's pools. The node
-// resource group also holds private endpoints and resources of others.
+// resource group also contains private endpoints and resources of others.
 func holds(cluster *inventory.Cluster, nic *inventory.Interface) bool {
 	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) &&
 		poolHolds(cluster, machineName(nic.ID))
 }
 
-// podsOf reports whether pods of the address's family have routes, that is, a pod CIDR.
+// podsOf reports whether pods in the address's family have routes, and so a pod CIDR.
 func podsOf(cluster *inventory.Cluster, a netip.Addr) bool {
 	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool {
 		return p.Addr().Is4() == a.Is4()
@@ -218,7 +220,8 @@ func poolHolds(cluster *inventory.Cluster, machine string) bool {
 	})
 }
 
-// tablesFor returns all tables except the ones that lead to other nodes with the same addresses.
+// tablesFor returns all tables except those with routes to other nodes that have the same
+// addresses.
 func tablesFor(s *inventory.Snapshot, cluster *inventory.Cluster) []*inventory.RouteTable {
 	var tables []*inventory.RouteTable
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
@@ -258,7 +261,7 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 		known[n.Addr], routed[n.Pods] = true, true
 	}
 	subnets := s.NodePrefixes(cluster)
-	var copied []Node // routes to the others, in any table
+	var copied []Node // routes to the other nodes, in any table
 	for _, n := range nodesIn(tablesFor(s, cluster), cluster, subnets) {
 		if cluster.Kubenet() && !routed[n.Pods] && !known[n.Addr] {
 			copied = append(copied, n)
@@ -270,7 +273,7 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 			len(nic.Configs) == 0 || idle(nic) {
 			continue
 		}
-		// of node-subnet's pods the further ones, of dual stack one of each family
+		// with node-subnet the pods' further addresses, with dual stack one of each family
 		for i, c := range nic.Configs {
 			if !c.Address.IsValid() || known[c.Address] || !contains(subnets, c.Address) ||
 				i > 0 && c.Address.Is4() == nic.Configs[0].Address.Is4() {
@@ -292,8 +295,8 @@ func interfaceNodes(s *inventory.Snapshot, cluster *inventory.Cluster, nodes []N
 	return nodes
 }
 
-// idle reports whether no machine has an interface: a private endpoint's, such as that of a private
-// cluster's API server, which is in a node subnet.
+// idle reports whether an interface belongs to no machine: it may be a private endpoint's, such as
+// that of a private cluster's API server, in a node subnet.
 func idle(nic *inventory.Interface) bool {
 	return nic.Machine == "" && nic.ID.Is(arm.TypeInterface)
 }
@@ -321,8 +324,8 @@ func (n Node) String() string {
 	return n.Name + " (" + n.Addr.String() + ")"
 }
 
-// isNodes reports whether a prefix can hold a node's pods: it has the length that AKS gives to
-// nodes. Routes to other prefixes are unmanaged.
+// isNodes reports whether a prefix can be that of a node's pods: it has the length that AKS gives
+// to nodes. Routes to other prefixes are unmanaged.
 func isNodes(p netip.Prefix, podCIDRs []netip.Prefix) bool {
 	return slices.ContainsFunc(podCIDRs, func(w netip.Prefix) bool {
 		return p.IsValid() && w.Contains(p.Addr()) && p.Bits() == inventory.NodeMask(w)

@@ -10,10 +10,11 @@ import (
 // trafficControllers is the delegation of the subnet of Application Gateway for Containers.
 const trafficControllers = "Microsoft.ServiceNetworking/trafficControllers"
 
-// learnsOverlay says whether packets from an address reach overlay pods without routes: from the
-// cluster's nodes, and from the subnet of the Application Gateway that its ingress controller
-// drives (application-gateway-ingress-controller-overview, for-containers/container-networking).
-// The cluster's document names the gateway only if the controller is an add-on.
+// learnsOverlay says whether packets from an address reach overlay pods without routes. They do
+// from the cluster's nodes, and from the subnet of the Application Gateway that its ingress
+// controller configures (application-gateway-ingress-controller-overview,
+// for-containers/container-networking). The cluster's document names the gateway only if the
+// controller is an add-on.
 func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet,
 	c *inventory.Cluster) answer {
 	for _, n := range t.nodesAt(a, subnet) {
@@ -30,7 +31,7 @@ func (t *Tracer) learnsOverlay(a netip.Addr, subnet *inventory.Subnet,
 	return no
 }
 
-// routed reports whether a user-defined route leads there.
+// routed reports whether a user-defined route leads to the pod.
 func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 	routes, err := t.routesOf(subnet.ID)
 	if err != nil {
@@ -40,8 +41,8 @@ func (t *Tracer) routed(subnet *inventory.Subnet, to netip.Addr) bool {
 	return found && route.Source == User
 }
 
-// throughOverlay returns the path to an overlay pod. Azure delivers the packet to the pod's node,
-// past every route table and without encapsulation, so that network security groups see the pods'
+// throughOverlay returns the path to an overlay pod. Azure delivers the packet to the pod's node
+// without using a route table, and without encapsulation. So network security groups see the pods'
 // addresses (azure-cni-overlay: network security groups).
 func (j *journey) throughOverlay(at netip.Addr, subnet *inventory.Subnet,
 	c *inventory.Cluster) Way {

@@ -8,10 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// quick decides most pairs without following them: one route leads straight to the node and nothing
-// is in the way, or a route drops the packet at once. It leaves all other pairs to a journey. It
-// remembers results per pair of subnets, and per pair of address classes that security rules do not
-// distinguish.
+// quick decides most pairs without following them: one route leads straight to the node and no rule
+// can stop the packet, or a route drops the packet at once. It leaves all other pairs to a journey.
+// It remembers results per pair of subnets, and per pair of address classes that security rules do
+// not distinguish.
 type quick struct {
 	*grid
 	overlay bool
@@ -23,8 +23,8 @@ type quick struct {
 	drops   map[drop]*gathered
 }
 
-// exit and entry are what is known about the interfaces of a sender and a receiver. Routes are nil
-// if they are unknown, a gate is nil if there is none.
+// exit and entry have what is known about the interfaces of a sender and a receiver. Routes are nil
+// if they are unknown. A gate is nil if there is none.
 type exit struct {
 	routes   *Routes
 	forwards bool
@@ -36,8 +36,7 @@ type entry struct {
 	gate     *gate
 }
 
-// link is a path from one subnet to another, for a packet with the source of its interface or of a
-// pod.
+// link is a path from one subnet to another, for a packet whose source is its interface or a pod.
 type link struct {
 	from, to *inventory.Subnet
 	pod      bool
@@ -49,7 +48,7 @@ type answerTo struct {
 	to   netip.Addr
 }
 
-// drop is a route to None that a class of packets takes in a subnet.
+// drop is a route to None that packets of one class take in a subnet.
 type drop struct {
 	routes *Routes
 	route  int
@@ -81,7 +80,8 @@ func newQuick(g *grid) *quick {
 }
 
 // delivers reports whether a sender's packet certainly reaches a receiver, and the answer the
-// sender; or the cause, if a packet is dropped at once. If neither is set, the pair is undecided.
+// sender. If a packet is dropped at once, it returns the cause. If neither is set, the pair is
+// undecided.
 func (q *quick) delivers(i, j int) (bool, *gathered) {
 	from, to, exit, entry := &q.grid.from[i], &q.grid.to[j], &q.from[i], &q.to[j]
 	pod := from.kind == podToPod
@@ -110,7 +110,7 @@ func (q *quick) delivers(i, j int) (bool, *gathered) {
 		entry.gate.passes(q, i, j), nil
 }
 
-// dropped returns the cause that a route to None gives to every packet that takes it.
+// dropped returns the cause for all packets that take a route to None.
 func (q *quick) dropped(d drop, from *sender, to *receiver) *gathered {
 	known := q.drops[d]
 	if known == nil {
@@ -165,14 +165,14 @@ type gateID struct {
 type gate struct {
 	gateID
 	filters *Filters
-	nic     *inventory.Interface // one that has the group
+	nic     *inventory.Interface // one interface that has the groups
 	from    []int                // the senders' classes
 	to      []int                // the receivers' classes
 	allowed map[[2]int]bool
 }
 
-// door returns the gate at an interface, nil if there is none, and whether the interface forwards
-// packets of others, as far as is known.
+// door returns the gate at an interface, or nil if there is none. It also returns whether the
+// interface forwards packets of others, as far as is known.
 func (q *quick) door(at netip.Addr, subnet *inventory.Subnet, inbound bool) (g *gate,
 	forwards bool) {
 	id := gateID{subnet: subnet, inbound: inbound}
@@ -224,8 +224,8 @@ func (q *quick) makeGate(id gateID, nic *inventory.Interface) *gate {
 	return g
 }
 
-// passes reports whether a sender's packet to a receiver certainly passes; a nil gate lets
-// everything pass.
+// passes reports whether a sender's packet to a receiver certainly passes. A nil gate lets all
+// packets pass.
 func (g *gate) passes(q *quick, i, j int) bool {
 	if g == nil {
 		return true

@@ -2,12 +2,12 @@
 // dropped. It says which routes are effective in a subnet, which one a packet takes, and why.
 //
 // How it works. A Tracer reads one snapshot. Ways follows a packet (follow.go) and then its answer.
-// At each interface network security groups decide (filter.go, tag.go), and in each subnet the
-// effective routes (routes.go). All traces every pair of nodes and subnets; quick.go decides most
-// pairs without following them.
+// At each interface network security groups decide (filter.go, tag.go). In each subnet the
+// effective routes decide (routes.go). All traces every pair of nodes and subnets; quick.go decides
+// most pairs without following them.
 //
 // The package is pure and must not read anything but the snapshot. The emulator has a second
-// implementation of route selection, on purpose: each checks the other.
+// implementation of route selection, on purpose: the two check each other.
 package trace
 
 import (
@@ -22,10 +22,10 @@ import (
 )
 
 // Source is the origin of a route. For the same prefix a user-defined route wins over a learned
-// one, and a learned one over a system route (virtual-networks-udr-overview).
+// route, and a learned route over a system route (virtual-networks-udr-overview).
 type Source string
 
-// The sources, with the names of effective routes of a network interface.
+// The sources, as a network interface's effective routes name them.
 const (
 	System  Source = "Default"
 	User    Source = "User"
@@ -47,23 +47,24 @@ type Route struct {
 	Source  Source
 	HopType string
 	Hop     netip.Addr // where the next hop has an address
-	// Name and Table identify a user-defined route, Peering the peering of a system route.
+	// Name and Table identify a user-defined route. Peering identifies the peering of a system
+	// route.
 	Name    string
 	Table   arm.ID
 	Peering string
-	// Active is set for an effective route; otherwise Beaten names the route that overrides it.
+	// Active is set for an effective route. Otherwise Beaten names the route that overrides it.
 	Active bool
 	Beaten string
 }
 
-// Routes are the effective routes of a subnet: every network interface in it has the same.
+// Routes has the effective routes of a subnet. They are the same for every network interface in it.
 type Routes struct {
 	Subnet arm.ID
 	All    []Route
 	lookup bart.Table[int]
 }
 
-// reserved are prefixes that Azure drops unless a route covers them: the first four by
+// reserved has prefixes that Azure drops unless a route covers them: the first four by
 // virtual-networks-udr-overview, the others recorded since 2023 (docs/azure.md).
 var reserved = []netip.Prefix{
 	netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
@@ -77,7 +78,7 @@ var reserved = []netip.Prefix{
 }
 
 // Effective computes the routes of a subnet from its network, its table and the routes that
-// gateways have learned. It fails if the network or the table was not read.
+// gateways have learned. It returns an error if the network or the table was not read.
 func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, error) {
 	subnet := s.Subnet(id)
 	if subnet == nil {
@@ -86,8 +87,8 @@ func Effective(s *inventory.Snapshot, id arm.ID, learned []Route) (*Routes, erro
 	return effective(s, subnet, learned)
 }
 
-// effective computes the routes of a subnet as if its table had certain routes, too, instead of its
-// own for the same prefixes.
+// effective computes the routes of a subnet as if its table had the given routes, too. They replace
+// the table's routes for the same prefixes.
 func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route,
 	instead ...Route) (*Routes, error) {
 	vnet := s.VNets[subnet.ID.Parent().Key()]
@@ -115,8 +116,8 @@ func effective(s *inventory.Snapshot, subnet *inventory.Subnet, learned []Route,
 	return r, nil
 }
 
-// system returns the routes that Azure makes for every subnet of a network. A peering has them even
-// without allowVirtualNetworkAccess, which "only changes the definition of the VirtualNetwork
+// system returns the routes that Azure makes for every subnet of a network. A peering adds them
+// even without allowVirtualNetworkAccess, which "only changes the definition of the VirtualNetwork
 // service tag" (virtual-network-manage-peering).
 func system(vnet *inventory.VNet) []Route {
 	var routes []Route
@@ -154,12 +155,12 @@ func system(vnet *inventory.VNet) []Route {
 
 // choose decides which routes are effective.
 func (r *Routes) choose() {
-	var near bart.Table[int] // system routes of the network and its peerings that count
+	var near bart.Table[int] // the effective system routes of the network and its peerings
 	first := map[netip.Prefix]int{}
-	for i := range r.All { // user's first, the system's last
+	for i := range r.All { // user-defined routes come first, system routes last
 		route := &r.All[i]
 		if !route.Prefix.IsValid() {
-			route.Active = true // a service tag: its prefixes are not known here
+			route.Active = true // a service tag, whose prefixes are not known here
 			continue
 		}
 		better, taken := first[route.Prefix]
@@ -204,7 +205,8 @@ func (r *Routes) Lookup(to netip.Addr) (Route, bool) {
 	return r.All[i], true
 }
 
-// Because says why a packet takes the route that Lookup returns: which routes it wins over.
+// Because says why a packet takes the route that Lookup returns: it names the routes that lose
+// against it.
 func (r *Routes) Because(to netip.Addr) string {
 	won, found := r.Lookup(to)
 	if !found {
@@ -236,8 +238,8 @@ func (r *Routes) Because(to netip.Addr) string {
 var sourceNames = map[Source]string{System: "system route", Learned: "learned by a gateway",
 	User: "user-defined"}
 
-// tagged returns a user-defined route for a service tag that may take the packet instead. The
-// prefixes of a tag are unknown here, but they are always public.
+// tagged returns a user-defined route for a service tag that the packet may take instead. The
+// prefixes of a tag are unknown here, but are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	for _, route := range r.All {
 		if route.Tag != "" && public(to) && (route.HopType != instead.HopType ||

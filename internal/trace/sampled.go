@@ -9,12 +9,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: a cluster of 1,000 nodes has a million pairs, but its nodes share a few subnets,
-// and so their routes. Sampled traces one sender of each class to all receivers, and counts it for
-// the whole class. TestAllAgrees compares it with All.
+// How it works: a cluster of 1,000 nodes has a million pairs. But its nodes share a few subnets,
+// and so their routes. Sampled traces one sender of each class to all receivers, and counts the
+// result for the whole class. TestAllAgrees compares it with All.
 
-// Sampled returns All for one cluster, by representatives: senders whose packets take the same
-// decisions are traced once. The subnets in also must reach the pods, whatever their tables hold.
+// Sampled returns the same as All for one cluster, with representatives: of the senders whose
+// packets take the same decisions it traces one. The subnets in also must reach the pods, even if
+// their tables have no routes to pods.
 func (t *Tracer) Sampled(cluster arm.ID, also ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	doc := t.s.Cluster(cluster)
@@ -31,8 +32,8 @@ func (t *Tracer) Sampled(cluster arm.ID, also ...arm.ID) Matrix {
 	return m
 }
 
-// class is what the decisions about a sender's packets depend on: the routes and security groups
-// that it leaves by, and the routes that lead answers back to it.
+// class has everything that decides about a sender's packets: the routes and security groups at the
+// sender, and the routes that lead answers back to it.
 type class struct {
 	kind, name     string // the name of a subnet, "" for nodes and their pods
 	four, plain    bool

@@ -12,15 +12,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Filters is what network security groups need in one subnet: the addresses of service tags, and
-// the members of application security groups.
+// Filters has what network security groups need to know in one subnet: the addresses of service
+// tags, and the members of application security groups.
 type Filters struct {
 	s      *inventory.Snapshot
-	subnet *inventory.Subnet // nil where it was not read
-	vnet   *inventory.VNet   // nil where it was not read
-	// near are the prefixes of VirtualNetwork except a default route, which is wide. vague are
-	// prefixes that no source assigns to it or not. tag is a service tag with a route. unread says
-	// what else belongs to it and was not read.
+	subnet *inventory.Subnet // nil if it was not read
+	vnet   *inventory.VNet   // nil if it was not read
+	// near has the prefixes of VirtualNetwork, except default routes, which are in wide. vague has
+	// prefixes for which no source says whether the tag includes them. tag is a service tag with a
+	// route. unread names what else belongs to the tag and was not read.
 	near, vague bart.Lite
 	wide        map[bool]bool // by whether it is IPv6
 	reachesOut  bool          // near has public prefixes
@@ -28,11 +28,11 @@ type Filters struct {
 	groups      map[netip.Addr][]arm.ID // of the interfaces in the network
 }
 
-// host is the address that Azure's health probes and its other services come from
+// host is the address that Azure's health probes and its other services send from
 // (what-is-ip-address-168-63-129-16).
 var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 
-// FiltersOf computes the filters of a subnet. learned are the routes that its gateway has learned,
+// FiltersOf computes the filters of a subnet. learned has the routes that its gateway has learned,
 // as for Effective.
 //
 // The service tag VirtualNetwork is "the virtual network address space, all connected on-premises
@@ -40,7 +40,7 @@ var host = netip.AddrFrom4([4]byte{168, 63, 129, 16})
 // the virtual IP address of the host, and address prefixes used on user-defined routes. This tag
 // might also contain default routes" (service-tags-overview). A peering without
 // allowVirtualNetworkAccess adds nothing (virtual-network-manage-peering). So kubenet's pod routes
-// make pods part of the tag in the subnets with the table: if the table is lost, the default rules
+// make pods part of the tag in the subnets with the table. If the table is lost, the default rules
 // deny pods as well.
 func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 	f := &Filters{s: s, subnet: s.Subnet(id), vnet: s.VNets[id.Parent().Key()],
@@ -89,9 +89,9 @@ func FiltersOf(s *inventory.Snapshot, id arm.ID, learned []Route) *Filters {
 			}
 		}
 	}
-	// No source says this about overlay pods. But overlay clusters work with the default rules
-	// alone, and the documentation asks for extra rules only if others deny (azure-cni-overlay:
-	// network security groups): so pods are part of the tag where their nodes are.
+	// No source says this about overlay pods. But overlay clusters work with only the default
+	// rules, and the documentation asks for extra rules only if others deny (azure-cni-overlay:
+	// network security groups). So pods are part of the tag in the subnets of their nodes.
 	for _, c := range s.Clusters {
 		if c.Overlay() && slices.ContainsFunc(s.NodeSubnetIDs(c), id.Equal) {
 			for _, p := range c.PodCIDRs {
@@ -127,9 +127,9 @@ func (f *Filters) inVirtualNetwork(a netip.Addr) (answer, string) {
 	return no, ""
 }
 
-// onInternet says whether the tag Internet covers an address: it is "outside the virtual network
-// and reachable by the public internet" (service-tags-overview), and none of the prefixes that
-// Azure shows for it is private (diagnose-vm-network-traffic-filtering-problem).
+// onInternet says whether the tag Internet covers an address. It covers what is "outside the
+// virtual network and reachable by the public internet" (service-tags-overview), and none of the
+// prefixes that Azure shows for it is private (diagnose-vm-network-traffic-filtering-problem).
 func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	switch {
 	case !public(a) || f.near.Contains(a):
@@ -144,8 +144,8 @@ func (f *Filters) onInternet(a netip.Addr) (answer, string) {
 	return yes, ""
 }
 
-// inService says whether another service tag covers an address. The tags of Azure's services are
-// public, or the host's, and their prefixes are unknown here.
+// inService says whether another service tag covers an address. The prefixes of Azure's services
+// are public, or the host's. They are unknown here.
 func (f *Filters) inService(a netip.Addr, tag string) (answer, string) {
 	if a.IsPrivate() || contains(reserved, a) {
 		return no, ""
@@ -158,9 +158,9 @@ func public(a netip.Addr) bool {
 	return a.IsGlobalUnicast() && !a.IsPrivate() && !contains(reserved, a) && a != host
 }
 
-// inGroup says whether an application security group holds the interface with an address. All
+// inGroup says whether the interface with an address is in an application security group. All
 // interfaces of a group are in one network (application-security-groups). A pod behind a node's
-// interface is not a member: the group covers the interface's own addresses.
+// interface is not a member: the group includes only the interface's own addresses.
 func (f *Filters) inGroup(a netip.Addr, id arm.ID) (answer, string) {
 	groups, read := f.groups[a]
 	switch {

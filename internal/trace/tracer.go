@@ -14,7 +14,7 @@ import (
 
 // Options select the packets to trace.
 type Options struct {
-	// Protocol and Port are the packet's at its destination; "" and 0 for any.
+	// Protocol and Port are the packet's at its destination. "" and 0 mean any.
 	Protocol string
 	Port     int
 	// Learned are routes that gateways have learned (DecodeLearned).
@@ -22,33 +22,33 @@ type Options struct {
 	// Cluster limits names and addresses to this cluster and its connected networks. "":
 	// everything.
 	Cluster arm.ID
-	// Declared is what subnets must have, by ID.Key(). A packet that does not take the route which
-	// it would have there bypasses it.
+	// Declared is what subnets must have, by ID.Key(). A packet bypasses it if it does not take the
+	// route that it would have there.
 	Declared map[string]Declared
-	// Certain leaves out Application Gateways near a cluster if neither a route to its pods nor its
-	// ingress add-on shows that they serve it.
+	// Certain leaves out Application Gateways near a cluster unless a route to its pods, or its
+	// ingress add-on, shows that they serve it.
 	Certain bool
 }
 
-// Tracer follows packets in one snapshot. The snapshot must not change in the meantime.
+// Tracer follows packets in one snapshot. The snapshot must not change while the Tracer exists.
 type Tracer struct {
 	s       *inventory.Snapshot
 	o       Options
-	view    *view // of o.Cluster, nil for all
+	view    *view // of o.Cluster, or nil for all
 	nodes   []Node
 	pods    bart.Table[[]Node]         // by the prefix of their pods
 	at      map[netip.Addr][]Node      // by their own address
-	nics    map[netip.Addr][]*nicPlace // by every address of theirs
+	nics    map[netip.Addr][]*nicPlace // by each of their addresses
 	routes  map[string]*Routes         // by the subnet's key
 	filters map[string]*Filters        // by the subnet's key
-	plain   map[*inventory.Subnet]bool // whose addresses are all known
+	plain   map[*inventory.Subnet]bool // subnets whose addresses are all known
 }
 
 // nicPlace is an interface with one of its addresses.
 type nicPlace struct {
 	*inventory.Interface
 	subnet  arm.ID
-	primary netip.Addr // of its first configuration of the same family
+	primary netip.Addr // the address of its first configuration of the same family
 }
 
 // New makes a Tracer.
@@ -82,7 +82,8 @@ func New(s *inventory.Snapshot, o Options) *Tracer {
 	return t
 }
 
-// nodesOf returns the nodes that have a pod: several if clusters overlap and Cluster is not set.
+// nodesOf returns the nodes that have a pod. There can be several if clusters overlap and Cluster
+// is not set.
 func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	var nodes []Node
 	for _, same := range t.pods.Supernets(netip.PrefixFrom(pod, pod.BitLen())) {
@@ -95,7 +96,7 @@ func (t *Tracer) nodesOf(pod netip.Addr, cluster arm.ID) []Node {
 	return nodes
 }
 
-// nodesAt returns the entries of the node at an address in a subnet: one for each of its pod CIDRs.
+// nodesAt returns the entries of the node at an address in a subnet, one for each of its pod CIDRs.
 func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	var nodes []Node
 	for _, n := range t.at[a] {
@@ -106,8 +107,9 @@ func (t *Tracer) nodesAt(a netip.Addr, subnet *inventory.Subnet) []Node {
 	return nodes
 }
 
-// clusterOfPod returns the cluster with an address in its pod CIDRs, or nil; overlays only if asked
-// for. Clusters can have the same pod CIDR, so if the pod's cluster is known, no other counts.
+// clusterOfPod returns the cluster that has an address in its pod CIDRs, or nil. It includes
+// overlays only on request. Clusters can have the same pod CIDR. So if the pod's cluster is known,
+// no other counts.
 func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *inventory.Cluster {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
 		c := t.s.Clusters[key]
@@ -121,8 +123,8 @@ func (t *Tracer) clusterOfPod(a netip.Addr, known arm.ID, overlay bool) *invento
 	return nil
 }
 
-// unseenKubernetes says, in a line for each cluster in question, why its API did not show all nodes
-// and pods.
+// unseenKubernetes returns a line for each cluster concerned that says why its API did not show all
+// nodes and pods.
 func (t *Tracer) unseenKubernetes(meant func(*inventory.Cluster) bool) (lines []string) {
 	for _, key := range slices.Sorted(maps.Keys(t.s.Kubernetes)) {
 		kube, cluster := t.s.Kubernetes[key], t.s.Clusters[key]
@@ -149,17 +151,17 @@ func (t *Tracer) nicAt(a netip.Addr, subnet *inventory.Subnet) *nicPlace {
 	return nil
 }
 
-// unused reports whether it is certain that nothing in a subnet has an address.
+// unused reports whether it is certain that no resource in a subnet has an address.
 func (t *Tracer) unused(a netip.Addr, subnet *inventory.Subnet) bool {
 	_, frontend := t.s.FrontendAt(a, subnet)
 	return t.nicAt(a, subnet) == nil && t.s.FirewallAt(a, subnet) == nil && frontend == nil &&
 		t.allSeen(subnet)
 }
 
-// NextHop says what becomes of packets at the next hop of a subnet's route: Dropped if the network
-// certainly does not reach the address, or certainly nothing has it, or only a load balancer
-// without backends; Delivered if something has it; otherwise Unknown. Want is what must be read to
-// know; it is empty if no read can show it.
+// NextHop returns what happens to packets at the next hop of a subnet's route. Dropped means that
+// the network certainly does not reach the address, that certainly no resource has it, or that only
+// a load balancer without backends has it. Delivered means that a resource has it. Otherwise the
+// result is Unknown. want names what must be read to know. It is empty if no read can show it.
 func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory.Wanted) {
 	subnet, vnet := t.s.Subnet(from), t.s.VNets[from.Parent().Key()]
 	unread := func(id arm.ID) (want inventory.Wanted) {
@@ -178,7 +180,7 @@ func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory
 	switch {
 	case v == Dropped && slices.ContainsFunc(vnet.Peerings, func(p inventory.Peering) bool {
 		return p.Connected && len(p.Prefixes) == 0
-	}): // where that peering leads is not known
+	}): // it is not known where that peering leads
 		return Unknown, want
 	case v == Unknown:
 		for _, p := range vnet.Peerings {
@@ -201,8 +203,8 @@ func (t *Tracer) NextHop(from arm.ID, hop netip.Addr) (v Verdict, want inventory
 	return Unknown, want
 }
 
-// allSeen reports whether everything with an address in a subnet is known, and was read: network
-// interfaces, firewalls and load balancers. What else is there has an unknown address, such as a
+// allSeen reports whether everything with an address in a subnet is known and was read: network
+// interfaces, firewalls and load balancers. Other things there have unknown addresses, such as a
 // gateway or a delegated service.
 func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	seen, done := t.plain[subnet]
@@ -211,15 +213,15 @@ func (t *Tracer) allSeen(subnet *inventory.Subnet) bool {
 	}
 	whole := subnet.ID.SubscriptionID()
 	want, known := t.s.Holders(subnet)
-	// A document of Azure, which has an ETag, shows all IP configurations in the subnet; code does
-	// not. Otherwise all interfaces of the subscription must have been read.
+	// A document from Azure, which has an ETag, shows all IP configurations in the subnet. Code
+	// does not. Otherwise all interfaces of the subscription must have been read.
 	seen = known && want.Empty() && (subnet.ETag != "" || len(subnet.Configurations()) > 0 ||
 		slices.ContainsFunc(t.s.InterfacesOf, whole.Equal))
 	t.plain[subnet] = seen
 	return seen
 }
 
-// subnetsOf returns the subnets that hold an address: several if networks overlap.
+// subnetsOf returns the subnets that contain an address. There can be several if networks overlap.
 func (t *Tracer) subnetsOf(a netip.Addr) []*inventory.Subnet {
 	var out []*inventory.Subnet
 	for _, key := range slices.Sorted(maps.Keys(t.s.Subnets)) {
@@ -248,8 +250,9 @@ func (t *Tracer) reach(from *inventory.Subnet, a netip.Addr, peered bool) *inven
 	return nil
 }
 
-// nextSubnet returns the subnet of a next hop. The network itself or a peering must reach it: an
-// appliance behind another one does not count. Unknown if the peered network was not read.
+// nextSubnet returns the subnet of a next hop. The network itself or a peering must reach it. An
+// appliance behind another one does not count. It returns Unknown if the peered network was not
+// read.
 func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.Subnet, Verdict) {
 	vnet := t.s.VNets[from.ID.Parent().Key()]
 	if contains(vnet.Prefixes, hop) {
@@ -268,9 +271,9 @@ func (t *Tracer) nextSubnet(from *inventory.Subnet, hop netip.Addr) (*inventory.
 }
 
 // forwarded reports whether the network of one subnet accepts packets from the network of another.
-// If the packet's source is outside of the sending network, as a pod's address is, the receiving
-// peering must allow forwarded traffic (virtual-network-manage-peering). It is true inside a
-// network.
+// If the packet's source is outside the sending network, as a pod's address is, the receiving
+// peering must allow forwarded traffic (virtual-network-manage-peering). Within one network it
+// always returns true.
 func (t *Tracer) forwarded(from, to *inventory.Subnet, source netip.Addr) bool {
 	sender, receiver := t.s.VNets[from.ID.Parent().Key()], t.s.VNets[to.ID.Parent().Key()]
 	if sender == nil || receiver == nil || sender == receiver || contains(sender.Prefixes, source) {

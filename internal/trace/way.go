@@ -13,9 +13,9 @@ import (
 // Verdict is how a packet's path ends.
 type Verdict string
 
-// A packet is delivered; or dropped; or it leaves the known network: to an appliance that decides
-// for itself, to the internet, through a gateway; or something on its path was not read, or depends
-// on an option that was not given.
+// A packet is delivered or dropped. Or it leaves the known network: to an appliance that decides
+// for itself, to the internet, or through a gateway. Or the verdict is unknown, because something
+// on the path was not read, or depends on an option that was not given.
 const (
 	Delivered Verdict = "delivered"
 	Dropped   Verdict = "dropped"
@@ -30,33 +30,33 @@ type Way struct {
 	// Hops are the steps, in order, one sentence each.
 	Hops    []Hop   `json:"hops"`
 	Verdict Verdict `json:"verdict"`
-	// Why says why it ends like this.
+	// Why explains the verdict.
 	Why string `json:"why"`
-	// Source is the sender's address at arrival: the node's address after source NAT.
+	// Source is the sender's address at arrival. After source NAT this is the node's address.
 	Source netip.Addr `json:"source"`
-	// Exit is what gives the packet a public address on its way to the internet; "" if it does not
-	// get there, or that is not known.
+	// Exit is what gives the packet a public address on its way to the internet. It is "" if the
+	// packet does not get there, or this is not known.
 	Exit string `json:"exit,omitempty"`
-	// Bypasses is the declared way that it does not take although it is not dropped, or "".
+	// Bypasses is the declared way that the packet does not take although it is not dropped, or "".
 	Bypasses string `json:"bypasses,omitempty"`
-	// Unseen says what was not checked because it was not read; the verdict holds without it.
+	// Unseen says what was not checked because it was not read. The verdict holds without it.
 	Unseen []string `json:"unseen,omitempty"`
 }
 
-// Hop is one step at one place. Route is the route taken, "" if none, and Because the reason for
-// it.
+// Hop is one step at one place. Route is the route that the packet takes, or "". Because is the
+// reason for it.
 type Hop struct {
 	At      string `json:"at"`
 	What    string `json:"what"`
 	Route   string `json:"route,omitempty"`
 	Because string `json:"because,omitempty"`
-	// Filters are the decisions of network security groups here, in order.
+	// Filters has the decisions of network security groups here, in order.
 	Filters []Ruling `json:"filters,omitempty"`
 }
 
 // Ways follows a packet, and then the answer to the packet's source at arrival. Network security
-// groups are stateful, so they judge an answer only if they have not passed the packet. The first
-// Way says what Kubernetes did not show, for both.
+// groups are stateful, so they check an answer only if they have not passed the packet. The Unseen
+// of the first Way covers what Kubernetes did not show for both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	there, back = t.ways(from, to, false)
 	there.Unseen = append(there.Unseen,
@@ -67,21 +67,22 @@ func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	return there, back
 }
 
-// ways works like Ways; with general, the reasons at the end do not name addresses, so that many
-// pairs have the same reason.
+// ways works like Ways. With general, the final reasons do not name addresses, so that many pairs
+// have the same reason.
 func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 	from.Addr, to.Addr = from.Addr.Unmap(), to.Addr.Unmap()
 	j := t.journey(from, to, false)
 	j.general = general
 	there = j.follow(from)
 	answerTo := from
-	if there.Source != from.Addr { // the node, which undoes the source NAT
+	if there.Source != from.Addr { // the node undoes its source NAT
 		answerTo = Endpoint{Addr: there.Source}
 	}
 	b := t.journey(to, answerTo, true)
 	b.passed, b.general = j.passed, general
 	back = b.follow(to)
-	for i := len(j.masked) - 1; i >= 0 && back.Verdict == Delivered; i-- { // the node sends it on
+	// the node sends the answer on
+	for i := len(j.masked) - 1; i >= 0 && back.Verdict == Delivered; i-- {
 		next := Endpoint{Addr: j.masked[i]}
 		if next.Addr == from.Addr {
 			next = from
@@ -102,18 +103,18 @@ type journey struct {
 	way    Way
 	to     Endpoint
 	answer bool
-	passed map[netip.Addr]bool // whose filters let it through, by the interface's address
-	doubt  string              // what the verdict depends on, "" where on nothing
+	passed map[netip.Addr]bool // by the interface's address: its filters passed the packet
+	doubt  string              // what the verdict depends on, or ""
 	// bypassed is the declared way that its first route does not take, or "".
 	bypassed string
-	masked   []netip.Addr // its sources before nodes on the way gave it their addresses
-	veiled   bool         // it may have the address of a node on the way
+	masked   []netip.Addr // its earlier sources, before nodes on the way replaced them
+	veiled   bool         // its source may be the address of a node on the way
 
-	general bool // the ends go without their addresses
+	general bool // reasons do not name the addresses of the ends
 	last    *Hop
 }
 
-// called returns how the reason at the end of a path names an address.
+// called returns how the final reason of a path names an address.
 func (j *journey) called(a netip.Addr) string {
 	switch {
 	case j.general && a == j.way.To:
@@ -124,8 +125,7 @@ func (j *journey) called(a netip.Addr) string {
 	return a.String()
 }
 
-// calledHop works like called for a next hop: nodes with the same dead end have different next
-// hops.
+// calledHop works like called for a next hop: nodes at the same dead end have different next hops.
 func (j *journey) calledHop(a netip.Addr) string {
 	if j.general {
 		return "the next hop"
@@ -138,7 +138,7 @@ func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
 		answer: answer, passed: map[netip.Addr]bool{}}
 }
 
-// step adds a hop. In general mode hops do not matter.
+// step adds a hop. In general mode next hops are left out.
 func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 	if j.general {
 		j.last = &Hop{}
@@ -150,7 +150,7 @@ func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 	return j.last
 }
 
-// end ends the path. A packet that is not dropped is in doubt if an earlier step was.
+// end ends the path. If an earlier step was in doubt, a packet that is not dropped is in doubt.
 func (j *journey) end(v Verdict, format string, args ...any) Way {
 	j.way.Verdict, j.way.Why = v, fmt.Sprintf(format, args...)
 	if j.doubt != "" && (v == Delivered || v == Leaves) {
@@ -167,9 +167,10 @@ func (j *journey) end(v Verdict, format string, args ...any) Way {
 	return j.way
 }
 
-// gate asks the network security groups at an interface's address, and whether the interface may
-// forward packets of others. It records the decisions in the last hop. It returns "" if the packet
-// passes, otherwise why it is dropped. At its ends an answer passes because its connection did.
+// gate asks the network security groups at an interface's address, and checks whether the interface
+// may forward packets of others. It records the decisions in the last hop. It returns "" if the
+// packet passes, or else why it is dropped. At its ends an answer passes because its connection was
+// allowed.
 func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd bool) string {
 	nic := j.nicAt(at, subnet)
 	own := j.way.Source
@@ -211,7 +212,7 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	}
 	switch r.Decision {
 	case Denied:
-		if !j.veiled { // else masquerade has said the doubt
+		if !j.veiled { // otherwise masquerade has already noted the doubt
 			return "network security group " + r.Group.Name() + ": " + r.Why
 		}
 	case Depends:
@@ -226,15 +227,15 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 	return ""
 }
 
-// together reports whether two addresses are the same, or of one network interface, as those of a
-// node and its pods with Azure CNI.
+// together reports whether two addresses are the same or belong to one network interface, as those
+// of a node and its pods do with Azure CNI.
 func (t *Tracer) together(a, b netip.Addr, subnet *inventory.Subnet) bool {
 	one, other := t.nicAt(a, subnet), t.nicAt(b, subnet)
 	return a == b || one != nil && other != nil && one.Interface == other.Interface
 }
 
-// overlaid reports whether an address is a pod's on the node of an overlay, whose interface accepts
-// its pods' addresses.
+// overlaid reports whether an address belongs to a pod on the node of an overlay. The node's
+// interface accepts its pods' addresses.
 func (j *journey) overlaid(pod, at netip.Addr, subnet *inventory.Subnet) bool {
 	return slices.ContainsFunc(j.nodesAt(at, subnet), func(n Node) bool {
 		return j.s.Cluster(n.Cluster).Overlay() && n.Pods.Contains(pod)

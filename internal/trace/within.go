@@ -12,14 +12,15 @@ import (
 )
 
 // view is the part of the snapshot that a cluster sees: itself, the networks of its nodes and pods,
-// and everything that peerings connect with them, whatever their state.
+// and everything that peerings in any state connect with them.
 type view struct {
 	cluster  *inventory.Cluster
 	own      map[string]bool // keys of its virtual networks
-	networks map[string]bool // keys of those and of what they are connected with
+	networks map[string]bool // keys of its own networks and of all that are connected with them
 }
 
-// viewOf returns what a cluster sees; nil, which means everything, if no cluster is named.
+// viewOf returns what a cluster sees. If no cluster is named, it returns nil, which means
+// everything.
 func (t *Tracer) viewOf(id arm.ID) *view {
 	if id == "" {
 		return nil
@@ -31,7 +32,7 @@ func (t *Tracer) viewOf(id arm.ID) *view {
 	for _, subnet := range t.clusterSubnets(v.cluster) {
 		v.own[subnet.Parent().Key()] = true
 	}
-	peers := map[string][]string{} // a network that was not read is known by its peers
+	peers := map[string][]string{} // only its peers show a network that was not read
 	for key, vnet := range t.s.VNets {
 		for _, peer := range vnet.Peers() {
 			peers[key] = append(peers[key], peer.Key())
@@ -83,8 +84,8 @@ func (t *Tracer) choose(found []named) []named {
 	return only(false)
 }
 
-// resolveAddr finds the owner of an address. Several clusters or networks can have it: the named
-// cluster decides; without one that is an error.
+// resolveAddr finds the owner of an address. Several clusters or networks can have it. Then the
+// named cluster decides; if none is named, that is an error.
 func (t *Tracer) resolveAddr(a netip.Addr) (Endpoint, error) {
 	if v := t.view; v != nil {
 		c := v.cluster

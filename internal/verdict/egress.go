@@ -9,19 +9,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Egress is a subnet whose packets to other networks do not take the declared way: the next hop of
-// a route in the table that must be on the subnet or in spec.egress, or its NAT gateway.
+// Egress is a subnet whose packets to other networks do not take the declared way. The declared way
+// is the next hop of a route in spec.egress or in the table that must be on the subnet, or the
+// subnet's NAT gateway.
 type Egress struct {
 	Subnet arm.ID `json:"subnet"`
-	// To is the route's destination. Declared is its next hop, or NAT gateway NAME. Takes is what
-	// the packets take.
+	// To is the route's destination. Declared is the next hop, or NAT gateway NAME. Takes is what
+	// the packets use instead.
 	To       netip.Prefix `json:"to"`
 	Declared string       `json:"declared"`
 	Takes    string       `json:"takes"`
 	Dropped  bool         `json:"dropped"`
-	// Unreachable is the next hop that drops them, because nothing has its address.
+	// Unreachable is the next hop that drops the packets, because no resource has its address.
 	Unreachable netip.Addr `json:"unreachable,omitzero"`
-	// Instead says what is in the next hop's subnet instead, as far as that is known.
+	// Instead says what else is in the next hop's subnet, as far as that is known.
 	Instead string `json:"instead,omitempty"`
 }
 
@@ -31,12 +32,12 @@ var outside = map[netip.Prefix]netip.Addr{
 	netip.MustParsePrefix("::/0"):      netip.MustParseAddr("2001:db8:ffff:ffff::1"),
 }
 
-// OfGateway reports whether a NAT gateway is declared, and not a next hop.
+// OfGateway reports whether a NAT gateway is declared, not a next hop.
 func (e Egress) OfGateway() bool { return strings.HasPrefix(e.Declared, gatewayWord) }
 
 const gatewayWord = "NAT gateway "
 
-// nextHopLost reports whether the route is as declared, and nothing has its next hop.
+// nextHopLost reports whether the route is as declared, but no resource has its next hop.
 func (e Egress) nextHopLost() bool {
 	return e.Unreachable.IsValid() && e.Unreachable.String() == e.Declared
 }

@@ -14,12 +14,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// lastOwn is the last priority of a rule that users write; Azure's default rules come after it.
+// lastOwn is the last priority of a user's rule. Azure's default rules come after it.
 const lastOwn = 4096
 
 // Blocks returns the rules of a network security group that would drop packets between a subnet and
-// the nodes, pods and guarded subnets of a cluster, a sentence each. Default rules do not count:
-// Azure does not say whether its tag VirtualNetwork holds the pod CIDR.
+// the nodes, pods and guarded subnets of a cluster, with a sentence for each. Default rules do not
+// count: Azure does not say whether its tag VirtualNetwork includes the pod CIDR.
 func Blocks(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subnet,
 	group *inventory.SecurityGroup) (rules []string) {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
@@ -59,9 +59,9 @@ func Blocks(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subn
 	return rules
 }
 
-// blocks says which rule drops packets between two prefixes, or returns "". Each rule that denies
-// is asked about packets that it names: the first and the last address of what it covers of the
-// prefixes, and its own protocol and ports. A rule before it may allow them.
+// blocks says which rule drops packets between two prefixes, or returns "". It tries each rule that
+// denies with packets that the rule names: the first and the last address that it covers in each
+// prefix, with its own protocol and ports. An earlier rule may allow them.
 func blocks(filters *trace.Filters, group *inventory.SecurityGroup, inside, outside netip.Prefix,
 	inbound bool) string {
 	if inside.Addr().Is4() != outside.Addr().Is4() {
@@ -93,7 +93,7 @@ func blocks(filters *trace.Filters, group *inventory.SecurityGroup, inside, outs
 	return ""
 }
 
-// firstPort returns the first port that a rule names, and an ordinary one if it names all.
+// firstPort returns the first port that a rule names, or an ordinary port if the rule names all.
 func firstPort(ports []string) int {
 	for _, text := range ports {
 		first, _, _ := strings.Cut(text, "-")
@@ -105,8 +105,9 @@ func firstPort(ports []string) int {
 	return ordinary
 }
 
-// covered returns the first and the last usable address of each part of a prefix that a rule names:
-// all of it for *, service tags and application security groups, which are for Judge to decide.
+// covered returns the first and the last usable address of each part of a prefix that a rule names.
+// For *, service tags and application security groups this is the whole prefix, because Judge
+// decides about them.
 func covered(prefix netip.Prefix, texts []string) (addresses []netip.Addr) {
 	parts := []netip.Prefix{}
 	for _, text := range texts {
@@ -137,7 +138,7 @@ func covered(prefix netip.Prefix, texts []string) (addresses []netip.Addr) {
 	return addresses
 }
 
-// lastUsable returns the last address of a prefix but one, which can be broadcast.
+// lastUsable returns the last address of a prefix but one: the last one can be a broadcast address.
 func lastUsable(prefix netip.Prefix) netip.Addr {
 	raw := prefix.Masked().Addr().AsSlice()
 	for bit := prefix.Bits(); bit < len(raw)*8; bit++ {

@@ -11,10 +11,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Loses compares the routes of a subnet as it is with the ones from a route table. It returns the
-// packets to nodes, pods and guarded subnets of a cluster that have a route now and would have
-// none, a sentence each. A route to an appliance counts as one: only the appliance knows where it
-// forwards to. Nothing is known, and nothing returned, if the subnet's present table was not read.
+// Loses compares a subnet's present routes with those of a route table. It returns the packets to
+// nodes, pods and guarded subnets of a cluster that have a route now and would lose it, with a
+// sentence for each. A route to an appliance counts, because only the appliance knows where it
+// forwards packets. If the subnet's present table was not read, it returns nothing.
 func Loses(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subnet,
 	table *inventory.RouteTable) (lost []string) {
 	world := assume(s, config, plan.Discovery{}).s
@@ -27,7 +27,7 @@ func Loses(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subne
 	if cluster != nil && cluster.Kubenet() {
 		destinations = append(destinations, cluster.PodCIDRs...)
 	}
-	var named []string // what routes name: they decide about parts of the destinations
+	var named []string // destinations of routes, which decide about parts of the prefixes
 	for _, t := range []*inventory.RouteTable{s.Table(subnet.RouteTable), table} {
 		if t != nil {
 			world.Tables[t.ID.Key()] = t

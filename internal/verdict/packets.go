@@ -15,24 +15,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// How it works: a keeper reads the node subnets, the guarded subnets and the tables. It reads
-// networks rarely, and only to know which next hops are lost (Lost); security groups and the
-// subnets of targets it does not read. What the keeper defends is there: the routes of the table
-// on each subnet. What was not read is assumed to work: networks of the subnets that were read,
-// peered with each other, security groups that let everything pass, and for each target a subnet
-// that uses it. Nothing is assumed about a table. Nodes are where the cluster's own table leads. A
-// diagnosis reads all, so for it nothing is assumed.
+// How it works: a keeper reads the node subnets, the guarded subnets and the tables. It rarely
+// reads networks, and only to know which next hops are lost (Lost). It does not read security
+// groups and the subnets of targets. It counts what it defends as in place: the routes of the table
+// on each subnet. It assumes that everything else works: networks of the subnets that were read,
+// peered with each other; security groups that allow everything; and for each target a subnet that
+// uses it. It assumes nothing about a table. Nodes have the addresses to which the cluster's own
+// table leads. A diagnosis reads everything, so it assumes nothing.
 
 // tracing traces packets in a snapshot with assumed networks.
 type tracing struct {
 	s *inventory.Snapshot
 	t *trace.Tracer
-	// lost says that a next hop certainly drops the packets of a subnet.
+	// lost reports that a next hop certainly drops the packets of a subnet.
 	lost func(plan.Hop) (more string, lost bool)
 }
 
-// room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
-// network has.
+// room has the prefixes for assumed subnets: reserved and documentation addresses, which no network
+// has.
 func room(number int) []netip.Prefix {
 	high, low := byte(number>>8), byte(number)
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240, high, low, 0}), 24),
@@ -40,8 +40,8 @@ func room(number int) []netip.Prefix {
 			5: low}), 64)}
 }
 
-// assume returns the tracing of one cluster in its part of what was read, with what was not read
-// assumed to work.
+// assume returns the tracing of one cluster in its part of the snapshot. It assumes that what was
+// not read works.
 func assume(read plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery) *tracing {
 	s := partOf(read.Snapshot, config, own.Table)
 	placeNodes(s, read, config, own)
@@ -76,8 +76,8 @@ func assume(read plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery)
 	return &tracing{s: s, t: trace.New(s, trace.Options{})}
 }
 
-// partOf returns the part of a snapshot that decides about packets to the pods of one cluster: a
-// fleet of 1,000 clusters takes 1,000 times as long, and not a million times.
+// partOf returns the part of a snapshot that decides about packets to the pods of one cluster, so
+// that 1,000 clusters take 1,000 times as long as one, and not a million times.
 func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 	own arm.ID) *inventory.Snapshot {
 	id := arm.ID(config.Spec.ClusterID)
@@ -126,7 +126,7 @@ func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
 	return part
 }
 
-// assumeSubnets adds a subnet for each that the targets are on and that was not read.
+// assumeSubnets adds a subnet for each subnet of a target that was not read.
 func assumeSubnets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
 	for _, target := range config.Spec.Targets {
 		table := s.Table(arm.ID(target.RouteTableID))
@@ -143,9 +143,10 @@ func assumeSubnets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
 	}
 }
 
-// placeNodes says where the nodes of a cluster are, unless Kubernetes does: where the cluster's
-// route table leads, whichever table its subnets have. A node whose row leads to no node is where a
-// copy of the row leads, or anywhere in the node subnets: what its row does decides.
+// placeNodes decides where the nodes of a cluster are, unless Kubernetes shows it: where the
+// cluster's route table leads, even if its subnets have another table. If a node's row leads to no
+// node, the node is where a copy of the row leads, or anywhere in the node subnets: the effect of
+// the row decides.
 func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.ClusterRoutes,
 	own plan.Discovery) {
 	cluster := s.Cluster(arm.ID(config.Spec.ClusterID))
@@ -212,8 +213,8 @@ func (t *tracing) packets(c picture.Cluster) trace.Matrix {
 	return t.t.Sampled(c.ID, also...)
 }
 
-// servesPods reports whether a subnet has an Application Gateway and, by the config, a table that
-// leads to the cluster's pods: a target, or one that is gone.
+// servesPods reports whether a subnet has an Application Gateway and, according to the config, a
+// table that leads to the cluster's pods: a target, or one that is gone.
 func (t *tracing) servesPods(c picture.Cluster, s picture.Subnet) bool {
 	subnet := t.s.Subnet(s.ID)
 	return subnet != nil && len(subnet.Gateways) > 0 && (s.Role == picture.RoleTarget ||
@@ -236,7 +237,7 @@ func leads(c picture.Cluster, table *inventory.RouteTable) bool {
 	return false
 }
 
-// Declared returns what the configs say that subnets must have, for package trace.
+// Declared returns what the configs require of subnets, for package trace.
 func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.Declared {
 	all := map[string]trace.Declared{}
 	taken := plan.TakenBy(configs)
@@ -266,13 +267,14 @@ func Declared(s plan.Facts, configs []v1alpha1.ClusterRoutes) map[string]trace.D
 	return all
 }
 
-// AstrayEgress returns the egress of a cluster that does not take the declared way, in a snapshot
-// with networks, as a diagnosis reads it.
+// AstrayEgress returns the egress of a cluster that does not take the declared way. It needs a
+// snapshot with networks, as a diagnosis reads it.
 func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRoutes,
 	taken plan.Taken) []Egress {
 	t := &tracing{s: s.Snapshot}
 	t.lost = func(h plan.Hop) (string, bool) {
-		if t.t == nil { // a tracer of a whole fleet takes time, and most clusters have no such hop
+		// a tracer of a whole fleet is slow to make, and most clusters have no such hop
+		if t.t == nil {
 			t.t = trace.New(s.Snapshot, trace.Options{})
 		}
 		return lostBy(t.t)(h)
@@ -280,8 +282,9 @@ func AstrayEgress(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.C
 	return t.egress(picture.Of(s, config, all, taken), config)
 }
 
-// egress compares the ways of packets to other networks, in subnets that do not have what they must
-// have, or whose table must have the routes of spec.egress: one way for each subnet and next hop.
+// egress compares the ways of packets to other networks. It covers subnets that lack what they must
+// have, or whose table must have the routes of spec.egress, with one way for each subnet and next
+// hop.
 func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out []Egress) {
 	cluster := t.s.Cluster(c.ID)
 	if cluster == nil {
@@ -309,7 +312,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			if !all {
 				to = inventory.FirstUsable(r.Prefix)
 			}
-			if !r.Prefix.Contains(to) { // of a single address, say
+			if !r.Prefix.Contains(to) { // a route for a single address, for example
 				to = r.Prefix.Addr()
 			}
 			takes, found := routes.Lookup(to)
@@ -339,7 +342,8 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 	return out
 }
 
-// lostBy returns what says that next hops drop packets, by networks as they are.
+// lostBy returns a function that says whether next hops drop packets, given the networks as they
+// are.
 func lostBy(t *trace.Tracer) func(plan.Hop) (string, bool) {
 	return func(h plan.Hop) (more string, lost bool) {
 		v, _ := t.NextHop(h.Subnet, h.Addr)
@@ -350,7 +354,7 @@ func lostBy(t *trace.Tracer) func(plan.Hop) (string, bool) {
 	}
 }
 
-// hopLost reports whether it is certain that a next hop drops packets, and what more is known.
+// hopLost reports whether it is certain that a next hop drops packets, with further details.
 func (t *tracing) hopLost(from arm.ID, hop netip.Addr) (more string, lost bool) {
 	if t.lost == nil || !hop.IsValid() {
 		return "", false
@@ -358,8 +362,8 @@ func (t *tracing) hopLost(from arm.ID, hop netip.Addr) (more string, lost bool) 
 	return t.lost(plan.Hop{Subnet: from, Addr: hop})
 }
 
-// lostHops returns the default routes whose next hop drops packets, whatever the config declares:
-// of a node subnet, and of each subnet of a document without a cluster.
+// lostHops returns the default routes whose next hop drops packets, whether declared or not. It
+// covers node subnets, and each subnet of a document without a cluster.
 func (t *tracing) lostHops(s picture.Subnet,
 	cluster *inventory.Cluster) (routes []inventory.Route) {
 	table := t.s.Table(s.Table)
@@ -374,8 +378,8 @@ func (t *tracing) lostHops(s picture.Subnet,
 	return routes
 }
 
-// egressFrom reports whether spec.egress is about packets from a subnet: it has or must have the
-// table, or is a node subnet without any table although the nodes need one.
+// egressFrom reports whether spec.egress covers packets from a subnet: the subnet has or must have
+// the table, or is a node subnet without any table although the nodes need one.
 func (t *tracing) egressFrom(s picture.Subnet, cluster *inventory.Cluster,
 	must v1alpha1.Egress) bool {
 	table := arm.ID(must.RouteTableID)
@@ -385,11 +389,11 @@ func (t *tracing) egressFrom(s picture.Subnet, cluster *inventory.Cluster,
 }
 
 // declared returns the routes that must decide about packets from a subnet: those of the table that
-// it has lost, and of spec.egress.
+// it lost, and those of spec.egress.
 func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	config *v1alpha1.ClusterRoutes) (routes []inventory.Route) {
 	if t.egressFrom(s, cluster, config.Spec.Egress) {
-		// past a route to the internet there is nothing to bypass: a finding says that it is lost
+		// packets cannot bypass a route to the internet: another finding says that it is lost
 		routes = slices.DeleteFunc(plan.DeclaredEgress(config), func(r inventory.Route) bool {
 			return r.HopType == inventory.HopInternet
 		})
@@ -405,7 +409,7 @@ func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 	return routes
 }
 
-// appliance returns the present addresses of the firewall or load balancer of spec.egress, if it
+// appliance returns the present addresses of the firewall or load balancer in spec.egress, if it
 // was read.
 func (t *tracing) appliance(must v1alpha1.Egress) []netip.Addr {
 	if a := t.s.Appliance(arm.ID(must.FirewallID)); a != nil {
@@ -417,13 +421,14 @@ func (t *tracing) appliance(must v1alpha1.Egress) []netip.Addr {
 // nodesAre reports whether a subnet has nodes of the cluster.
 func nodesAre(s picture.Subnet) bool { return s.Role == picture.RoleNodes }
 
-// exits reports whether it is known what gives packets from a subnet a public address: in those of
-// nodes and of documents without a cluster. In others, a gateway may have one.
+// exits reports whether it is known what gives packets from a subnet a public address. It is known
+// for subnets of nodes and of documents without a cluster. In other subnets, a gateway may have
+// one.
 func exits(s picture.Subnet, cluster *inventory.Cluster) bool {
 	return nodesAre(s) || cluster.Plugin == inventory.NoCluster
 }
 
-// exit names what gives packets from a subnet a public address; "" if nothing does.
+// exit names what gives packets from a subnet a public address, or returns "".
 func (t *tracing) exit(s picture.Subnet, cluster *inventory.Cluster) string {
 	if nodesAre(s) {
 		return trace.Exit(t.s.Subnet(s.ID), cluster)
@@ -431,8 +436,8 @@ func (t *tracing) exit(s picture.Subnet, cluster *inventory.Cluster) string {
 	return trace.ExitOf(t.s, t.s.Subnet(s.ID))
 }
 
-// pastGateway returns the egress of a subnet that does not have its NAT gateway, unless a route
-// leads its packets elsewhere: routes come before NAT gateways.
+// pastGateway returns the egress of a subnet that lacks its NAT gateway, unless a route leads its
+// packets elsewhere: routes win over NAT gateways.
 func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Egress {
 	i := slices.IndexFunc(s.Properties, func(p picture.Property) bool {
 		return p.Property == inventory.PropertyNAT

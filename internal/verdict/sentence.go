@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// sentence says what matters most: what is wrong, and what it affects.
+// sentence says what matters most: what is wrong, and its effect.
 func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	c := j.Picture
 	routes, unread := c.Routes(), Unread(c)
@@ -70,7 +70,7 @@ func (j *judgement) sentence(v Verdict, cause *finding.Finding) string {
 	}
 	if cause == nil && j.packets.Dropped > 0 && c.Broken() == 0 && routes.Wrong() == 0 &&
 		!c.Unrouted() && unread == "" {
-		add(j.packets.Broken[0].Why) // nothing else says it
+		add(j.packets.Broken[0].Why) // no other clause says it
 	}
 	add(j.doubt(v))
 	for _, e := range j.egress {
@@ -86,7 +86,7 @@ func (j *judgement) shown() bool {
 		slices.ContainsFunc(j.egress, func(e Egress) bool { return e.Dropped })
 }
 
-// lost says which packets are dropped, or that all are delivered though something is wrong.
+// lost says which packets are dropped, or that all are delivered although something is wrong.
 func (j *judgement) lost(v Verdict) string {
 	switch {
 	case j.Picture.Stopped: // it has no pods
@@ -127,7 +127,7 @@ func (j *judgement) lost(v Verdict) string {
 	return fmt.Sprintf("packets from %s to pods on %d %s are dropped", list(names), cut, nodes)
 }
 
-// doubt says why it is not known whether packets arrive, if nothing else makes the state unknown.
+// doubt says why it is unknown whether packets arrive, if no other reason makes the state unknown.
 func (j *judgement) doubt(v Verdict) string {
 	if v.State != Unknown || j.packets.Unknown == 0 || Unread(j.Picture) != "" {
 		return ""
@@ -149,7 +149,7 @@ func list(names []string) string {
 	return strings.Join(names, "")
 }
 
-// AllCorrect says that all pod routes are correct.
+// AllCorrect returns the words for pod routes that are all correct.
 func AllCorrect(n int) string {
 	if n == 1 {
 		return "the only pod route is correct"
@@ -204,10 +204,10 @@ func Unread(c picture.Cluster) string {
 	return ""
 }
 
-// absent is why a resource was not read that does not exist.
+// absent is the reason for a resource that could not be read because it does not exist.
 var absent = inventory.Unread{Absent: true}.Reason()
 
-// some writes what one or several resources do, "" if there are none.
+// some returns a clause about one or several resources, or "" if there are none.
 func some(names []string, does, do string) string {
 	switch more := len(names) - 1; {
 	case more < 0:
@@ -219,7 +219,7 @@ func some(names []string, does, do string) string {
 	}
 }
 
-// astray names the subnets that lack what they must have, or have another one.
+// astray names the subnets that lack what they must have, or have something else.
 func astray(c picture.Cluster) string {
 	var parts []string
 	for _, kind := range []struct{ state, one, several string }{
@@ -254,7 +254,7 @@ func astray(c picture.Cluster) string {
 	return strings.Join(parts, ", ")
 }
 
-// guarded counts the subnets for which it is known what they must have.
+// guarded counts the subnets whose requirements are known.
 func guarded(c picture.Cluster) int {
 	n := 0
 	for _, s := range c.Subnets {

@@ -19,10 +19,10 @@
 //	observed   all is delivered, and the config says Observe everywhere
 //	in-sync    all is delivered
 //
-// That a route is there is evidence, and not the verdict: a subnet with the wrong table whose
-// routes deliver everything is at risk, and not broken.
+// That a route exists is evidence, but not the verdict: if a subnet's wrong table still delivers
+// everything, the cluster is at risk, and not broken.
 //
-// The package is pure. It must not read anything, and it must not decide what is written.
+// The package is pure. It must not read anything, and must not decide what is written.
 package verdict
 
 import (
@@ -47,7 +47,7 @@ type State string
 const (
 	Broken   State = "broken"   // packets that the config or the cluster needs are dropped
 	Bypassed State = "bypassed" // delivered, but not through the declared next hop
-	AtRisk   State = "at-risk"  // delivered, but what keeps it so is missing or will end
+	AtRisk   State = "at-risk"  // delivered, but the reason for that is missing or will end
 	Unknown  State = "unknown"  // not everything that decides was read
 	Stopped  State = "stopped"  // the cluster is stopped
 	Observed State = "observed" // delivered, and the config only observes
@@ -57,15 +57,15 @@ const (
 // States are all states, the worst first.
 var States = []State{Broken, Bypassed, AtRisk, Unknown, Stopped, Observed, InSync}
 
-// The colors of states: how much a state matters, for signs and counters.
+// The colors of states show how much a state matters, for signs and counters.
 const (
 	Good   = "good"   // all packets are delivered, as far as is known
-	Noted  = "noted"  // all packets are delivered, and something threatens that
+	Noted  = "noted"  // all packets are delivered, but something threatens that
 	Unseen = "unseen" // not everything was read
 	Bad    = "bad"    // packets are dropped
 )
 
-// Harmed reports whether packets do not arrive, or not on the declared way.
+// Harmed reports whether packets do not arrive, or do not take the declared way.
 func (s State) Harmed() bool { return s == Broken || s == Bypassed }
 
 // Color returns the color of a state.
@@ -86,22 +86,22 @@ func (s State) Color() string {
 type Verdict struct {
 	Cluster string `json:"cluster"`
 	State   State  `json:"state"`
-	// Since is when the state became what it is.
+	// Since is when the state began.
 	Since time.Time `json:"since,omitzero"`
-	// Sentence says what is wrong and what it affects, without a period.
+	// Sentence says what is wrong and its effect, without a period.
 	Sentence string  `json:"sentence"`
 	Packets  Packets `json:"packets"`
 	// CutOff counts the nodes whose pods do not get all packets.
 	CutOff int `json:"cutOff"`
-	// Breaks are the packets that are not delivered, grouped by cause, the worst first.
+	// Breaks has the packets that are not delivered, grouped by cause, the worst first.
 	Breaks []trace.Break `json:"breaks,omitempty"`
 	Egress []Egress      `json:"egress,omitempty"`
 	// Cause is the finding that causes the state; absent if no finding does.
 	Cause *Cause `json:"cause,omitempty"`
-	// Before is what was last known; only if the state is Unknown.
+	// Before is what was last known. It is set only if the state is Unknown.
 	Before *Before `json:"before,omitempty"`
-	// Silenced is set if the state would be broken or bypassed, but a person silenced all that
-	// explains it.
+	// Silenced is set if the state would be broken or bypassed, but a person silenced every finding
+	// that explains it.
 	Silenced bool `json:"silenced,omitempty"`
 
 	evidence *Evidence
@@ -130,15 +130,15 @@ type Cause struct {
 	Message  string       `json:"message"`
 }
 
-// Packets counts pairs of a sender and a node's pods: pods and nodes of other nodes, and subnets
-// that must reach pods.
+// Packets counts pairs of a sender and a node's pods. Senders are pods and nodes of other nodes,
+// and subnets that must reach pods.
 type Packets struct {
 	Delivered int `json:"delivered"`
 	Dropped   int `json:"dropped"`
 	Unknown   int `json:"unknown"`
 }
 
-// Evidence is what was seen of a cluster, without findings.
+// Evidence is what was read about a cluster, without findings.
 type Evidence struct {
 	Picture picture.Cluster
 	packets trace.Matrix
@@ -160,12 +160,12 @@ func (e *Evidence) breaks() []trace.Break {
 	return first
 }
 
-// See gathers the evidence on each of some clusters: configs are theirs, all are those of all
-// managed clusters. The evidence is in the order of configs.
+// See gathers the evidence on each of some clusters. configs are their configs; all are those of
+// all managed clusters. The evidence is in the order of configs.
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
 	var whole *tracing
 	if diagnoses(s.Snapshot) {
-		// what no config and no document shows to need the pods does not break a cluster
+		// a subnet that no config and no document shows to need the pods does not break a cluster
 		t := trace.New(s.Snapshot, trace.Options{Certain: true})
 		whole = &tracing{s: s.Snapshot, t: t, lost: lostBy(t)}
 	}
@@ -176,7 +176,8 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
 		if cluster := s.Cluster(arm.ID(configs[i].Spec.ClusterID)); plan.HasLeft(s, &configs[i],
-			taken) { // as the plan sees it: its table has no routes any more, and needs none
+			// as the plan sees it: the cluster's table has no routes any more, and needs none
+			taken) {
 			s = s.Fork()
 			s.Clusters[cluster.ID.Key()] = cluster.Left()
 		}
@@ -187,7 +188,7 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 			t = assume(s, &configs[i], plan.Discover(s, &configs[i], taken))
 			t.lost = lost
 		}
-		// Without pod routes, what decides about packets to pods is not read by a keeper.
+		// Without pod routes, a keeper does not read what decides about packets to pods.
 		if t == whole || cluster == nil || plan.Routed(&configs[i], cluster) {
 			e.packets = t.packets(e.Picture)
 		}
@@ -197,8 +198,9 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 	return seen
 }
 
-// diagnoses reports whether a snapshot was read for a diagnosis: with the machines of a cluster, or
-// with any machine where there is none. An appliance's interface is read for a next hop alone.
+// diagnoses reports whether a snapshot was read for a diagnosis. It then has the machines of a
+// cluster, or any machine in a snapshot without clusters. Interfaces of appliances do not count: a
+// keeper reads those for next hops.
 func diagnoses(s *inventory.Snapshot) bool {
 	if len(s.InterfacesOf) > 0 || len(s.Clusters) == 0 && len(s.Interfaces) > 0 {
 		return true
@@ -213,7 +215,7 @@ func diagnoses(s *inventory.Snapshot) bool {
 	return false
 }
 
-// Of returns the verdicts on clusters, as See and Judge do. Their age is not known here.
+// Of returns the verdicts on clusters, as See and Judge compute them. Their age is not known here.
 func Of(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken,
 	findings []finding.Finding) []Verdict {
 	by := map[string][]finding.Finding{}
@@ -237,7 +239,7 @@ func observes(config *v1alpha1.ClusterRoutes) bool {
 		})
 }
 
-// Judge returns the verdict on what was seen, with the cluster's current findings.
+// Judge returns the verdict for gathered evidence and the cluster's current findings.
 func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	v := Verdict{Cluster: e.Picture.Name, evidence: e, Egress: e.egress,
 		Packets: Packets{Delivered: e.packets.Delivered, Dropped: e.packets.Dropped,
@@ -264,9 +266,9 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	return v.Quiet(findings)
 }
 
-// Quiet returns the verdict with the cluster's findings as they are silenced now: broken and
-// bypassed become at risk if a person silenced every finding that can explain it. They know it, and
-// nothing must page them again. That nothing has a next hop is explained only by its own finding.
+// Quiet returns the verdict with the present silences: broken and bypassed become at risk if a
+// person silenced every finding that can explain them. People know about these, so nothing must
+// page them again. Only its own finding explains a next hop that no resource has.
 func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 	silenced, lost := false, slices.ContainsFunc(v.Egress, Egress.nextHopLost)
 	for _, f := range findings {
@@ -282,8 +284,8 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 	return v
 }
 
-// Missed returns the nodes whose pods do not get the packets of a subnet; nodes says that it is a
-// node subnet. A verdict from a file knows only the first.
+// Missed returns the nodes whose pods do not get the packets of a subnet. nodes reports that it is
+// a node subnet. A verdict from a file has only the nodes.
 func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
 	all := v.Breaks
 	if v.evidence != nil {
@@ -310,7 +312,7 @@ func (v Verdict) Clusterless() bool {
 	return v.evidence != nil && v.evidence.Picture.Plugin == inventory.NoCluster
 }
 
-// Seen returns the evidence of the verdict, nil if it was read from a file.
+// Seen returns the evidence of the verdict, or nil if the verdict was read from a file.
 func (v Verdict) Seen() *Evidence { return v.evidence }
 
 // judgement is evidence with findings.
@@ -319,7 +321,7 @@ type judgement struct {
 	loud, silenced []finding.Finding // by whether a person silenced them
 }
 
-// unread are findings about what could not be read: what they hide is unknown.
+// unread has findings about what could not be read: it is unknown what they hide.
 var unread = []finding.Code{finding.ReadFailed, finding.AzureUnreachable}
 
 // state returns the first state of the ladder that holds, and the finding that causes it, or nil.
@@ -347,7 +349,7 @@ func (j *judgement) state() (State, *finding.Finding) {
 		}
 		return Broken, cause
 	}
-	// What was not read may be what drops packets, unless they are shown to arrive.
+	// A resource that was not read may drop packets, unless they are shown to arrive.
 	blind := !Complete(c) && (j.packets.Delivered == 0 || j.packets.Unknown > 0)
 	switch {
 	case slices.ContainsFunc(j.egress, func(e Egress) bool { return !e.Dropped }):
@@ -376,23 +378,23 @@ func Explains(f finding.Finding) bool {
 		f.Code))
 }
 
-// mayDrop are findings of the keeper that can mean lost packets, though their code does not say
-// so.
+// mayDrop lists findings of the keeper that can mean dropped packets, although their code does not
+// say so.
 var mayDrop = []finding.Code{finding.TargetDrift, finding.TargetFull, finding.PrefixTaken,
 	finding.UnmanagedShadow, finding.SourceEmpty, finding.SourceHop, finding.PodCIDRsExclude,
 	finding.WriteRefused, finding.WriteFailed, finding.WriteUndone, finding.Conflict,
 	finding.ChangesWithheld, finding.UpdatesWithheld, finding.DeletesWithheld,
 	finding.TargetMissing, finding.ChangesLimited}
 
-// invisible are errors that mean lost packets which the routes of nodes do not show, because the
-// nodes in question have none, or because no config says where their egress must go.
+// invisible lists errors that mean dropped packets which the routes of nodes do not show. The nodes
+// in question have no routes, or no config says where their egress must go.
 var invisible = []finding.Code{finding.NodeWithoutRoute, finding.RouteHalf, finding.TableFull,
 	finding.TableMissing, finding.EgressRouteMissing, finding.EgressDropped,
 	finding.EgressHopGone, finding.GatewayNoTable}
 
 // dropping reports whether packets are dropped. A target that lacks a pod route, or has a wrong
-// one, drops them unless they are shown to arrive: a wrong next hop may be a node, which forwards
-// them.
+// one, drops packets unless they are shown to arrive: a wrong next hop may be a node, which
+// forwards them.
 func (j *judgement) dropping() bool {
 	n := j.Picture.Counts()
 	return j.packets.Dropped > 0 || j.Picture.Unrouted() ||
@@ -404,8 +406,8 @@ func (j *judgement) dropping() bool {
 		})
 }
 
-// elsewhere reports whether the packets to pods are shown to arrive by other tables: the cluster's
-// own is on no subnet of its nodes, so what it lacks drops nothing.
+// elsewhere reports whether other tables are shown to deliver the packets to pods: the cluster's
+// own table is on no subnet of its nodes, so what it lacks drops nothing.
 func (j *judgement) elsewhere() bool {
 	own := j.Picture.RouteTable()
 	return own != nil && j.packets.Delivered > 0 && j.packets.Unknown == 0 &&
@@ -414,20 +416,20 @@ func (j *judgement) elsewhere() bool {
 		})
 }
 
-// pending reports whether a target differs, or has no effect, though no finding says so.
+// pending reports whether a target differs, or has no effect, although no finding says so.
 func (j *judgement) pending() bool {
 	n := j.Picture.Counts()
 	return n[picture.Missing]+n[picture.Wrong]+n[picture.Idle]+n[picture.Stale] > 0 ||
 		j.Picture.Broken() > 0 || len(j.Picture.Idle()) > 0
 }
 
-// worst returns the worst of the findings that fit, nil if none is a warning or an error. Of
-// several the first one counts: findings are sorted.
+// worst returns the worst finding that fits, or nil if none is a warning or an error. Findings are
+// sorted, so the first one counts.
 func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) *finding.Finding {
 	var worst *finding.Finding
 	for i, f := range of {
 		if f.Severity == finding.Info || !fit(f) || f.Code == finding.TableUnknown &&
-			!Complete(j.Picture) { // because it was not read
+			!Complete(j.Picture) { // because something was not read
 			continue
 		}
 		if worst == nil || f.Severity > worst.Severity {
@@ -437,10 +439,10 @@ func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) 
 	return worst
 }
 
-// cutOff counts the nodes whose pods do not get all packets, and those to which a pod route is
-// missing or wrong while nothing shows that the packets arrive. If a node is known to lack its row
-// in the cluster's table, these include all nodes without one, at least that one: a keeper need not
-// know which they are.
+// cutOff counts the nodes whose pods do not get all packets. It includes nodes whose pod route is
+// missing or wrong, unless the packets are shown to arrive. If a node is known to lack its row in
+// the cluster's table, the count includes all nodes without a row, and at least one: a keeper need
+// not know which they are.
 func (e *Evidence) cutOff(unrouted bool) int {
 	nodes, lacking := map[string]bool{}, map[string]bool{}
 	for _, t := range e.Picture.Tables {
