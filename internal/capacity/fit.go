@@ -16,14 +16,14 @@ type Setup struct {
 	// Subnet is the node subnet, PodSubnet the separate subnet of the pods if the plugin has one,
 	// and PodCIDR the range that nodes get their /24 from.
 	Subnet, PodSubnet, PodCIDR netip.Prefix
-	// Other is the number of addresses in the node subnet that are used by something else.
+	// Other is the number of addresses in the node subnet that other resources use.
 	Other int
 	// RouteLimit is the number of routes that a table holds. With DualStack each node has two.
 	RouteLimit int
 	DualStack  bool
 }
 
-// Limit is one limit of the number of nodes, surge included.
+// Limit is one limit of the number of nodes, including surge nodes.
 type Limit struct {
 	What    string `json:"what"`
 	Nodes   int    `json:"nodes"`
@@ -34,19 +34,19 @@ type Limit struct {
 type Fit struct {
 	Plugin  Plugin `json:"plugin"`
 	MaxPods int    `json:"maxPods"`
-	// Nodes is the number of nodes that fit with Surge more free for an upgrade, Pods the number of
-	// pods on them.
+	// Nodes is the number of nodes that fit, with room for Surge more during an upgrade. Pods is
+	// the number of pods on them.
 	Nodes int `json:"nodes"`
 	Surge int `json:"surge"`
 	Pods  int `json:"pods"`
-	// LimitedBy names the tightest limit; Limits are all, the tightest first.
+	// LimitedBy names the tightest limit. Limits has all, the tightest first.
 	LimitedBy string  `json:"limitedBy"`
 	Limits    []Limit `json:"limits"`
 }
 
 const (
-	// reserved are the addresses of a subnet that Azure keeps: the first four and the last
-	// (virtual-networks-faq).
+	// reserved is the number of addresses in each subnet that Azure keeps: the first four and the
+	// last (virtual-networks-faq).
 	reserved = 5
 	// mostNodes is the number of nodes that AKS allows a cluster to have (AKS, azure-cni-overlay
 	// and quotas-skus-regions).
@@ -64,14 +64,14 @@ const (
 	widestPodSubnet = 16
 )
 
-// addresses returns the number of addresses of a prefix, at most 2^30, which is above every limit
-// here.
+// addresses returns the number of addresses in a prefix, or 2^30 if there are more. All limits here
+// are lower.
 func addresses(p netip.Prefix) int { return 1 << min(p.Addr().BitLen()-p.Bits(), 30) }
 
-// Usable returns the number of addresses of a subnet that Azure gives out.
+// Usable returns how many addresses of a subnet Azure assigns.
 func Usable(p netip.Prefix) int { return max(0, addresses(p)-reserved) }
 
-// name shows a prefix. If it starts at 0.0.0.0, only its length is known.
+// name shows a prefix. For a prefix at 0.0.0.0, only the length is known.
 func name(p netip.Prefix) string {
 	if p.Addr().IsUnspecified() {
 		return fmt.Sprintf("/%d", p.Bits())
@@ -89,12 +89,13 @@ func (s Setup) maxPods() int {
 // PerNode returns the number of addresses in the node subnet per node.
 func (s Setup) PerNode() int {
 	if s.Plugin == NodeSubnet {
-		return 1 + s.maxPods() // its own, and those of its pods up front
+		return 1 + s.maxPods() // its own, and in advance those of its pods
 	}
 	return 1
 }
 
-// PodsPerNode returns the number of addresses in the pod subnet that a node full of pods takes.
+// PodsPerNode returns the number of addresses in the pod subnet that a node with the maximum number
+// of pods takes.
 func (s Setup) PodsPerNode() int {
 	if s.Plugin == PodSubnetStatic {
 		return podBatch * ceil(s.maxPods()+1, podBatch)
@@ -102,8 +103,9 @@ func (s Setup) PodsPerNode() int {
 	return podBatch * ceil(s.maxPods()+podSpare, podBatch)
 }
 
-// podSubnetNodes returns how many nodes a pod subnet serves. No source says whether Azure gives out
-// the first and the last static block, which hold reserved addresses, so they do not count.
+// podSubnetNodes returns how many nodes a pod subnet has room for. No source says whether Azure
+// assigns the first and the last static block, which contain reserved addresses, so they do not
+// count.
 func (s Setup) podSubnetNodes() Limit {
 	size := addresses(s.PodSubnet)
 	if s.Plugin == PodSubnetStatic {
@@ -161,13 +163,14 @@ func (s Setup) fixed() []Limit {
 	case PodSubnet:
 		limits = append(limits, Limit{"AKS", mostDynamicPods / s.maxPods(),
 			fmt.Sprintf("%d pods of a cluster / %d a node", mostDynamicPods, s.maxPods())})
-	case NodeSubnet, PodSubnetStatic, Overlay: // only AKS and their prefixes limit them
+	// only AKS and the sizes of their prefixes limit them
+	case NodeSubnet, PodSubnetStatic, Overlay:
 	}
 	return limits
 }
 
-// PodCIDRNodes returns how many nodes a pod CIDR serves: each takes a /24, or for IPv6 a prefix 16
-// bits longer than the pod CIDR.
+// PodCIDRNodes returns how many nodes a pod CIDR has room for: each takes a /24, or for IPv6 a
+// prefix 16 bits longer than the pod CIDR.
 func PodCIDRNodes(p netip.Prefix) int {
 	if p.Addr().Is6() {
 		return 1 << 16

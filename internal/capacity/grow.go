@@ -12,27 +12,26 @@ type Pool struct {
 	Nodes int
 	// Used and PodsUsed are the addresses in use in its subnets, including those of its own nodes.
 	Used, PodsUsed int
-	// Autoscaler is the autoscaler's maximum, 0 without one.
+	// Autoscaler is the autoscaler's maximum, or 0 without one.
 	Autoscaler int
 }
 
-// Growth is how far a pool can grow while all others stay as they are.
+// Growth is how far a pool can grow while all others stay the same.
 type Growth struct {
 	Pool  string `json:"pool"`
 	Nodes int    `json:"nodes"`
-	// Most is the largest number of nodes, without the surge of an upgrade.
+	// Most is the largest number of nodes, without the surge nodes of an upgrade.
 	Most      int    `json:"most"`
 	Surge     int    `json:"surge"`
 	LimitedBy string `json:"limitedBy"`
-	// Autoscaler is the autoscaler's maximum, and Enough whether it fits with the surge; both are
-	// absent without an autoscaler.
+	// Autoscaler is the autoscaler's maximum, and Enough whether it fits with the surge nodes.
+	// Without an autoscaler both are absent.
 	Autoscaler int   `json:"autoscaler,omitempty"`
 	Enough     *bool `json:"enough,omitempty"`
 }
 
-// Grow computes how far each pool of a cluster can grow. The limits of a pool are the free
-// addresses in its subnets, and what the other pools leave of the pod CIDR, the route table and
-// AKS's own limit.
+// Grow computes how far each pool of a cluster can grow. A pool's limits are the free addresses in
+// its subnets, and what the other pools leave of the pod CIDR, the route table and AKS's own limit.
 func Grow(pools []Pool) []Growth {
 	total := 0
 	for _, p := range pools {
@@ -50,7 +49,7 @@ func Grow(pools []Pool) []Growth {
 				(Usable(p.Setup.Subnet)-p.Used)/p.Setup.PerNode())
 		}
 		if p.Setup.Plugin.hasPodSubnet() && p.Setup.PodSubnet.IsValid() {
-			// Present nodes may still take more pod addresses: those are reserved for them.
+			// Present nodes may still take more pod addresses. These are reserved for them.
 			all := p.Setup.podSubnetNodes()
 			others := max(0, p.PodsUsed-p.Nodes*p.Setup.PodsPerNode())
 			add(all.What, all.Nodes-ceil(others, p.Setup.PodsPerNode())-p.Nodes)

@@ -2,9 +2,9 @@
 // and how large subnets must be.
 //
 // How it works. Setup.Fits counts the nodes that each limit allows (subnets, pod CIDR, route table,
-// AKS) and takes the smallest, less the nodes of an upgrade. Setup.For goes the other way, from
-// needed nodes and pods to sizes. Grow does the first for the pools of an existing cluster, which
-// share some of the limits.
+// AKS), and takes the smallest number, less the surge nodes of an upgrade. Setup.For computes the
+// reverse: sizes from the number of nodes and pods. Grow works like Setup.Fits for the pools of an
+// existing cluster, which share some of the limits.
 //
 // The package is pure: it must not read anything, or know how numbers are shown.
 package capacity
@@ -19,10 +19,10 @@ import (
 // Plugin is a way to give pods their addresses.
 type Plugin string
 
-// The network plugins of AKS, by the names the command line uses.
+// The network plugins of AKS, by their names on the command line.
 const (
-	// Kubenet: pods have addresses of the pod CIDR, a /24 for each node, and one route for each
-	// node.
+	// Kubenet gives pods addresses of the pod CIDR, a /24 for each node, and needs one route for
+	// each node.
 	Kubenet Plugin = "kubenet"
 	// NodeSubnet is Azure CNI where pods share the nodes' subnet.
 	NodeSubnet Plugin = "node-subnet"
@@ -122,9 +122,9 @@ func (s Surge) Of(nodes int) int {
 	return s.Nodes + ceil(nodes*s.Percent, 100)
 }
 
-// within returns how many of total nodes are left after their own surge.
+// within returns how many of total nodes fit together with their own surge nodes.
 func (s Surge) within(total int) int {
-	// nodes + nodes*percent/100 + s.Nodes <= total, and the rounding up costs at most one more.
+	// nodes + nodes*percent/100 + s.Nodes <= total. Rounding up costs at most one more.
 	nodes := max(0, (total-s.Nodes)*100/(100+s.Percent))
 	for nodes > 0 && nodes+s.Of(nodes) > total {
 		nodes--

@@ -2,25 +2,25 @@ package capacity
 
 import "fmt"
 
-// Need is what must fit.
+// Need describes what must fit.
 type Need struct{ Nodes, Pods int }
 
-// Sizes are the sizes that a need requires, as lengths of IPv4 prefixes. 0 means that the plugin
+// Sizes has the sizes that a need requires, as lengths of IPv4 prefixes. 0 means that the plugin
 // has no such prefix.
 type Sizes struct {
 	Plugin  Plugin `json:"plugin"`
 	MaxPods int    `json:"maxPods"`
-	// Nodes is the number of needed nodes, Surge the number of extra nodes during an upgrade.
+	// Nodes is the number of nodes needed. Surge is the number of extra nodes during an upgrade.
 	Nodes int `json:"nodes"`
 	Surge int `json:"surge"`
-	// SubnetAddresses is the number of addresses that nodes (and with node-subnet their pods) take
-	// in the node subnet, without the reserved ones.
+	// SubnetAddresses is the number of addresses that nodes take in the node subnet, without the
+	// reserved ones. With node-subnet it includes the pods' addresses.
 	SubnetAddresses    int `json:"subnetAddresses"`
 	Subnet             int `json:"subnet"`
 	PodSubnetAddresses int `json:"podSubnetAddresses,omitempty"`
 	PodSubnet          int `json:"podSubnet,omitempty"`
 	PodCIDR            int `json:"podCIDR,omitempty"`
-	// TooMuch names the limit that no size can lift; "" if there is none.
+	// TooMuch names the limit that no larger prefix can raise, or is "".
 	TooMuch string `json:"tooMuch,omitempty"`
 }
 
@@ -59,10 +59,10 @@ func (s Setup) For(need Need) Sizes {
 	return out
 }
 
-// Meets reports whether what fits meets the need.
+// Meets reports whether a result of Fits satisfies the need.
 func (f Fit) Meets(need Need) bool { return f.Nodes >= need.Nodes && f.Pods >= need.Pods }
 
-// SubnetFor returns the length of the smallest subnet that gives out this many addresses.
+// SubnetFor returns the length of the smallest subnet that can assign this many addresses.
 func SubnetFor(addresses int) int { return subnetFor(addresses + reserved) }
 
 // subnetFor returns the length of the smallest subnet with this many addresses.

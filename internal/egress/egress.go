@@ -1,14 +1,14 @@
 // Package egress compares what a firewall allows with what AKS requires of a cluster's egress.
 //
-// How it works. The nodes' default route leads to an appliance. If that is an Azure Firewall whose
-// rules were read, every destination in the table of required.go is looked up in them, in the order
-// in which the firewall processes them (inventory.Egress.RulesOf). The first rule that matches
-// decides; what no rule matches is denied. For any other appliance the destinations are a list to
-// ask for.
+// How it works. The nodes' default route leads to an appliance. If the appliance is an Azure
+// Firewall whose rules were read, this package looks up every destination in the table of
+// required.go in these rules, in the order in which the firewall processes them
+// (inventory.Egress.RulesOf). The first rule that matches decides. If no rule matches, the
+// destination is denied. For any other appliance, the result is a list of destinations to allow.
 //
-// Whether some destinations are needed cannot be known, or whether a rule for addresses has the
-// right ones, unless the caller resolved the API server's name. These have the verdict Check: they
-// are shown with the reason, and nothing is claimed.
+// For some destinations it is unknown whether the cluster needs them. For others it is unknown
+// whether a rule with addresses has the right ones, unless the caller resolved the API server's
+// name. These have the verdict Check: they are shown with the reason, without a claim.
 package egress
 
 import (
@@ -31,7 +31,7 @@ const (
 	Allowed Verdict = "allowed"
 	Denied  Verdict = "denied"  // a rule denies it
 	Missing Verdict = "missing" // no rule matches
-	Check   Verdict = "check"   // not allowed, as far as is known, but maybe not needed
+	Check   Verdict = "check"   // as far as is known not allowed, but maybe not needed
 	Ask     Verdict = "ask"     // the rules are unknown
 )
 
@@ -40,20 +40,22 @@ type Name struct {
 	// Name is a name such as mcr.microsoft.com, a service tag or an address.
 	Name string `json:"name"`
 	Port string `json:"port"`
-	// Protocol is TCP or UDP if only a network rule can allow it, "" for HTTP and HTTPS.
+	// Protocol is TCP or UDP if only a network rule can allow it, or "" for HTTP and HTTPS.
 	Protocol string  `json:"protocol,omitempty"`
 	Verdict  Verdict `json:"verdict"`
-	// Rule is the rule that decides, "" for none.
+	// Rule is the rule that decides, or "".
 	Rule string `json:"rule,omitempty"`
-	// If says when it is needed, "" if it always is. Why says what Check leaves open.
+	// If says when the destination is needed, or is "" if it always is. Why says what is uncertain
+	// about the verdict Check.
 	If  string `json:"if,omitempty"`
 	Why string `json:"why,omitempty"`
 
-	tagged  bool
-	service string // a service tag that may replace it in a network rule, also with the region
+	tagged bool
+	// a service tag that may replace it in a network rule, with or without the region
+	service string
 	region  string
-	// hosts are names that may replace it in a network rule; unknown is set if addresses may, which
-	// ARM does not show; addresses are these, if they were resolved.
+	// hosts has names that may replace it in a network rule. unknown is set if addresses may
+	// replace it that ARM does not show. addresses are these, if they were resolved.
 	hosts     []string
 	unknown   bool
 	addresses []netip.Addr
@@ -71,18 +73,18 @@ func (n Name) Endpoint() string {
 type Exit struct {
 	Cluster arm.ID     `json:"cluster"`
 	Hop     netip.Addr `json:"hop"`
-	// Firewall is "" for an appliance that is no Azure Firewall that was read.
+	// Firewall is "" if the appliance is no Azure Firewall or was not read.
 	Firewall arm.ID `json:"firewall,omitempty"`
 	Names    []Name `json:"names"`
-	// Notes say what was not compared.
+	// Notes lists what was not compared.
 	Notes []string `json:"notes"`
-	// Partly is set if not all rules could be read.
+	// Partly is set if some rules could not be read.
 	Partly bool                `json:"partly,omitempty"`
 	Next   finding.CommandLine `json:"-"`
 	AsOf   string              `json:"asOf"`
 }
 
-// Lacking returns the destinations that do not pass.
+// Lacking returns the destinations that are not allowed.
 func (e Exit) Lacking() (names []Name) {
 	for _, n := range e.Names {
 		if n.Verdict != Allowed && n.Verdict != Check {
@@ -121,7 +123,7 @@ func Of(s *inventory.Snapshot, c *inventory.Cluster) []Exit {
 	return exits
 }
 
-// through compares one appliance. behind are the node subnets whose default route leads to it.
+// through compares one appliance. behind has the node subnets whose default route leads to it.
 func through(s *inventory.Snapshot, c *inventory.Cluster, hop netip.Addr,
 	behind []*inventory.Subnet) Exit {
 	exit := Exit{Cluster: c.ID, Hop: hop, AsOf: AsOf, Names: []Name{}, Notes: []string{}}
@@ -179,7 +181,7 @@ func (n *Name) allowed(rules []inventory.FirewallRule, nodes []netip.Prefix) boo
 	return verdict == Allowed
 }
 
-// now says which addresses the API server has.
+// now returns the present addresses of the API server.
 func (n *Name) now() string {
 	var all []string
 	for _, a := range n.addresses {

@@ -8,8 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// tags are the service tags of services that have a required name (service-tags-overview). No page
-// says which tags hold the other names.
+// tags has the service tags of services that have a required name (service-tags-overview). No page
+// says which tags contain the other names.
 var tags = map[string]string{
 	"mcr.microsoft.com":            "MicrosoftContainerRegistry",
 	"management.azure.com":         "AzureResourceManager",
@@ -18,7 +18,7 @@ var tags = map[string]string{
 	"login.microsoftonline.us":     "AzureActiveDirectory",
 }
 
-// Tags returns the service tags that hold the destination, as far as Microsoft's pages say so.
+// Tags returns the service tags that contain the destination, according to Microsoft's pages.
 func (n Name) Tags() (all []string) {
 	if tag := tags[n.Name]; tag != "" {
 		all = append(all, tag)
@@ -29,10 +29,9 @@ func (n Name) Tags() (all []string) {
 	return all
 }
 
-// Needs returns the destinations outside the virtual network that a cluster's nodes certainly must
-// reach, whatever is between: the DNS servers of their networks and the names of the table, apart
-// from the API server. Clusters with outboundType none or block need no names
-// (concepts-network-isolated).
+// Needs returns the destinations outside the virtual network that a cluster's nodes must reach in
+// any case: the DNS servers of their networks and the names of the table, apart from the API
+// server. Clusters with outboundType none or block need no names (concepts-network-isolated).
 func Needs(s *inventory.Snapshot, c *inventory.Cluster) (needs []Name) {
 	read := s.Egress
 	if read == nil {
@@ -58,7 +57,7 @@ func Needs(s *inventory.Snapshot, c *inventory.Cluster) (needs []Name) {
 }
 
 // APIServer returns the public API server of a cluster as a destination of its nodes. ok is false
-// if they reach it inside their network.
+// if they reach the API server inside their network.
 func APIServer(s *inventory.Snapshot, c *inventory.Cluster) (n Name, addresses []netip.Addr,
 	ok bool) {
 	if c.PrivateZone != "" || c.APISubnet != "" || len(c.Hosts) == 0 {

@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// addRule returns the command that adds a rule for what lacks. A rule has names, tags, or addresses
-// with a protocol: the check shows the others next time. A rule that denies is processed first
-// unless the new one has a lower priority number.
+// addRule returns the command that adds a rule for missing destinations. A rule has either names,
+// or tags, or addresses with a protocol. The next check shows the remaining destinations. A rule
+// that denies is processed first unless the new rule has a lower priority number.
 func addRule(firewall *inventory.Firewall, lacking []Name, nodes []netip.Prefix,
 	where cloud) finding.CommandLine {
 	var names, sources []string
@@ -49,7 +49,7 @@ func addRule(firewall *inventory.Firewall, lacking []Name, nodes []netip.Prefix,
 		firewall.ID.Subscription(), firewall.ID.ResourceGroup(), firewall.ID.Name(), sources, what)
 }
 
-// networkRule returns what a network rule for the first destination, and for others like it, says.
+// networkRule returns the fields of a network rule for the first destination and for similar ones.
 func networkRule(lacking []Name, policy bool) finding.CommandLine {
 	first := lacking[0]
 	var to, ports []string
@@ -76,7 +76,8 @@ func networkRule(lacking []Name, policy bool) finding.CommandLine {
 	return finding.Command("--protocols %s", what)
 }
 
-// byName reports whether a network rule needs a name for it, not an address or a service tag.
+// byName reports whether a network rule needs a name for the destination, not an address or a
+// service tag.
 func (n Name) byName() bool {
 	_, err := netip.ParseAddr(n.Name)
 	return err != nil && n.service == ""

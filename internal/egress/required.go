@@ -1,6 +1,6 @@
 package egress
 
-// AsOf is the date at which these pages were read. The table copies Microsoft's page
+// AsOf is the date on which these pages were read. The table copies Microsoft's page
 // outbound-rules-control-egress, commit 126786f03e56 of MicrosoftDocs/azure-aks-docs, and adds what
 // later pages say: packages.aks.azure.com replaced acs-mirror.azureedge.net (AKS#4792), and the
 // names of Azure Backup (azure/backup/quick-install-backup-extension). "For any addons that aren't
@@ -20,33 +20,33 @@ const (
 // required is a destination that a cluster's nodes must reach. REGION stands for the cluster's
 // region.
 type required struct {
-	// names are by cloud; a cloud that is not there needs none.
+	// names are by cloud. A cloud that is missing needs none.
 	names map[cloud]string
 	port  string // 443 with HTTPS, 80 with HTTP
-	// tagged is set if the FQDN tag AzureKubernetesService has it.
+	// tagged is set if the FQDN tag AzureKubernetesService includes the destination.
 	tagged bool
 	// service is a service tag that may replace the name in a network rule, or "".
 	service string
-	needed  func(*subject) need // nil: by every cluster
+	needed  func(*subject) need // nil: every cluster needs it
 }
 
 // address is a destination that only a network rule can allow.
 type address struct {
 	names          map[cloud]string
 	port, protocol string
-	// service is a service tag that stands for it, or "". unknown is set if its addresses may stand
-	// for it, which ARM does not show.
+	// service is a service tag that may replace the address, or "". unknown is set if addresses may
+	// replace it that ARM does not show.
 	service string
 	unknown bool
 	needed  func(*subject) need
 }
 
-// everywhere returns a name that all clouds have.
+// everywhere returns a name that is the same in all clouds.
 func everywhere(name string) map[cloud]string {
 	return map[cloud]string{public: name, government: name, china: name}
 }
 
-// in returns the names of the clouds, in the order public, Government, China; "" for none.
+// in returns the names of the clouds, in the order public, Government, China, or "" for none.
 func in(names ...string) map[cloud]string {
 	out := map[cloud]string{}
 	for i, name := range names {
@@ -65,7 +65,7 @@ const (
 	kindBackup = "microsoft.dataprotection.kubernetes"
 )
 
-// addresses are the rules for addresses. API stands for the name of the API server.
+// addresses has the rules for addresses. API stands for the name of the API server.
 var addresses = []address{
 	{everywhere("AzureCloud.REGION"), "1194", "UDP", azureCloud, true, tunnel},
 	{everywhere("AzureCloud.REGION"), "9000", "TCP", azureCloud, true, tunnel},
@@ -74,9 +74,9 @@ var addresses = []address{
 	{everywhere("API"), "443", "TCP", azureCloud, true, direct},
 }
 
-// table are the rules for names.
+// table has the rules for names.
 var table = []required{
-	// A private cluster's API server has an address of its own network.
+	// A private cluster's API server has an address in its own network.
 	{in("*.hcp.REGION.azmk8s.io", "*.hcp.REGION.cx.aks.containerservice.azure.us",
 		"*.hcp.REGION.cx.prod.service.azk8s.cn"), "443", true, "", notPrivate},
 	{in("", "", "*.tun.REGION.cx.prod.service.azk8s.cn"), "443", true, "", notPrivate},

@@ -12,8 +12,8 @@ import (
 // aksTag is the FQDN tag with the names that every cluster needs.
 const aksTag = "AzureKubernetesService"
 
-// decide finds the first rule that matches packets from the nodes to a destination. Check: a rule
-// allows addresses that may be the right ones.
+// decide finds the first rule that matches packets from the nodes to a destination. Check means
+// that a rule allows addresses that may be the right ones.
 func decide(rules []inventory.FirewallRule, n Name, nodes []netip.Prefix) (Verdict, string) {
 	perhaps := ""
 	for _, r := range rules {
@@ -37,9 +37,9 @@ func decide(rules []inventory.FirewallRule, n Name, nodes []netip.Prefix) (Verdi
 	return Missing, ""
 }
 
-// fromNodes reports whether a rule matches the nodes as senders: a rule that allows must match them
-// all, one that denies some of them. Sources that could not be read, or understood, count only for
-// a rule that allows: a rule is not accused without proof.
+// fromNodes reports whether a rule matches the nodes as senders. A rule that allows must match all
+// of them; a rule that denies, some. Sources that could not be read, or understood, count only for
+// a rule that allows, so that no rule is blamed without proof.
 func fromNodes(r inventory.FirewallRule, nodes []netip.Prefix) bool {
 	if r.AnySource || len(r.Sources) == 0 && len(r.SourceGroups) == 0 && !r.Denies {
 		return true
@@ -105,8 +105,8 @@ func reaches(r inventory.FirewallRule, n Name) bool {
 		slices.ContainsFunc(r.Destinations, n.isAt))
 }
 
-// includes reports whether a network rule matches addresses: one that allows must match all, one
-// that denies some.
+// includes reports whether a network rule matches addresses. A rule that allows must match all; a
+// rule that denies, some.
 func includes(r inventory.FirewallRule, addresses []netip.Addr) bool {
 	in := func(a netip.Addr) bool {
 		return slices.ContainsFunc(r.Destinations, func(to string) bool {
@@ -146,8 +146,8 @@ func onNetwork(r inventory.FirewallRule, n Name) bool {
 		func(ports string) bool { return hasPort(ports, n.Port) })
 }
 
-// isAt reports whether a destination of a network rule includes it: everything, its service tag, or
-// its address.
+// isAt reports whether a destination of a network rule includes the required one: by everything,
+// its service tag, or its address.
 func (n Name) isAt(to string) bool {
 	if to == "*" || to == "0.0.0.0/0" {
 		return true
@@ -181,7 +181,8 @@ func hasPort(ports, port string) bool {
 	return err == nil && err2 == nil && from <= want && want <= to
 }
 
-// covers reports whether a rule's name matches all of a required one, which may begin with a star.
+// covers reports whether a rule's name matches everything that a required name stands for, which
+// may begin with a star.
 func covers(rule, required string) bool {
 	suffix, wild := strings.CutPrefix(strings.ToLower(rule), "*")
 	required = strings.ToLower(required)

@@ -8,24 +8,24 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// subject is a cluster behind an appliance, as far as it decides what is needed.
+// subject is a cluster behind an appliance, with the properties that decide what it needs.
 type subject struct {
 	*inventory.Cluster
 	cloud cloud
-	// pods are those of kube-system, nil if they were not read.
+	// pods has the pods of kube-system; nil if they were not read.
 	pods []inventory.Pod
-	// extensions are the cluster's; known is false if they were not read.
+	// extensions has the cluster's extensions; known is false if they were not read.
 	extensions []*inventory.Extension
 	known      bool
-	// dns are the network's own DNS servers whose packets go through the appliance. learned is set
-	// if a route that a gateway has learned may lead elsewhere.
+	// dns has the network's own DNS servers that packets reach through the appliance. learned is
+	// set if a route that a gateway has learned may lead elsewhere.
 	dns     []netip.Addr
 	learned bool
-	// addresses are those of the API server, if its name was resolved.
+	// addresses has the addresses of the API server, if its name was resolved.
 	addresses []netip.Addr
 }
 
-// need says whether something is needed: no, yes, or a condition that cannot be read.
+// need says whether a destination is needed: no, yes, or under a condition that cannot be read.
 type need string
 
 const (
@@ -126,7 +126,7 @@ func (c *subject) names() []Name {
 	return all
 }
 
-// notes say what names does not list.
+// notes lists what is missing from names.
 func (c *subject) notes() []string {
 	if !slices.ContainsFunc(c.extensions, func(x *inventory.Extension) bool {
 		return x.Type == kindFlux
@@ -145,7 +145,7 @@ func (c *subject) host() string {
 	return c.Hosts[0]
 }
 
-// cloudOf tells the cloud from the names of the API server.
+// cloudOf returns the cloud that the names of the API server show.
 func cloudOf(c *inventory.Cluster) cloud {
 	for _, host := range c.Hosts {
 		switch {
@@ -158,12 +158,12 @@ func cloudOf(c *inventory.Cluster) cloud {
 	return public
 }
 
-// region returns a location as names of endpoints have it.
+// region returns a location in the form that names of endpoints have.
 func region(location string) string {
 	return strings.ToLower(strings.ReplaceAll(location, " ", ""))
 }
 
-// only makes a need of a fact.
+// only turns a fact into a need.
 func only(fact bool) need {
 	if fact {
 		return yes
@@ -171,7 +171,7 @@ func only(fact bool) need {
 	return no
 }
 
-// whenever always returns the same need; when is one with a condition.
+// whenever returns a function that always returns the same need. when returns one with a condition.
 func whenever(n need) func(*subject) need { return func(*subject) need { return n } }
 
 func when(condition string) func(*subject) need { return whenever(need(condition)) }
@@ -264,7 +264,7 @@ func tunnel(c *subject) need {
 	return "kube-system has no pods konnectivity-agent-…, which are its tunnel"
 }
 
-// ntp returns yes; in the public cloud it returns a condition: nodes from before March 2021.
+// ntp returns yes. In the public cloud it returns a condition: nodes from before March 2021.
 func ntp(c *subject) need {
 	if c.cloud == public {
 		return "nodes are from before March 2021"
