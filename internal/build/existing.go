@@ -154,13 +154,18 @@ func tableOf(subnet gjson.Result) arm.ID {
 }
 
 // prefixesOf returns the IPv4 prefixes of a subnet.
-func prefixesOf(subnet gjson.Result) (found []netip.Prefix) {
-	texts := subnet.Get("properties.addressPrefixes").Array()
-	texts = append(texts, subnet.Get("properties.addressPrefix"))
-	for _, text := range texts {
-		p, err := netip.ParsePrefix(text.String())
-		if err == nil && p.Addr().Is4() && !slices.Contains(found, p) {
-			found = append(found, p)
+func prefixesOf(subnet gjson.Result) []netip.Prefix {
+	return ipv4(subnet.Get("properties.addressPrefixes"), subnet.Get("properties.addressPrefix"))
+}
+
+// ipv4 returns the IPv4 prefixes of lists, each once.
+func ipv4(lists ...gjson.Result) (found []netip.Prefix) {
+	for _, list := range lists {
+		for _, text := range list.Array() {
+			p, err := netip.ParsePrefix(text.String())
+			if err == nil && p.Addr().Is4() && !slices.Contains(found, p) {
+				found = append(found, p)
+			}
 		}
 	}
 	return found
@@ -181,13 +186,7 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 		return c, wrong(fieldLocation, "the network %s is in %s, expected the cluster there",
 			c.VNetID().Name(), at)
 	}
-	c.Space = nil
-	for _, p := range gjson.GetBytes(n.VNet.Raw, "properties.addressSpace.addressPrefixes").
-		Array() {
-		if p, err := netip.ParsePrefix(p.String()); err == nil && p.Addr().Is4() {
-			c.Space = append(c.Space, p)
-		}
-	}
+	c.Space = ipv4(gjson.GetBytes(n.VNet.Raw, "properties.addressSpace.addressPrefixes"))
 	if err := useSubnets(&c, n); err != nil {
 		return c, err
 	}
@@ -306,18 +305,13 @@ func othersIn(c *Cluster, vnet arm.Document) (others []netip.Prefix) {
 }
 
 // peersOf returns the address spaces of the peered networks.
-func peersOf(vnet arm.Document) (spaces []netip.Prefix) {
+func peersOf(vnet arm.Document) []netip.Prefix {
+	var spaces []gjson.Result
 	for _, peering := range gjson.GetBytes(vnet.Raw, "properties.virtualNetworkPeerings").Array() {
-		for _, name := range []string{"remoteAddressSpace", "remoteVirtualNetworkAddressSpace"} {
-			for _, text := range peering.Get("properties." + name + ".addressPrefixes").Array() {
-				p, err := netip.ParsePrefix(text.String())
-				if err == nil && p.Addr().Is4() && !slices.Contains(spaces, p) {
-					spaces = append(spaces, p)
-				}
-			}
-		}
+		spaces = append(spaces, peering.Get("properties.remoteAddressSpace.addressPrefixes"),
+			peering.Get("properties.remoteVirtualNetworkAddressSpace.addressPrefixes"))
 	}
-	return spaces
+	return ipv4(spaces...)
 }
 
 // useTables uses the route tables of the subnets, and refuses tables that cannot work.

@@ -10,7 +10,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Defaults of AKS.
@@ -218,7 +217,7 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 		Location:  kernel.Text(r.Body, "location"),
 		NodeGroup: arm.GroupID(r.ID.Subscription(), kernel.Text(properties, "nodeResourceGroup")),
 		Mode:      modeOf(kernel.ObjectAt(properties, "networkProfile")),
-		PodCIDRs:  network.ValidPrefixes(kernel.List(properties, "networkProfile", "podCidrs")),
+		PodCIDRs:  arm.ParsePrefixes(kernel.List(properties, "networkProfile", "podCidrs")),
 	}
 	if cl.Who = s.clusterPrincipal(r); arm.ID(cl.Who.Resource).Equal(r.ID) {
 		s.entra.Identity.Add(cl.Who)

@@ -6,7 +6,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // migrations lead clusters off kubenet.
@@ -40,7 +39,7 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.Mode
 	cl.Mode, cl.Leaving = to, from == modeKubenet
 	if from == modeVNet {
-		cl.PodCIDRs = network.ValidPrefixes(
+		cl.PodCIDRs = arm.ParsePrefixes(
 			kernel.List(r.Body, "properties", "networkProfile", "podCidrs"))
 		for _, p := range cl.Pools {
 			for _, n := range p.Nodes {

@@ -183,7 +183,7 @@ func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	if err != nil {
 		return invalid("networkProfile.serviceCidr", profile["serviceCidr"])
 	}
-	for _, pods := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
+	for _, pods := range arm.ParsePrefixes(kernel.List(profile, "podCidrs")) {
 		if pods.Overlaps(service) {
 			return kernel.Bad("PodCidrOverlapServiceCidr",
 				"The specified pod CIDR %s overlaps with the service CIDR %s.", pods, service)
@@ -283,7 +283,7 @@ func (s networkChecks) egress(outbound string, subnet *kernel.Resource,
 func (s networkChecks) overlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet) {
 		for _, p := range network.PrefixesOf(subnet.Body) {
-			for _, pods := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
+			for _, pods := range arm.ParsePrefixes(kernel.List(profile, "podCidrs")) {
 				if pods.Overlaps(p) {
 					return kernel.Bad("PodCidrOverlapExistingSubnetsCidr", "The specified pod "+
 						"CIDR %s is conflicted with an existing subnet CIDR %s", pods, p)
@@ -329,7 +329,7 @@ func (s networkChecks) sizes(id arm.ID, properties kernel.Object) *kernel.Failur
 			"than the %d that are supported with network plugin %s.", id.Name(), total, limit,
 			kernel.Text(profile, "networkPlugin"))
 	}
-	for _, cidr := range network.ValidPrefixes(kernel.List(profile, "podCidrs")) {
+	for _, cidr := range arm.ParsePrefixes(kernel.List(profile, "podCidrs")) {
 		if bits := inventory.NodeMask(cidr); mode.hasPodCIDR() && cidr.Addr().Is4() &&
 			total > 1<<(bits-cidr.Bits()) {
 			return tooSmall(total<<(32-bits), 1<<(32-cidr.Bits()), cidr, "networkProfile.podCIDR")

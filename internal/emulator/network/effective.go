@@ -57,7 +57,7 @@ func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []eff
 		p := peering.Properties()
 		// also without allowVirtualNetworkAccess, which only concerns the tag VirtualNetwork
 		if kernel.Text(p, "peeringState") == peeringConnected {
-			for _, prefix := range ValidPrefixes(
+			for _, prefix := range arm.ParsePrefixes(
 				kernel.List(p, "remoteAddressSpace", "addressPrefixes")) {
 				add(prefix.String(), hopPeering)
 			}

@@ -295,26 +295,12 @@ func CheckPrefix(text string, of arm.ID) *kernel.Failure {
 
 // AddressSpace returns the valid prefixes of a virtual network.
 func AddressSpace(vnet kernel.Object) []netip.Prefix {
-	return ValidPrefixes(kernel.List(vnet, "properties", "addressSpace", "addressPrefixes"))
+	return arm.ParsePrefixes(kernel.List(vnet, "properties", "addressSpace", "addressPrefixes"))
 }
 
 // PrefixesOf returns the valid prefixes of a subnet.
 func PrefixesOf(subnet kernel.Object) []netip.Prefix {
-	properties := kernel.ObjectAt(subnet, "properties")
-	written := kernel.List(properties, "addressPrefixes")
-	if one := kernel.Text(properties, "addressPrefix"); one != "" &&
-		!slices.Contains(written, one) {
-		written = append(written, one)
-	}
-	return ValidPrefixes(written)
-}
-
-func ValidPrefixes(written []string) []netip.Prefix {
-	var out []netip.Prefix
-	for _, text := range written {
-		if p, err := netip.ParsePrefix(text); err == nil && p == p.Masked() {
-			out = append(out, p)
-		}
-	}
-	return out
+	p := kernel.ObjectAt(subnet, "properties")
+	return arm.ParsePrefixes(kernel.List(p, "addressPrefixes"),
+		[]string{kernel.Text(p, "addressPrefix")})
 }
