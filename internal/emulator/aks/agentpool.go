@@ -156,20 +156,9 @@ func mostNodes(p kernel.Object) int {
 	return n
 }
 
-// poolAt returns the index of a pool in a list of profiles, -1 for none.
-func poolAt(pools []kernel.Object, name string) int {
-	return slices.IndexFunc(pools, func(p kernel.Object) bool {
-		return strings.EqualFold(kernel.Text(p, "name"), name)
-	})
-}
-
 // profileOf returns the profile of a cluster's pool, nil for none.
 func profileOf(r *kernel.Resource, name string) kernel.Object {
-	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
-	if at := poolAt(pools, name); at >= 0 {
-		return pools[at]
-	}
-	return nil
+	return kernel.Named(kernel.ListAt(r.Properties(), "agentPoolProfiles"), name)
 }
 
 func (s agentPools) show(r *kernel.Resource, p kernel.Object) {
@@ -215,7 +204,7 @@ func (s agentPools) call(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *ker
 		}
 		return s.kernel.PageObjects(c, docs)
 	}
-	at := poolAt(pools, c.Path[9])
+	at := kernel.IndexOf(pools, c.Path[9])
 	switch {
 	case len(c.Path) > 10:
 		return s.act(c, r, pools, at)

@@ -350,11 +350,8 @@ func (s balancers) addressOf(cl *cluster, v Service) string {
 	}
 	if r := s.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
 		internalBalancer)); r != nil {
-		for _, frontend := range kernel.ListAt(r.Properties(), "frontendIPConfigurations") {
-			if kernel.Text(frontend, "name") == v.base() {
-				return kernel.Text(frontend, "properties", "privateIPAddress")
-			}
-		}
+		frontends := kernel.ListAt(r.Properties(), "frontendIPConfigurations")
+		return kernel.Text(kernel.Named(frontends, v.base()), "properties", "privateIPAddress")
 	}
 	return ""
 }

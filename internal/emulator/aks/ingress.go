@@ -2,7 +2,6 @@ package aks
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -67,9 +66,7 @@ func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 	body := kernel.Clone(gateway.Body)
 	properties := kernel.ObjectAt(body, "properties")
 	pools := kernel.ListAt(properties, "backendAddressPools")
-	at := slices.IndexFunc(pools, func(p kernel.Object) bool {
-		return kernel.Text(p, "name") == network.IngressPool
-	})
+	at := kernel.IndexOf(pools, network.IngressPool)
 	if at < 0 {
 		at, pools = len(pools), append(pools, kernel.Object{"name": network.IngressPool,
 			"properties": kernel.Object{}})

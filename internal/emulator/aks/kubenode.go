@@ -1,6 +1,7 @@
 package aks
 
 import (
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -78,9 +79,7 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 		"node.kubernetes.io/instance-type": p.VMSize,
 		"topology.kubernetes.io/region":    cl.Location, "topology.kubernetes.io/zone": "0",
 	}
-	for name, value := range kernel.ObjectAt(profile, "nodeLabels") {
-		labels[name] = value
-	}
+	maps.Copy(labels, kernel.ObjectAt(profile, "nodeLabels"))
 	if n.Overlay {
 		labels["kubernetes.azure.com/podnetwork-type"] = "overlay"
 	}

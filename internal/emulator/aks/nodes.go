@@ -295,7 +295,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 		return fmt.Errorf("no cluster %s", clusterID)
 	}
 	pools := kernel.ListAt(r.Properties(), "agentPoolProfiles")
-	at := poolAt(pools, poolName)
+	at := kernel.IndexOf(pools, poolName)
 	if at < 0 {
 		return fmt.Errorf("cluster %s has no pool %q", clusterID.Name(), poolName)
 	}

@@ -157,12 +157,11 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 		return nil
 	}
 	list := id.Type()[strings.LastIndex(id.Type(), "/")+1:] // of the parts of a document: routes
-	for _, item := range kernel.ListAt(parent.Properties(), list) {
-		if strings.EqualFold(kernel.Text(item, "name"), id.Name()) {
-			return policies{s}.violated(id, item, "denyAction")
-		}
+	item := kernel.Named(kernel.ListAt(parent.Properties(), list), id.Name())
+	if item == nil {
+		return nil
 	}
-	return nil
+	return policies{s}.violated(id, item, "denyAction")
 }
 
 // violated returns the refusal by the assigned policies that have an effect. All of them are named.

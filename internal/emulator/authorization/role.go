@@ -213,10 +213,8 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 		}
 	}
 	if len(rest) == 1 {
-		for _, d := range docs {
-			if strings.EqualFold(kernel.Text(d, "name"), rest[0]) {
-				return kernel.OK(d), nil, true
-			}
+		if d := kernel.Named(docs, rest[0]); d != nil {
+			return kernel.OK(d), nil, true
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "RoleDefinitionDoesNotExist",
 			"The specified role definition with ID '%s' does not exist.", rest[0]), true

@@ -167,11 +167,11 @@ func (n InstanceNIC) showInterface(of Instance, properties kernel.Object) {
 	profile := n.profile(of.Set)
 	properties["enableIPForwarding"] = profile["enableIPForwarding"] == true
 	for _, wanted := range kernel.ListAt(profile, "ipConfigurations") {
-		for _, have := range kernel.ListAt(properties, "ipConfigurations") {
-			if strings.EqualFold(kernel.Text(wanted, "name"), kernel.Text(have, "name")) {
-				balance(of.Number, kernel.ObjectAt(wanted, "properties"),
-					kernel.ObjectAt(have, "properties"))
-			}
+		have := kernel.Named(kernel.ListAt(properties, "ipConfigurations"),
+			kernel.Text(wanted, "name"))
+		if have != nil {
+			balance(of.Number, kernel.ObjectAt(wanted, "properties"),
+				kernel.ObjectAt(have, "properties"))
 		}
 	}
 }
@@ -235,11 +235,7 @@ func nameMachine(dns kernel.Object, i Instance) {
 
 // profile returns the properties that the set's profile has for an interface.
 func (n InstanceNIC) profile(set *kernel.Resource) kernel.Object {
-	for _, c := range kernel.ListAt(set.Body, "properties", "virtualMachineProfile",
-		"networkProfile", "networkInterfaceConfigurations") {
-		if strings.EqualFold(kernel.Text(c, "name"), n.ID.Name()) {
-			return kernel.ObjectAt(c, "properties")
-		}
-	}
-	return nil
+	all := kernel.ListAt(set.Body, "properties", "virtualMachineProfile", "networkProfile",
+		"networkInterfaceConfigurations")
+	return kernel.ObjectAt(kernel.Named(all, n.ID.Name()), "properties")
 }

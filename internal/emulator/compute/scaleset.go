@@ -229,10 +229,8 @@ func (s *Compute) inScaleSet(c *kernel.Call, set *kernel.Resource, parts []strin
 	case len(parts) == 1 && what == "osupgradehistory": // no upgrade of images is emulated
 		return kernel.Handled(s.kernel.PageObjects(c, nil))
 	case len(parts) > 3 && parts[0] == "virtualmachines" && parts[2] == "networkinterfaces":
-		for _, nic := range nics() {
-			if strings.EqualFold(kernel.Text(nic, "name"), parts[3]) {
-				return kernel.Handled(s.interfaceCall(c, nic, parts[4:], s.publicAddresses(all)))
-			}
+		if nic := kernel.Named(nics(), parts[3]); nic != nil {
+			return kernel.Handled(s.interfaceCall(c, nic, parts[4:], s.publicAddresses(all)))
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "NotFound",
 			"The network interface %s of instance %s of %s was not found.", parts[3], parts[1],
@@ -264,13 +262,9 @@ func (s *Compute) interfaceCall(c *kernel.Call, nic kernel.Object, below []strin
 		if i == len(below)-1 {
 			return s.kernel.PageObjects(c, items)
 		}
-		found := slices.IndexFunc(items, func(item kernel.Object) bool {
-			return strings.EqualFold(kernel.Text(item, "name"), below[i+1])
-		})
-		if found < 0 {
+		if at = kernel.Named(items, below[i+1]); at == nil {
 			return kernel.Reply{}, kernel.NotFound(c)
 		}
-		at = items[found]
 	}
 	return kernel.OK(at), nil
 }

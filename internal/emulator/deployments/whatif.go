@@ -185,34 +185,20 @@ func differences(at string, before, after kernel.Object) []kernel.Object {
 	out := []kernel.Object{}
 	names := slices.Collect(maps.Keys(before))
 	for name := range after {
-		if !slices.ContainsFunc(names,
-			func(have string) bool { return strings.EqualFold(have, name) }) {
+		if _, there := before[kernel.KeyIn(before, name)]; !there {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
 	for _, name := range names {
 		path := strings.TrimPrefix(at+"."+name, ".")
-		was, is := member(before, name), member(after, name)
+		was, is := before[kernel.KeyIn(before, name)], after[kernel.KeyIn(after, name)]
 		if at == "" && name == "apiVersion" || emptyValue(was) && emptyValue(is) {
 			continue
 		}
 		out = append(out, difference(path, was, is)...)
 	}
 	return out
-}
-
-// member returns an object's field, whatever the case of its name.
-func member(o kernel.Object, name string) any {
-	if v, there := o[name]; there {
-		return v
-	}
-	for have, v := range o {
-		if strings.EqualFold(have, name) {
-			return v
-		}
-	}
-	return nil
 }
 
 // emptyValue reports whether a value is empty: Azure fills in such ones.

@@ -154,10 +154,9 @@ func recordField(r kernel.ActivityRecord, name string) (string, bool) {
 		return "Admin, Operation", true
 	}
 	if property, ok := strings.CutPrefix(strings.ToLower(name), "properties."); ok {
-		for k, v := range recordProperties(r, "") {
-			if strings.EqualFold(k, property) {
-				return fmt.Sprint(v), true
-			}
+		all := recordProperties(r, "")
+		if v := all[kernel.KeyIn(all, property)]; v != nil {
+			return fmt.Sprint(v), true
 		}
 		return "", true
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -30,6 +31,34 @@ func Items[T any](list []T) []any {
 		out[i] = item
 	}
 	return out
+}
+
+// IndexOf returns the index of the object with a name, -1 for none.
+func IndexOf(list []Object, name string) int {
+	return slices.IndexFunc(list, func(o Object) bool {
+		return strings.EqualFold(Text(o, "name"), name)
+	})
+}
+
+// Named returns the object with a name, nil for none.
+func Named(list []Object, name string) Object {
+	if i := IndexOf(list, name); i >= 0 {
+		return list[i]
+	}
+	return nil
+}
+
+// KeyIn returns a key as a map spells it, and the given one if the map has none like it.
+func KeyIn[V any](m map[string]V, key string) string {
+	if _, there := m[key]; there {
+		return key
+	}
+	for have := range m {
+		if strings.EqualFold(have, key) {
+			return have
+		}
+	}
+	return key
 }
 
 // CheckList refuses a field that is not a list of objects.

@@ -59,12 +59,7 @@ func CallBy(who Principal, method string, id arm.ID, version string, body []byte
 func (c *Call) Key() string { return "/" + strings.ToLower(strings.Join(c.Path, "/")) }
 
 func (c *Call) Param(name string) string {
-	for k, v := range c.Query {
-		if strings.EqualFold(k, name) && len(v) > 0 {
-			return v[0]
-		}
-	}
-	return ""
+	return url.Values(c.Query).Get(KeyIn(c.Query, name))
 }
 
 // Link returns an absolute link to the same path with other query parameters.

@@ -8,11 +8,11 @@
 package kernel
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -241,10 +241,5 @@ type host interface {
 
 // TenantOf returns the tenant a subscription lies in.
 func (o Options) TenantOf(subscription string) string {
-	for s, tenant := range o.Tenants {
-		if strings.EqualFold(s, subscription) {
-			return tenant
-		}
-	}
-	return o.TenantID
+	return cmp.Or(o.Tenants[KeyIn(o.Tenants, subscription)], o.TenantID)
 }

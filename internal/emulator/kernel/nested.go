@@ -92,8 +92,7 @@ func (q request) within() (Reply, *Failure, bool) {
 func (q request) item(parent *Resource, list string, items []Object) (Reply, *Failure) {
 	name := q.c.Path[9]
 	id := parent.ID.Child(list, name)
-	named := func(o Object) bool { return strings.EqualFold(Text(o, "name"), name) }
-	i := slices.IndexFunc(items, named)
+	i := IndexOf(items, name)
 	switch {
 	case q.c.Method == http.MethodGet && i < 0:
 		if g, leaves := q.leaving.at(id); leaves {
@@ -150,7 +149,6 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply, *Fa
 		return q.Accepted(q.c, nil), nil
 	}
 	items = ListAt(q.Document(stored, q.c.Version), "properties", list)
-	i = slices.IndexFunc(items, named)
 	return q.Started(q.c, stored, Reply{Status: status, Header: map[string]string{},
-		Body: Encode(items[i])}), nil
+		Body: Encode(Named(items, name))}), nil
 }

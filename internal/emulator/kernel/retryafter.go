@@ -27,16 +27,11 @@ func (q request) waitAfter(id arm.ID) int {
 }
 
 func (k *kinds) waitOf(id arm.ID, method string) (int, bool) {
-	resourceType := id.Type()
-	for name, both := range k.waits {
-		if strings.EqualFold(name, resourceType) {
-			if method == http.MethodDelete {
-				return both[1], true
-			}
-			return both[0], true
-		}
+	both, known := k.waits[KeyIn(k.waits, id.Type())]
+	if method == http.MethodDelete {
+		return both[1], known
 	}
-	return 0, false
+	return both[0], known
 }
 
 // ofNetwork reports whether a type is of Microsoft.Network: the only provider that sends ETags, and

@@ -1,6 +1,7 @@
 package kernel
 
 import (
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -53,10 +54,5 @@ func (k *Kernel) SeenBy(c *Call, r *Resource) Object {
 func (fs *faults) anyStale() bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for _, f := range fs.list {
-		if f.Stale {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(fs.list, func(f *Fault) bool { return f.Stale })
 }

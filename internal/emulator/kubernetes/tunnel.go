@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
 // kubeletPort is where every kubelet listens, at its node's address.
@@ -89,12 +91,9 @@ func (t *tunnel) connect(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *tunnel) nodeAt(a netip.Addr) bool {
-	for _, n := range t.now().Nodes {
-		if slices.Contains(n.Addrs, a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.now().Nodes, func(n emulator.KubernetesNode) bool {
+		return slices.Contains(n.Addrs, a)
+	})
 }
 
 // unread is a connection whose first bytes may have been read already.

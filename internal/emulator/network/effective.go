@@ -3,6 +3,7 @@ package network
 import (
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -97,12 +98,9 @@ func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []eff
 
 // Covered reports whether one of the prefixes equals or contains p.
 func Covered(p netip.Prefix, by []netip.Prefix) bool {
-	for _, q := range by {
-		if q.Bits() <= p.Bits() && q.Contains(p.Addr()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(by, func(q netip.Prefix) bool {
+		return q.Bits() <= p.Bits() && q.Contains(p.Addr())
+	})
 }
 
 func samePrefix(a, b string) bool {

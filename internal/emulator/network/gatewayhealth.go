@@ -109,12 +109,8 @@ func (s *gateways) lockedBackends(id arm.ID) (arm.ID, []backend) {
 func backendsOf(r *kernel.Resource) []backend {
 	properties := r.Properties()
 	part := func(list string, id arm.ID) kernel.Object {
-		for _, p := range kernel.ListAt(properties, list) {
-			if strings.EqualFold(kernel.Text(p, "name"), id.Name()) {
-				return kernel.ObjectAt(p, "properties")
-			}
-		}
-		return nil
+		p := kernel.Named(kernel.ListAt(properties, list), id.Name())
+		return kernel.ObjectAt(p, "properties")
 	}
 	var out []backend
 	seen := map[string]bool{}
@@ -148,11 +144,9 @@ func backendsOf(r *kernel.Resource) []backend {
 			add(of(inner, "backendAddressPool"), of(inner, "backendHttpSettings"))
 		}
 	}
-	for _, pool := range kernel.ListAt(properties, "backendAddressPools") {
-		if kernel.Text(pool, "name") == IngressPool {
-			add(r.ID.Child("backendAddressPools", IngressPool), r.ID.Child(
-				"backendHttpSettingsCollection", strings.Replace(IngressPool, "pool-", "bp-", 1)))
-		}
+	if kernel.Named(kernel.ListAt(properties, "backendAddressPools"), IngressPool) != nil {
+		add(r.ID.Child("backendAddressPools", IngressPool), r.ID.Child(
+			"backendHttpSettingsCollection", strings.Replace(IngressPool, "pool-", "bp-", 1)))
 	}
 	return out
 }

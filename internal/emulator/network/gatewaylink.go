@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/http"
-	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -94,9 +92,7 @@ func (s *gateways) links(c *kernel.Call, r *kernel.Resource,
 	if len(c.Path) == 9 && c.Method == http.MethodGet {
 		return k.PageObjects(c, docs)
 	}
-	at := slices.IndexFunc(docs, func(d kernel.Object) bool {
-		return strings.EqualFold(kernel.Text(d, "name"), c.Path[len(c.Path)-1])
-	})
+	at := kernel.IndexOf(docs, c.Path[len(c.Path)-1])
 	child := r.ID.Child(c.Path[8], c.Path[len(c.Path)-1])
 	reads := c.Method == http.MethodGet
 	writes := connections && (c.Method == http.MethodPut || c.Method == http.MethodDelete)

@@ -47,11 +47,8 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 		}
 		vnet = subnet.Parent()
 		if old != nil { // a private endpoint wrote it
-			for _, had := range kernel.ListAt(old.Properties(), "ipConfigurations") {
-				if kernel.Text(had, "name") == name {
-					keep(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
-				}
-			}
+			had := kernel.Named(kernel.ListAt(old.Properties(), "ipConfigurations"), name)
+			keep(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
 		}
 	}
 	if old != nil {

@@ -1,6 +1,8 @@
 package network
 
 import (
+	"slices"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -88,12 +90,7 @@ func referred(value any) []arm.ID {
 }
 
 func contains(references []any, id arm.ID) bool {
-	for _, known := range referred(references) {
-		if known.Equal(id) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(referred(references), id.Equal)
 }
 
 // drop removes from a request the fields of the parts that only Azure may write: clients send what

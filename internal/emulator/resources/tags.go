@@ -80,24 +80,16 @@ func (s *Resources) subscriptionDocument(c *kernel.Call, id arm.ID) *kernel.Reso
 // changeTags applies a PATCH of tags: names compare without case, and Delete removes those with the
 // same value.
 func changeTags(have, sent kernel.Object, operation string) (kernel.Object, *kernel.Failure) {
-	named := func(name string) string {
-		for k := range have {
-			if strings.EqualFold(k, name) {
-				return k
-			}
-		}
-		return name
-	}
 	switch strings.ToLower(operation) {
 	case "replace":
 		have = maps.Clone(sent)
 	case "merge":
 		for k, v := range sent {
-			have[named(k)] = v
+			have[kernel.KeyIn(have, k)] = v
 		}
 	case "delete":
 		for k, v := range sent {
-			if name := named(k); have[name] == v {
+			if name := kernel.KeyIn(have, k); have[name] == v {
 				delete(have, name)
 			}
 		}
