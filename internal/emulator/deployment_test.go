@@ -383,7 +383,7 @@ func TestSubscriptionDeployment(t *testing.T) {
 	if status, _ := b.try(http.MethodDelete, arm.GroupID(sub, "made"), api, ""); status != 200 {
 		t.Errorf("deleting the group: %d", status)
 	}
-	if len(b.e.deployments.Deployments) != 1 {
-		t.Errorf("%d deployments are left", len(b.e.deployments.Deployments))
+	if len(b.e.deployments.Runs) != 1 {
+		t.Errorf("%d deployments are left", len(b.e.deployments.Runs))
 	}
 }

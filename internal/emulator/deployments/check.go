@@ -30,7 +30,7 @@ func (run *deploymentRun) planned() []plannedResource {
 func (run *deploymentRun) plannedIn(ready *armtemplate.Deployment) []plannedResource {
 	var out, below []plannedResource
 	for _, r := range ready.Resources() {
-		p := plannedResource{Resource: r, ID: run.deployments.kernel.Spelled(arm.ID(r.ID))}
+		p := plannedResource{Resource: r, ID: run.kernel.Spelled(arm.ID(r.ID))}
 		nested, err := ready.Nested(r, true)
 		if err != nil {
 			p.Hidden = err.Error()
@@ -68,7 +68,7 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 		}
 		if group := p.ID.Group(); group != "" && !p.ID.Is(arm.TypeResourceGroup) &&
 			s.kernel.Store.Get(group) == nil && !makes[group.Key()] {
-			return run.deployments.kernel.Missing(group)
+			return run.kernel.Missing(group)
 		}
 		who := run.State.Who
 		action := s.kernel.OperationOn(p.ID) + "/write"
@@ -140,7 +140,7 @@ func holdsExpression(v any) bool {
 
 // startNested starts a nested deployment. It needs the same rights as any deployment.
 func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
-	nested := run.deployments.newRun(deploymentState{Who: run.State.Who,
+	nested := run.newRun(deploymentState{Who: run.State.Who,
 		Correlation: run.State.Correlation, Base: run.State.Base})
 	nested.id, nested.outer = s.ID, run
 	f := run.nest(nested, r)
@@ -150,25 +150,25 @@ func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
 	if f == nil {
 		f = onlyInline(r.Body.Object("properties"))
 	}
-	if old := run.deployments.Deployments[s.ID.Key()]; f == nil && old.active() {
+	if old := run.Runs[s.ID.Key()]; f == nil && old.active() {
 		f = kernel.Fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace "+
 			"deployment '%s': a previous deployment is still active.", s.ID.Name())
 	}
 	if f == nil {
-		f = run.deployments.preflight(nested)
+		f = run.preflight(nested)
 	}
 	if f != nil {
 		run.ended(s, f.Status, f)
 		return
 	}
-	run.deployments.begin(nested, nil)
+	run.begin(nested, nil)
 	nested.step()
 }
 
 // nest gives a nested deployment its evaluated template.
 func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *kernel.Failure {
-	if group := nested.id.Group(); group != "" && run.deployments.kernel.Store.Get(group) == nil {
-		return run.deployments.kernel.Missing(group)
+	if group := nested.id.Group(); group != "" && run.kernel.Store.Get(group) == nil {
+		return run.kernel.Missing(group)
 	}
 	ready, err := run.ready.Nested(r, false)
 	if err != nil {
@@ -181,6 +181,5 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 
 // admitted checks that the caller may write a deployment.
 func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
-	return w.deployments.authorization.Admit(w.callOf(http.MethodPut, id, resourcesVersion,
-		[]byte("{}")))
+	return w.authorization.Admit(w.callOf(http.MethodPut, id, resourcesVersion, []byte("{}")))
 }

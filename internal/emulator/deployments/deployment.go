@@ -86,7 +86,7 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 		template, f = kernel.DecodeObject([]byte(kernel.Text(r.Body, "source")))
 		answer = kernel.OK(kernel.Object{"template": template})
 	case c.Method == http.MethodGet && verb == "operations":
-		answer, f = s.kernel.PageObjects(c, s.Deployments[id.Key()].operationDocuments())
+		answer, f = s.kernel.PageObjects(c, s.Runs[id.Key()].operationDocuments())
 	case c.Method == http.MethodGet && operation:
 		answer, f = s.deploymentOperation(r, verb)
 	default:
@@ -185,8 +185,8 @@ func invalidTemplate(format string, args ...any) *kernel.Failure {
 // resource is deployed.
 func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
-	if old != nil && s.Deployments[id.Key()].active() {
-		since := s.Deployments[id.Key()].State.Started
+	if old != nil && s.Runs[id.Key()].active() {
+		since := s.Runs[id.Key()].State.Started
 		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentActive",
 			"Unable to edit or replace deployment '%s': previous deployment from '%s' is still "+
 				"active (expiration time is '%s'). Please see https://aka.ms/arm-deploy for "+
@@ -220,7 +220,7 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 // deploymentOperation answers a poll, or for one operation.
 func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kernel.Reply,
 	*kernel.Failure) {
-	run := s.Deployments[r.ID.Key()]
+	run := s.Runs[r.ID.Key()]
 	kind, name, _ := strings.Cut(verb, "/")
 	if kind == "operations" {
 		for _, doc := range run.operationDocuments() {
@@ -245,7 +245,7 @@ func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kern
 
 // cancelDeployment stops a deployment: running operations continue, and nothing more is started.
 func (s *Deployments) cancelDeployment(r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-	run := s.Deployments[r.ID.Key()]
+	run := s.Runs[r.ID.Key()]
 	if !run.active() {
 		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentCannotBeCancelled",
 			"The deployment '%s' cannot be cancelled because it is in state '%s'.", r.ID.Name(),
@@ -258,12 +258,12 @@ func (s *Deployments) cancelDeployment(r *kernel.Resource) (kernel.Reply, *kerne
 // deleteDeployment removes the document of a deployment, but not its resources.
 func (s *Deployments) deleteDeployment(c *kernel.Call, r *kernel.Resource) (kernel.Reply,
 	*kernel.Failure) {
-	if s.Deployments[r.ID.Key()].active() {
+	if s.Runs[r.ID.Key()].active() {
 		return kernel.Reply{}, kernel.Fail(http.StatusConflict, "DeploymentActive",
 			"Unable to delete deployment '%s': it is still active. Cancel it first.", r.ID.Name())
 	}
 	s.kernel.Store.Remove(r.ID)
-	delete(s.Deployments, r.ID.Key())
+	delete(s.Runs, r.ID.Key())
 	s.kernel.Record(c, r.ID, "delete", nil)
 	answer := s.kernel.AcceptedUntil(c,
 		&kernel.Operation{Ends: time.Now().Add(s.kernel.OperationTime(c))})
@@ -297,10 +297,10 @@ func (s *Deployments) validateDeployment(c *kernel.Call, id arm.ID) (kernel.Repl
 func (s *Deployments) showDeployment(r *kernel.Resource, doc kernel.Object, _ string) {
 	delete(doc, "source")
 	delete(doc, "run")
-	if run := s.Deployments[r.ID.Key()]; run != nil {
+	if run := s.Runs[r.ID.Key()]; run != nil {
 		kernel.ObjectAt(doc, "properties")["provisioningState"] = run.State.Status
 	}
 }
 
 // deploymentRemoved drops a run whose document was deleted, for example with its resource group.
-func (s *Deployments) deploymentRemoved(r *kernel.Resource) { delete(s.Deployments, r.ID.Key()) }
+func (s *Deployments) deploymentRemoved(r *kernel.Resource) { delete(s.Runs, r.ID.Key()) }

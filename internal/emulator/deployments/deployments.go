@@ -12,12 +12,12 @@ type Deployments struct {
 	kernel        *kernel.Kernel
 	authorization *authorization.Authorization
 
-	Deployments map[string]*deploymentRun // those of the store, by ID.Key()
+	Runs map[string]*deploymentRun // those of the store, by ID.Key()
 }
 
 // New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel, a *authorization.Authorization) *Deployments {
-	s := &Deployments{kernel: k, authorization: a, Deployments: map[string]*deploymentRun{}}
+	s := &Deployments{kernel: k, authorization: a, Runs: map[string]*deploymentRun{}}
 	k.Add(kernel.Service{Types: s.types(), Calls: []kernel.Special{s.deploymentCall},
 		Spell:  deploymentPath,
 		Resume: kernel.Resumer{First: s.resumeDeployments, Ends: s.resumeActivity}})

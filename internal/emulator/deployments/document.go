@@ -19,7 +19,7 @@ func (run *deploymentRun) properties() kernel.Object {
 	parameters := kernel.Object{}
 	all, err := run.ready.Parameters()
 	if err != nil {
-		run.deployments.kernel.Log.Error("the parameters of a deployment", "id", string(run.id),
+		run.kernel.Log.Error("the parameters of a deployment", "id", string(run.id),
 			"error", err.Error())
 	}
 	for _, p := range all {
@@ -83,7 +83,7 @@ func (run *deploymentRun) describe() (providers, dependencies []any) {
 
 func (run *deploymentRun) named(r *armtemplate.Resource) kernel.Object {
 	return kernel.Object{
-		"id":           string(run.deployments.kernel.Spelled(arm.ID(r.ID))),
+		"id":           string(run.kernel.Spelled(arm.ID(r.ID))),
 		"resourceType": r.Type,
 		"resourceName": r.Name,
 	}

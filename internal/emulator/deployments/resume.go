@@ -20,7 +20,7 @@ func (s *Deployments) resumeDeployments() {
 		}
 		run := s.newRun(state)
 		run.id = r.ID
-		s.Deployments[r.ID.Key()] = run
+		s.Runs[r.ID.Key()] = run
 		if !run.active() {
 			continue
 		}

@@ -22,7 +22,7 @@ const (
 
 // deploymentRun is a deployment and its progress.
 type deploymentRun struct {
-	deployments          *Deployments
+	*Deployments
 	id                   arm.ID
 	template, parameters *armtemplate.Object
 	ready                *armtemplate.Deployment
@@ -72,8 +72,8 @@ type step struct {
 }
 
 func (s *Deployments) newRun(state deploymentState) *deploymentRun {
-	run := &deploymentRun{deployments: s, State: state}
-	run.world = &deploymentWorld{deployments: s, run: run, now: time.Now()}
+	run := &deploymentRun{Deployments: s, State: state}
+	run.world = &deploymentWorld{Deployments: s, run: run, now: time.Now()}
 	return run
 }
 
@@ -116,21 +116,21 @@ func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
 	}
 	r := &kernel.Resource{ID: run.id, Body: body, Created: time.Now(), Changed: time.Now()}
 	s.kernel.Store.Put(r)
-	s.Deployments[run.id.Key()] = run
+	s.Runs[run.id.Key()] = run
 	run.keep()
 }
 
 // keep records the progress in the document.
 func (run *deploymentRun) keep() {
-	if r := run.deployments.kernel.Store.Get(run.id); r != nil {
+	if r := run.kernel.Store.Get(run.id); r != nil {
 		r.Body["run"] = string(kernel.Encode(run.State))
-		run.deployments.kernel.Store.Changed(r)
+		run.kernel.Store.Changed(r)
 	}
 }
 
 // step starts every resource that can start, and ends the deployment when nothing is running.
 func (run *deploymentRun) step() {
-	if run.stepping || !run.active() || run.deployments.Deployments[run.id.Key()] != run {
+	if run.stepping || !run.active() || run.Runs[run.id.Key()] != run {
 		return // the group was deleted, or a part that ended at once called this again
 	}
 	run.stepping = true
@@ -158,7 +158,7 @@ func (run *deploymentRun) step() {
 }
 
 func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
-	return &step{ID: run.deployments.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
+	return &step{ID: run.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
 		Operation: operationID(), Tracking: newTracking(), Status: Running, Started: time.Now()}
 }
 
@@ -193,7 +193,7 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		return
 	}
 	body, err := run.ready.Body(r)
-	if err == nil && onlyNew(body) && run.deployments.kernel.Store.Get(s.ID) != nil {
+	if err == nil && onlyNew(body) && run.kernel.Store.Get(s.ID) != nil {
 		run.ended(s, http.StatusOK, nil)
 		return
 	}
@@ -263,7 +263,7 @@ func followed(answer kernel.Reply) string {
 
 // settle ends a step whose operation has ended, or waits for it.
 func (run *deploymentRun) settle(s *step) {
-	op := run.deployments.kernel.Operations[s.follow]
+	op := run.kernel.Operations[s.follow]
 	switch {
 	case op == nil:
 		run.ended(s, s.Code, nil)
@@ -276,11 +276,11 @@ func (run *deploymentRun) settle(s *step) {
 
 // wait checks a step again at a time.
 func (run *deploymentRun) wait(s *step, until time.Time) {
-	run.deployments.kernel.At(until, func() { run.wake(s) })
+	run.kernel.At(until, func() { run.wake(s) })
 }
 
 func (run *deploymentRun) wake(s *step) {
-	if s.Status != Running || run.deployments.Deployments[run.id.Key()] != run {
+	if s.Status != Running || run.Runs[run.id.Key()] != run {
 		return
 	}
 	if !s.again {
@@ -332,7 +332,7 @@ func (run *deploymentRun) finish() {
 				"operations. Please see https://aka.ms/arm-common-errors for usage details.", err))
 		return
 	}
-	properties := run.deployments.kernel.Store.Get(run.id).Properties()
+	properties := run.kernel.Store.Get(run.id).Properties()
 	if len(outputs.Members) > 0 {
 		out := kernel.Object{}
 		for _, m := range outputs.Members {
@@ -352,8 +352,7 @@ func (run *deploymentRun) finish() {
 func (run *deploymentRun) made() []arm.ID {
 	var out []arm.ID
 	for _, s := range run.State.Steps {
-		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&
-			s.ID.Is(TypeDeployment) {
+		if nested := run.Runs[s.ID.Key()]; nested != nil && s.ID.Is(TypeDeployment) {
 			out = append(out, nested.made()...)
 		} else {
 			out = append(out, s.ID)
@@ -368,7 +367,7 @@ func (run *deploymentRun) end(f *kernel.Failure) {
 	status := Succeeded
 	if f != nil {
 		status = Failed
-		run.deployments.kernel.Store.Get(run.id).Properties()["error"] = f.Document()
+		run.kernel.Store.Get(run.id).Properties()["error"] = f.Document()
 	}
 	run.endAs(status, f)
 	run.tell(f)
@@ -377,12 +376,12 @@ func (run *deploymentRun) end(f *kernel.Failure) {
 // endAs records the end of the deployment.
 func (run *deploymentRun) endAs(status string, f *kernel.Failure) {
 	run.State.Status, run.State.Ended = status, time.Now()
-	properties := run.deployments.kernel.Store.Get(run.id).Properties()
+	properties := run.kernel.Store.Get(run.id).Properties()
 	properties["timestamp"] = stamp(run.State.Ended)
 	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
 	run.keep()
 	if run.activity.OperationID != "" {
-		run.deployments.kernel.Note(run.activity.Ended(f))
+		run.kernel.Note(run.activity.Ended(f))
 	}
 }
 
@@ -403,8 +402,7 @@ func (run *deploymentRun) tell(f *kernel.Failure) {
 // cancel ends the deployment at once, with the nested ones.
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
-		if nested := run.deployments.Deployments[s.ID.Key()]; nested != nil &&
-			s.Status == Running && nested.active() {
+		if nested := run.Runs[s.ID.Key()]; nested != nil && s.Status == Running && nested.active() {
 			nested.outer = nil
 			nested.cancel()
 			run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,

@@ -19,9 +19,9 @@ func newTracking() string { return uuid.NewString() }
 // deploymentWorld makes the calls of a deployment in the name of the caller: faults, locks,
 // policies and roles apply to them as to any other, and they are in the logs.
 type deploymentWorld struct {
-	deployments *Deployments
-	run         *deploymentRun
-	now         time.Time
+	*Deployments
+	run *deploymentRun
+	now time.Time
 }
 
 // resourcesVersion is for groups and subscriptions, whose api-version no template gives.
@@ -39,7 +39,7 @@ func (w *deploymentWorld) call(method string, id arm.ID, version string,
 	body []byte) (kernel.Reply, *kernel.Failure) {
 	begin := time.Now()
 	c := w.callOf(method, id, version, body)
-	fault := w.deployments.kernel.Faults.Take(c, false)
+	fault := w.kernel.Faults.Take(c, false)
 	var answer kernel.Reply
 	var f *kernel.Failure
 	if fault != nil && fault.Before() {
@@ -48,12 +48,12 @@ func (w *deploymentWorld) call(method string, id arm.ID, version string,
 		}
 	} else {
 		c.Fault = fault
-		answer, f = w.deployments.kernel.ArmLocked(c)
+		answer, f = w.kernel.ArmLocked(c)
 	}
 	if f != nil {
 		answer = f.Reply()
 	}
-	w.deployments.kernel.Requests.Add(c, begin, answer, "deployment "+w.run.id.Name())
+	w.kernel.Requests.Add(c, begin, answer, "deployment "+w.run.id.Name())
 	return answer, f
 }
 

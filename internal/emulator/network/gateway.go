@@ -12,7 +12,7 @@ import (
 )
 
 // gateways are the Application Gateways.
-type gateways struct{ network *Network }
+type gateways struct{ *Network }
 
 // acceptsWrites accepts every write of an Application Gateway while an operation runs on it: the
 // last one counts (recorded).
@@ -34,7 +34,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 		properties["operationalState"] = old.Properties()["operationalState"]
 	}
 	for _, configuration := range configurations {
-		subnet := s.network.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
+		subnet := s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 		if subnet == nil {
 			return kernel.Unparsable("gatewayIPConfiguration %s of %s has no subnet.",
 				kernel.Text(configuration, "name"), r.ID)
@@ -44,7 +44,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
 		}
-		if table := s.network.kernel.Store.Get(kernel.LinkOf(subnet.Body,
+		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body,
 			"routeTable")); table != nil && classicV2(r.Body) {
 			if f := gatewayTakes(table, r.ID); f != nil {
 				return f
@@ -56,7 +56,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 
 // gatewayIn returns the IP configuration of an Application Gateway in the subnet, or "".
 func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
-	users := s.network.Linked[subnet.Key()]
+	users := s.Linked[subnet.Key()]
 	for _, key := range slices.Sorted(maps.Keys(users)) {
 		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
 			return users[key]
@@ -68,7 +68,7 @@ func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
 // classicIn returns the IP configuration of a classic Application Gateway v2 in the subnet, or "".
 func (s *gateways) classicIn(subnet arm.ID) arm.ID {
 	in := s.gatewayIn(subnet)
-	if r := s.network.kernel.Store.Get(in.Parent()); in != "" && r != nil && classicV2(r.Body) {
+	if r := s.kernel.Store.Get(in.Parent()); in != "" && r != nil && classicV2(r.Body) {
 		return in
 	}
 	return ""
@@ -109,7 +109,7 @@ func (s *gateways) inGateway(c *kernel.Call, r *kernel.Resource, rest []string) 
 	case states[verb] == "":
 		return kernel.Reply{}, kernel.NotFound(c), true
 	}
-	k := s.network.kernel
+	k := s.kernel
 	if f := k.Busy(r.ID); f != nil {
 		return kernel.Reply{}, f, true
 	}

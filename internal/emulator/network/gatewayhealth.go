@@ -77,19 +77,18 @@ func (s *gateways) probe(c *kernel.Call) {
 			}
 		}
 	}
-	if s.network.Opts.Probe == nil {
+	if s.Opts.Probe == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
 	defer cancel()
 	for p := range found {
-		switch health, why := s.network.Opts.Probe(ctx, p); health {
+		switch health, why := s.Opts.Probe(ctx, p); health {
 		case Healthy:
 			found[p] = [2]string{string(health), probeAnswered}
 		case Unhealthy:
 			found[p] = [2]string{string(health), probeLost}
-			s.network.kernel.Log.Debug("a probe is lost", "gateway", id.Name(), "to", p.To, "why",
-				why)
+			s.kernel.Log.Debug("a probe is lost", "gateway", id.Name(), "to", p.To, "why", why)
 		default:
 			found[p] = [2]string{string(Unknown), why}
 		}
@@ -97,8 +96,8 @@ func (s *gateways) probe(c *kernel.Call) {
 }
 
 func (s *gateways) lockedBackends(id arm.ID) (arm.ID, []backend) {
-	defer s.network.kernel.Lock()()
-	if r := s.network.kernel.Store.Get(id); r != nil {
+	defer s.kernel.Lock()()
+	if r := s.kernel.Store.Get(id); r != nil {
 		return r.ID, backendsOf(r)
 	}
 	return "", nil
@@ -176,5 +175,5 @@ func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 		})
 	}
 	c.LocationOnly = true
-	return s.network.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools}))
+	return s.kernel.Accepted(c, kernel.Encode(kernel.Object{"backendAddressPools": pools}))
 }

@@ -50,7 +50,7 @@ type linkConnection struct {
 // linkConnections returns the private endpoints' connections to a gateway that it has not removed.
 func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 	var out []linkConnection
-	for _, e := range s.network.kernel.Store.List(TypePrivateEndpoint, "") {
+	for _, e := range s.kernel.Store.List(TypePrivateEndpoint, "") {
 		p := e.Properties()
 		for _, c := range kernel.ListAt(p, "privateLinkServiceConnections") {
 			of := kernel.ObjectAt(c, "properties")
@@ -81,7 +81,7 @@ func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 // the connections of private endpoints, and the endpoint's document follows.
 func (s *gateways) links(c *kernel.Call, r *kernel.Resource,
 	connections bool) (kernel.Reply, *kernel.Failure) {
-	k := s.network.kernel
+	k := s.kernel
 	all, docs := s.linkConnections(r), s.linkResources(r)
 	if connections {
 		docs = []kernel.Object{}

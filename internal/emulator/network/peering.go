@@ -18,11 +18,11 @@ const (
 )
 
 // peerings are the peerings of virtual networks.
-type peerings struct{ network *Network }
+type peerings struct{ *Network }
 
 // settlePeering checks a peering against both networks and the other side's peering.
 func (s *peerings) settlePeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	return s.settlePeeringOf(s.network.kernel.Store.Get(r.ID.Parent()).Body, r, old)
+	return s.settlePeeringOf(s.kernel.Store.Get(r.ID.Parent()).Body, r, old)
 }
 
 func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) *kernel.Failure {
@@ -33,13 +33,13 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 		"doNotVerifyRemoteGateways": false} {
 		kernel.SetDefault(properties, field, value)
 	}
-	remote := s.network.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
 	if remote == nil || !remote.ID.Is(arm.TypeVNet) {
 		return invalidReference(kernel.LinkOf(r.Body, "remoteVirtualNetwork"), r.ID)
 	}
 	properties["remoteVirtualNetwork"] = kernel.Link(remote.ID)
 	own := r.ID.Parent()
-	for _, p := range s.network.kernel.Store.List(TypePeering, own) {
+	for _, p := range s.kernel.Store.List(TypePeering, own) {
 		if !p.ID.Equal(r.ID) && kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(remote.ID) {
 			return kernel.Bad("AnotherPeeringAlreadyReferencesRemoteVnet", "Peering %s cannot be "+
 				"created or updated because virtual network %s already has a peering %s "+
@@ -81,8 +81,8 @@ func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
 		space []netip.Prefix
 		of    arm.ID
 	}{{AddressSpace(vnet), remote.ID}, {AddressSpace(remote.Body), id.Parent()}} {
-		for _, p := range s.network.kernel.Store.List(TypePeering, side.of) {
-			other := s.network.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+		for _, p := range s.kernel.Store.List(TypePeering, side.of) {
+			other := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
 			if other == nil || p.ID.Equal(id) || other.ID.Equal(id.Parent()) ||
 				other.ID.Equal(remote.ID) {
 				continue
@@ -115,7 +115,7 @@ func overlapping(a, b []netip.Prefix) string {
 
 // reverse returns the peering back from the other network, or nil.
 func (s *peerings) reverse(own, remote arm.ID) *kernel.Resource {
-	for _, p := range s.network.kernel.Store.List(TypePeering, remote) {
+	for _, p := range s.kernel.Store.List(TypePeering, remote) {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(own) {
 			return p
 		}
@@ -126,7 +126,7 @@ func (s *peerings) reverse(own, remote arm.ID) *kernel.Resource {
 // storedPeering connects both sides.
 func (s *peerings) storedPeering(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	s.connectPeering(r)
-	return s.network.storedSubnet(c, r, old)
+	return s.storedSubnet(c, r, old)
 }
 
 func (s *peerings) connectPeering(r *kernel.Resource) {
@@ -143,15 +143,15 @@ func (s *peerings) setOther(r *kernel.Resource, state string) {
 	other := s.reverse(r.ID.Parent(), kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
 	if other != nil {
 		other.Properties()["peeringState"] = state
-		s.network.kernel.Store.TouchAround(other.ID)
+		s.kernel.Store.TouchAround(other.ID)
 	}
 }
 
 // touchPeers makes the peerings to a network be rendered again: they show its address space.
 func (s *peerings) touchPeers(vnet arm.ID) {
-	for _, p := range s.network.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
+	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
-			s.network.kernel.Store.TouchAround(p.ID)
+			s.kernel.Store.TouchAround(p.ID)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (s *peerings) vnetRemoved(r *kernel.Resource) { s.touchPeers(r.ID) }
 
 func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
-	remote := s.network.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
+	remote := s.kernel.Store.Get(kernel.LinkOf(r.Body, "remoteVirtualNetwork"))
 	if remote == nil {
 		properties["peeringSyncLevel"] = "RemoteNotInSync"
 		return
@@ -171,7 +171,7 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 		properties["remoteGateways"] = gateways
 	}
 	inSync := func(p *kernel.Resource, vnet arm.ID) bool {
-		r := s.network.kernel.Store.Get(vnet)
+		r := s.kernel.Store.Get(vnet)
 		return p == nil || r == nil ||
 			string(kernel.Encode(p.Properties()["remoteAddressSpace"])) == string(
 				kernel.Encode(r.Properties()["addressSpace"]))
@@ -191,8 +191,8 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, key := range slices.Sorted(
-		maps.Keys(s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
-		holder := s.network.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+		maps.Keys(s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
+		holder := s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
 		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
 			out = append(out, kernel.Link(gateway))
 		}
@@ -215,8 +215,8 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 		if kernel.ObjectAt(doc, "properties") == nil {
 			return kernel.Unparsable("peering %s has no properties.", id)
 		}
-		old := s.network.kernel.Store.Get(id)
-		child := s.network.kernel.NewResource(id, doc, old)
+		old := s.kernel.Store.Get(id)
+		child := s.kernel.NewResource(id, doc, old)
 		if f := s.settlePeeringOf(vnet.Body, child, old); f != nil {
 			return f
 		}
@@ -235,8 +235,8 @@ func (s *peerings) settlePeerings(vnet *kernel.Resource) *kernel.Failure {
 
 // settleSpace refuses an address space that overlaps one of the peers.
 func (s *peerings) settleSpace(vnet *kernel.Resource) *kernel.Failure {
-	for _, p := range s.network.kernel.Store.List(TypePeering, vnet.ID) {
-		remote := s.network.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
+	for _, p := range s.kernel.Store.List(TypePeering, vnet.ID) {
+		remote := s.kernel.Store.Get(kernel.LinkOf(p.Body, "remoteVirtualNetwork"))
 		if remote == nil {
 			continue
 		}
