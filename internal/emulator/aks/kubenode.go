@@ -139,7 +139,7 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 	} {
 		out = append(out, condition(c[0], false, n.Created, c[1], c[2]))
 	}
-	if !cl.podsHaveNetwork() {
+	if cl.Mode == modeNone {
 		return append(out, condition("Ready", false, n.Created, "KubeletNotReady", "container "+
 			"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "+
 			"message:Network plugin returns error: cni plugin not initialized"))
@@ -147,6 +147,3 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 	return append(out, condition("Ready", true, n.Created, "KubeletReady",
 		"kubelet is posting ready status"))
 }
-
-// podsHaveNetwork reports whether there is a network plugin.
-func (cl *cluster) podsHaveNetwork() bool { return cl.Mode != modeNone }

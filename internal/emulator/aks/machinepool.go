@@ -113,14 +113,6 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 	return nil
 }
 
-// refreshMachines gives the interfaces of single machines the addresses that their nodes have now.
-func (s *nodes) refreshMachines(cl *cluster, p *pool) *kernel.Failure {
-	if !p.single() {
-		return nil
-	}
-	return s.storeMachines(cl, p)
-}
-
 // readdressed reports whether an interface has other addresses than it should have.
 func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 	addresses := func(p kernel.Object) (out []string) {

@@ -346,8 +346,10 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	}
 	s.network.Addresses.Release(p.Subnet, old...)
 	n.Created = time.Now()
-	if f := s.nodes.refreshMachines(cl, p); f != nil {
-		return fmt.Errorf("%s: %s", f.Code, f.Message)
+	if p.single() {
+		if f := s.nodes.storeMachines(cl, p); f != nil {
+			return fmt.Errorf("%s: %s", f.Code, f.Message)
+		}
 	}
 	cl.provider.recreated(n)
 	cl.tellWatchers()

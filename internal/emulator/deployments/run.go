@@ -145,7 +145,9 @@ func (run *deploymentRun) step() {
 		for _, r := range run.ready.Resources() {
 			s := run.stepOf(r)
 			if s == nil && run.canStart(r) {
-				run.State.Steps = append(run.State.Steps, run.newStep(r))
+				run.State.Steps = append(run.State.Steps, &step{ID: run.kernel.Spelled(arm.ID(r.ID)),
+					Type: r.Type, Name: r.Name, Operation: operationID(), Tracking: newTracking(),
+					Status: Running, Started: time.Now()})
 				run.start(r)
 				started = true
 			}
@@ -155,11 +157,6 @@ func (run *deploymentRun) step() {
 	if !slices.ContainsFunc(run.State.Steps, func(s *step) bool { return s.Status == Running }) {
 		run.finish()
 	}
-}
-
-func (run *deploymentRun) newStep(r *armtemplate.Resource) *step {
-	return &step{ID: run.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
-		Operation: operationID(), Tracking: newTracking(), Status: Running, Started: time.Now()}
 }
 
 func (run *deploymentRun) stepOf(r *armtemplate.Resource) *step {

@@ -87,7 +87,8 @@ func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []eff
 			active: true, bgp: properties["disableBgpRoutePropagation"], table: table.ID,
 		}
 		for i := range routes {
-			if routes[i].source == "Default" && samePrefix(routes[i].prefix, route.prefix) {
+			if routes[i].source == "Default" &&
+				arm.ParsePrefix(routes[i].prefix) == arm.ParsePrefix(route.prefix) {
 				routes[i].active = false
 			}
 		}
@@ -101,12 +102,6 @@ func Covered(p netip.Prefix, by []netip.Prefix) bool {
 	return slices.ContainsFunc(by, func(q netip.Prefix) bool {
 		return q.Bits() <= p.Bits() && q.Contains(p.Addr())
 	})
-}
-
-func samePrefix(a, b string) bool {
-	p, err := netip.ParsePrefix(a)
-	q, err2 := netip.ParsePrefix(b)
-	return err == nil && err2 == nil && p == q
 }
 
 // bestRoute returns the route of a packet to an address: the longest prefix among the active ones.
