@@ -220,8 +220,11 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	s.changes, s.findings = nil, nil
 	before := s.e.LastRequest()
 	result := Scene{Name: sc.name, Title: sc.title}
-	start := time.Now()
-	detail, err := sc.play(ctx, s)
+	start, detail := time.Now(), ""
+	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	if err == nil {
+		detail, err = sc.play(ctx, s, t)
+	}
 	result.Elapsed = time.Since(start)
 	result.OK, result.Detail = err == nil, detail
 	if err != nil {

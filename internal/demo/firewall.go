@@ -28,7 +28,7 @@ func guarded(f emulator.Firewalled) v1alpha1.ClusterRoutes {
 
 // playFirewall takes the table and the security group off the subnet of a cluster behind a
 // firewall, in one PUT of the network.
-func playFirewall(ctx context.Context, s *stage) (string, error) {
+func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 	way, err := s.egress(ctx)
 	if err != nil {
 		return "", err

@@ -13,10 +13,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// scene is one event in a network, with a check of the result.
+// scene is one event in a network, with a check of the result. It gets the gateway's table as it is
+// when the scene begins.
 type scene struct {
 	name, title string
-	play        func(context.Context, *stage) (detail string, err error)
+	play        func(context.Context, *stage, table) (detail string, err error)
 	nodes       int // how many the cluster has when the scene begins
 }
 
@@ -89,11 +90,8 @@ func (s *stage) unmanaged(ctx context.Context) (map[string]string, error) {
 	return t.rest(), err
 }
 
-func playSync(ctx context.Context, s *stage) (string, error) {
-	rest, err := s.unmanaged(ctx)
-	if err != nil {
-		return "", err
-	}
+func playSync(ctx context.Context, s *stage, t table) (string, error) {
+	rest := t.rest()
 	if len(rest) != 1 {
 		return "", fmt.Errorf("the gateway's table should begin with one route of its own, it "+
 			"has %d", len(rest))
@@ -113,19 +111,15 @@ func (s *stage) scale(ctx context.Context, count int) error {
 	return s.azure.put(ctx, id, doc)
 }
 
-func playScaleOut(ctx context.Context, s *stage) (string, error) {
-	rest, err := s.unmanaged(ctx)
-	if err != nil {
-		return "", err
-	}
+func playScaleOut(ctx context.Context, s *stage, t table) (string, error) {
 	if err := s.scale(ctx, 6); err != nil {
 		return "", err
 	}
 	return "three more routes in the gateway's table, 6 in all", s.until(ctx,
-		s.copied(ctx, 6, rest))
+		s.copied(ctx, 6, t.rest()))
 }
 
-func playStrip(ctx context.Context, s *stage) (string, error) {
+func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 	subnets := []arm.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
 	before := map[arm.ID]map[string]any{}
 	for _, id := range subnets {
@@ -182,12 +176,8 @@ func (s *stage) unchanged(ctx context.Context, id arm.ID, before map[string]any)
 	return err
 }
 
-func playNextHop(ctx context.Context, s *stage) (string, error) {
+func playNextHop(ctx context.Context, s *stage, t table) (string, error) {
 	source, err := s.azure.table(ctx, s.names.ClusterTable)
-	if err != nil {
-		return "", err
-	}
-	rest, err := s.unmanaged(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -198,7 +188,7 @@ func playNextHop(ctx context.Context, s *stage) (string, error) {
 		return "", err
 	}
 	var now route
-	copied := s.copied(ctx, len(pods), rest)
+	copied := s.copied(ctx, len(pods), t.rest())
 	err = s.until(ctx, func() error {
 		target, err := s.azure.table(ctx, s.names.GatewayTable)
 		if err != nil {
@@ -224,11 +214,7 @@ var theirs = [][3]string{
 	{"aks-pool1-87654321-vmss000001____1024410124", "10.244.101.0/24", "10.43.1.5"},
 }
 
-func playUnmanaged(ctx context.Context, s *stage) (string, error) {
-	t, err := s.azure.table(ctx, s.names.GatewayTable)
-	if err != nil {
-		return "", err
-	}
+func playUnmanaged(ctx context.Context, s *stage, t table) (string, error) {
 	own := len(t.rest())
 	properties := t.doc["properties"].(map[string]any)
 	routes := properties["routes"].([]any)
@@ -259,11 +245,7 @@ func playUnmanaged(ctx context.Context, s *stage) (string, error) {
 		s.until(ctx, s.copied(ctx, pods, rest))
 }
 
-func playScaleIn(ctx context.Context, s *stage) (string, error) {
-	t, err := s.azure.table(ctx, s.names.GatewayTable)
-	if err != nil {
-		return "", err
-	}
+func playScaleIn(ctx context.Context, s *stage, t table) (string, error) {
 	before := len(t.pods())
 	if err := s.scale(ctx, 2); err != nil {
 		return "", err
@@ -273,12 +255,8 @@ func playScaleIn(ctx context.Context, s *stage) (string, error) {
 		s.until(ctx, s.copied(ctx, 2, t.rest()))
 }
 
-func playSafeguard(ctx context.Context, s *stage) (string, error) {
+func playSafeguard(ctx context.Context, s *stage, target table) (string, error) {
 	source, err := s.azure.table(ctx, s.names.ClusterTable)
-	if err != nil {
-		return "", err
-	}
-	target, err := s.azure.table(ctx, s.names.GatewayTable)
 	if err != nil {
 		return "", err
 	}
@@ -338,7 +316,7 @@ func playSafeguard(ctx context.Context, s *stage) (string, error) {
 		})
 }
 
-func playQuiet(ctx context.Context, s *stage) (string, error) {
+func playQuiet(ctx context.Context, s *stage, _ table) (string, error) {
 	before := s.e.LastRequest()
 	for range 3 {
 		r, err := s.reconcile(ctx)

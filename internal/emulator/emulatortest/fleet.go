@@ -15,6 +15,15 @@ type Member struct {
 	Cluster, Nodes, Gateway, Target arm.ID
 }
 
+func operator(t testing.TB, e *emulator.Emulator) *emulator.Client {
+	t.Helper()
+	op, err := e.Client(Operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return op
+}
+
 // Subscriptions returns IDs of n subscriptions.
 func Subscriptions(n int) []string {
 	all := make([]string, n)
@@ -32,10 +41,7 @@ func Subscriptions(n int) []string {
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
 	nodes int) []Member {
 	t.Helper()
-	op, err := e.Client(Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
+	op := operator(t, e)
 	var fleet []Member
 	for i := range clusters {
 		sub, name := subscriptions[i%len(subscriptions)], fmt.Sprintf("aks-%04d", i)
@@ -93,11 +99,7 @@ const networkVersion = "2025-05-01"
 // Strip removes a subnet's route table, like a redeploy whose template does not name the table.
 func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	t.Helper()
-	op, err := e.Client(Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := op.Strip(subnet); err != nil {
+	if err := operator(t, e).Strip(subnet); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,11 +107,7 @@ func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 // TableOf returns the table that a subnet has, or "".
 func TableOf(t testing.TB, e *emulator.Emulator, subnet arm.ID) arm.ID {
 	t.Helper()
-	op, err := e.Client(Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	status, body := op.Do(http.MethodGet, subnet, networkVersion, nil)
+	status, body := operator(t, e).Do(http.MethodGet, subnet, networkVersion, nil)
 	read, err := inventory.DecodeSubnet(body)
 	if status != http.StatusOK || err != nil {
 		t.Fatalf("GET %s: %d, %v", subnet, status, err)
