@@ -114,16 +114,13 @@ func (j *judge) azapi(r *tfResource) {
 	case r.creates() && r.Type == tfAzapi, id == "":
 		return
 	case r.Change.Unknown.of("body").all:
-		j.notes = append(j.notes,
-			Note{Place: r.place(), Text: "its body is known only after apply, so its effect on " +
-				"route tables is unknown", Unknown: true})
+		j.unknown(r, "its body is known only after apply, so its effect on route tables is unknown")
 		return
 	}
 	before, err := r.before().body()
 	after, err2 := r.after().body()
 	if err != nil || err2 != nil {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "its body was not understood",
-			Unknown: true})
+		j.unknown(r, "its body was not understood")
 		return
 	}
 	list := after.network.Properties.Subnets
@@ -132,8 +129,8 @@ func (j *judge) azapi(r *tfResource) {
 	case subnet:
 		j.bodySubnet(r, r.Type == tfAzapi, id, before.armSubnet, after.armSubnet, properties)
 	case vnet && properties.of("subnets").all:
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "the subnets in its body are " +
-			"known only after apply, so it is unknown which of them keep a table", Unknown: true})
+		j.unknown(r, "the subnets in its body are known only after apply, so it is unknown which "+
+			"of them keep a table")
 	case vnet && list == nil:
 		if r.Type == tfAzapi && version < subnetsKept {
 			j.bodyWithout(r, id, version)
@@ -204,9 +201,8 @@ func (j *judge) action(r *tfResource) {
 	kind, _, _ := strings.Cut(v.AzapiType, "@")
 	if strings.EqualFold(v.Method, "PUT") && v.Action == "" &&
 		(strings.EqualFold(kind, arm.TypeSubnet) || strings.EqualFold(kind, arm.TypeVNet)) {
-		j.notes = append(j.notes, Note{Place: r.place(), Text: "it PUTs a subnet or a network, " +
-			"and its body is not checked: make sure that each subnet in it has its routeTable",
-			Unknown: true})
+		j.unknown(r, "it PUTs a subnet or a network, and its body is not checked: make sure that "+
+			"each subnet in it has its routeTable")
 	}
 }
 
@@ -226,20 +222,19 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 		j.bodySubnet(r, true, vnet.Child("subnets", now.Name), old, now,
 			u.at(i).of("properties"))
 	}
+	listed := func(name string) bool {
+		return slices.ContainsFunc(after, func(s armSubnet) bool {
+			return strings.EqualFold(s.Name, name)
+		})
+	}
 	for _, old := range before {
-		listed := false
-		for _, now := range after {
-			listed = listed || strings.EqualFold(old.Name, now.Name)
-		}
-		if !listed {
+		if !listed(old.Name) {
 			id := vnet.Child("subnets", old.Name)
 			j.recreated(id, j.tables[id.Key()], r, "the body no longer lists it")
 		}
 	}
 	for _, subnet := range j.subnets[vnet.Key()] {
-		if !subnet.changes && !slices.ContainsFunc(after, func(s armSubnet) bool {
-			return strings.EqualFold(s.Name, subnet.id.Name())
-		}) {
+		if !subnet.changes && !listed(subnet.id.Name()) {
 			j.recreated(subnet.id, "", r, "the body lists other subnets but not this one")
 		}
 	}

@@ -287,12 +287,17 @@ func unquoted(a *hclwrite.Attribute) string {
 	if a == nil {
 		return ""
 	}
-	source := a.Expr().BuildTokens(nil).Bytes()
-	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
-	if diagnostics.HasErrors() {
-		return ""
+	if expr, _, ok := expressionOf(a); ok {
+		return text(expr)
 	}
-	return text(expr)
+	return ""
+}
+
+// expressionOf returns the expression of an attribute, with its text.
+func expressionOf(a *hclwrite.Attribute) (expr hclsyntax.Expression, source []byte, ok bool) {
+	source = a.Expr().BuildTokens(nil).Bytes()
+	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
+	return expr, source, !diagnostics.HasErrors()
 }
 
 // setAttribute sets an attribute, in place or after the others.
@@ -342,9 +347,8 @@ func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 	if a == nil {
 		return "it has no body"
 	}
-	source := a.Expr().BuildTokens(nil).Bytes()
-	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
-	if diagnostics.HasErrors() {
+	expr, source, ok := expressionOf(a)
+	if !ok {
 		return "its body cannot be read"
 	}
 	properties := propertiesOf(expr)

@@ -29,22 +29,17 @@ func ignore(body *hclwrite.Body, attribute string) string {
 	case !known:
 		return "ignore_changes is not a plain list: add " + attribute + " to it"
 	}
-	parts := false
+	written := list.Expr().BuildTokens(nil)
+	now := appended(written, attribute)
 	for _, item := range items {
 		switch root := rootOf(item); {
 		case item == attribute || item == `"`+attribute+`"`:
 			return ""
 		case root == attribute:
-			parts = true
+			now = without(written, attribute, attribute)
 		}
 	}
-	if !parts {
-		lifecycle.Body().SetAttributeRaw("ignore_changes", appended(list.Expr().BuildTokens(nil),
-			attribute))
-		return ""
-	}
-	lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil),
-		attribute, attribute))
+	lifecycle.Body().SetAttributeRaw("ignore_changes", now)
 	return ""
 }
 
@@ -100,9 +95,8 @@ func unignore(body *hclwrite.Body, attribute string) {
 // ignoredItems returns the items of ignore_changes as written; all is set for the word all, known
 // for a literal list.
 func ignoredItems(a *hclwrite.Attribute) (items []string, all, known bool) {
-	source := a.Expr().BuildTokens(nil).Bytes()
-	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
-	if diagnostics.HasErrors() {
+	expr, source, ok := expressionOf(a)
+	if !ok {
 		return nil, false, false
 	}
 	if hcl.ExprAsKeyword(expr) == "all" {

@@ -347,17 +347,11 @@ func (r *Reading) Rename(name func(string) string) {
 
 // places visits every place.
 func (r *Reading) places(visit func(*Place)) {
-	for i := range r.Effects {
-		visit(&r.Effects[i].What)
-		visit(&r.Effects[i].By)
-	}
-	for i := range r.Open {
-		visit(&r.Open[i].What)
-		visit(&r.Open[i].By)
-	}
-	for i := range r.Given {
-		visit(&r.Given[i].What)
-		visit(&r.Given[i].By)
+	for _, effects := range [][]Effect{r.Effects, r.Open, r.Given} {
+		for i := range effects {
+			visit(&effects[i].What)
+			visit(&effects[i].By)
+		}
 	}
 	for i := range r.Notes {
 		visit(&r.Notes[i].Place)

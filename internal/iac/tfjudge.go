@@ -77,8 +77,7 @@ func (p *tfPlan) judge() *Reading {
 					"longer write the routes of new nodes", scope.Short())
 			}
 		case tfDeployment:
-			j.notes = append(j.notes,
-				Note{Place: r.place(), Text: notTheTemplate, Unknown: true})
+			j.unknown(r, notTheTemplate)
 		}
 	}
 	if p.format == TerraformState {
@@ -170,6 +169,11 @@ func (j *judge) add(e Effect) {
 
 func (j *judge) note(r *tfResource, format string, args ...any) {
 	j.notes = append(j.notes, Note{Place: r.place(), Text: fmt.Sprintf(format, args...)})
+}
+
+// unknown notes that a resource was not understood, so that something may be missing.
+func (j *judge) unknown(r *tfResource, text string) {
+	j.notes = append(j.notes, Note{Place: r.place(), Text: text, Unknown: true})
 }
 
 // association judges an azurerm_subnet_route_table_association, or one of another property. Its

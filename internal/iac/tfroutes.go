@@ -15,7 +15,6 @@ import (
 // the provider removes all others in Azure.
 func (j *judge) routeTable(r *tfResource) {
 	before, after := r.before(), r.after()
-	what := Place{ID: before.ID, Name: before.Name, Address: r.Address}
 	switch {
 	case r.deletes(), r.replaces():
 		for _, subnet := range before.Subnets {
@@ -25,39 +24,35 @@ func (j *judge) routeTable(r *tfResource) {
 					"(InUseRouteTableCannotBeDeleted)", subnet.Short())
 			}
 		}
-	case r.updates() && r.Change.Unknown.of("route").all:
-		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
-			By: r.place(), Users: j.users(r), How: "its inline routes are known only after " +
-				"apply, and replace the whole table",
-			Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address),
-		})
 	case r.updates():
-		j.routesWritten(r, what, before.Route, after.Route)
+		j.routesWritten(r, before, after.Route)
 	}
 }
 
-func (j *judge) routesWritten(r *tfResource, what Place, before, after []tfRouteValues) {
-	fix := fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route "+
-		"resources in place of the route blocks", r.Address)
-	gone := j.podRoutes(before, after)
-	if len(gone) > 0 {
-		j.effects = append(j.effects, Effect{
-			Verb: RoutesGone, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
-			By: r.place(), Routes: gone, Users: j.users(r),
-			How: "its inline routes replace the whole table and do not include the pod routes " +
-				"that others wrote", Fix: fix,
-		})
+// routesWritten judges a table whose inline routes may change.
+func (j *judge) routesWritten(r *tfResource, before *tfValues, after []tfRouteValues) {
+	e := Effect{Verb: MayLoseRoutes, By: r.place(),
+		What:   Place{ID: before.ID, Name: before.Name, Address: r.Address},
+		Repair: &Repair{Address: r.Address, Ignore: "route"},
+		Fix: fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }, or azurerm_route "+
+			"resources in place of the route blocks", r.Address)}
+	gone := j.podRoutes(before.Route, after)
+	switch {
+	case r.Change.Unknown.of("route").all:
+		e.How = "its inline routes are known only after apply, and replace the whole table"
+		e.Fix = fmt.Sprintf("in %s: lifecycle { ignore_changes = [route] }", r.Address)
+	case len(gone) > 0:
+		e.Verb, e.Routes = RoutesGone, gone
+		e.How = "its inline routes replace the whole table and do not include the pod routes " +
+			"that others wrote"
+	case !j.refreshed && routesDiffer(before.Route, after) && len(j.podRoutes(after, nil)) == 0:
+		e.How = "its inline routes replace the whole table, and the plan does not show whether " +
+			"Azure has pod routes in it"
+	default:
 		return
 	}
-	if !j.refreshed && routesDiffer(before, after) && len(j.podRoutes(after, nil)) == 0 {
-		j.effects = append(j.effects, Effect{
-			Verb: MayLoseRoutes, Repair: &Repair{Address: r.Address, Ignore: "route"}, What: what,
-			By: r.place(), Users: j.users(r), Fix: fix,
-			How: "its inline routes replace the whole table, and the plan does not show whether " +
-				"Azure has pod routes in it",
-		})
-	}
+	e.Users = j.users(r)
+	j.effects = append(j.effects, e)
 }
 
 // users returns the subnets of a table, from the table or from their associations.

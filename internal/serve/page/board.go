@@ -33,9 +33,8 @@ type Board struct {
 
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes // as of the last check
-	taken    plan.Taken
-	clusters map[string]*standing // by name
-	order    []string             // of the config
+	clusters map[string]*standing     // by name
+	order    []string                 // of the config
 	findings []finding.Finding
 	notice   string
 	version  uint64        // goes up with each visible change
@@ -156,7 +155,7 @@ func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 	if len(configs) == len(b.configs) && (len(configs) == 0 || &configs[0] == &b.configs[0]) {
 		return false
 	}
-	b.configs, b.taken = configs, plan.TakenBy(configs)
+	b.configs = configs
 	clusters := make(map[string]*standing, len(configs))
 	order := make([]string, len(configs))
 	for i := range configs {
