@@ -22,9 +22,9 @@ import (
 //
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
 //	Virtual Network Manager undoes
-//	another one in place of the right one  30 seconds, then twice as long each time, up to a day:
-//	(table, NAT gateway, group, egress     the other writer may be a keeper with another config,
-//	route), and a route that comes back    which never gives up either
+//	another one in place of the right one  30 seconds, then twice as long each time, up to an hour
+//	(table, NAT gateway, group, egress     (15 minutes on a node subnet): the other writer may be a
+//	route), and a route that comes back    keeper with another config, which never gives up either
 //	anything else on a node subnet         30 seconds: pods cannot reach each other meanwhile
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
@@ -59,11 +59,12 @@ type span struct{ from, until time.Time }
 const (
 	conflictTimes = 3
 	conflictSpan  = 10 * time.Minute
-	// conflictFirst and conflictMost are the first and the longest wait, rivalMost is the longest
-	// against a rival. governedWait is the wait if Azure itself undoes the change.
+	// conflictFirst and conflictMost are the first and the longest wait. governedWait is the wait if
+	// Azure itself undoes the change. rivalMost and rivalNodesMost are the longest waits against a
+	// rival: for that long, a wrong table stays once the rival has stopped.
 	conflictFirst, conflictMost = 30 * time.Second, 5 * time.Minute
-	rivalMost                   = 24 * time.Hour
 	governedWait                = 15 * time.Minute
+	rivalMost, rivalNodesMost   = time.Hour, 15 * time.Minute
 )
 
 // until returns when the change may be made again, or when the conflict ends.
@@ -100,6 +101,8 @@ func (f *conflict) waitLonger(other *otherWriter) {
 	switch {
 	case other != nil && other.governs:
 		f.wait = governedWait
+	case f.wait > 0 && f.rivals() && f.nodes:
+		f.wait = min(2*f.wait, rivalNodesMost)
 	case f.wait > 0 && f.rivals():
 		f.wait = min(2*f.wait, rivalMost)
 	case f.wait == 0 || f.nodes:
