@@ -59,9 +59,9 @@ type span struct{ from, until time.Time }
 const (
 	conflictTimes = 3
 	conflictSpan  = 10 * time.Minute
-	// conflictFirst and conflictMost are the first and the longest wait. governedWait is the wait if
-	// Azure itself undoes the change. rivalMost and rivalNodesMost are the longest waits against a
-	// rival: for that long, a wrong table stays once the rival has stopped.
+	// conflictFirst and conflictMost are the first and the longest wait. governedWait is the wait
+	// if Azure itself undoes the change. rivalMost and rivalNodesMost are the longest waits against
+	// a rival: for that long, a wrong table stays once the rival has stopped.
 	conflictFirst, conflictMost = 30 * time.Second, 5 * time.Minute
 	governedWait                = 15 * time.Minute
 	rivalMost, rivalNodesMost   = time.Hour, 15 * time.Minute
