@@ -7,8 +7,11 @@ package apply
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"log/slog"
+	"net/http"
 	"slices"
 	"time"
 
@@ -92,8 +95,44 @@ type draft struct {
 	changes []plan.Change
 }
 
-// Write changes the resource.
+// Write changes the resource. If Azure refuses several changes of a subnet together, each is sent
+// alone: one that cannot be made must not hold back the others.
 func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Result {
+	result := r.write(ctx, w, calls)
+	if !r.ID.Is(arm.TypeSubnet) || len(r.drafts) == 0 ||
+		len(r.drafts[len(r.drafts)-1].changes) < 2 || !ofOne(result.Err) {
+		return result
+	}
+	all := Result{After: result.After}
+	for _, change := range r.Planned {
+		one := Resource{ID: r.ID, Planned: []plan.Change{change}, Seen: r.Seen, Refuse: r.Refuse,
+			Allow: r.Allow, Intend: r.Intend, Log: r.Log,
+			Replan: r.Replan.Only(func(c plan.Change) bool { return c.Key() == change.Key() })}
+		made := one.write(ctx, w, calls)
+		all.Outcomes = append(all.Outcomes, made.Outcomes...)
+		property, _ := change.New.Associated()
+		for _, f := range made.Findings {
+			all.Findings = append(all.Findings, f.About(string(property)))
+		}
+		if made.After.Raw != nil {
+			all.After = made.After
+		}
+		all.Err = cmp.Or(all.Err, made.Err)
+	}
+	return all
+}
+
+// ofOne reports whether Azure may refuse a write because of a part of it: not if a login, a right
+// or a lock forbids to write the subnet at all, and not if the same write may soon succeed.
+func ofOne(err error) bool {
+	fault, is := errors.AsType[*azure.Error](err)
+	return is && fault.Status >= http.StatusBadRequest && !fault.Transient() &&
+		fault.Status != http.StatusUnauthorized && fault.Status != http.StatusPreconditionFailed &&
+		fault.Code != "AuthorizationFailed" && fault.Code != "ScopeLocked"
+}
+
+// write changes the resource in one write.
+func (r *Resource) write(ctx context.Context, w Writer, calls *azure.Calls) Result {
 	r.Log.Debug("writing", "resource", r.ID.Short())
 	edit := func(doc arm.Document) ([]byte, error) { return r.edit(ctx, doc) }
 	written, err := w.Write(ctx, r.ID, edit, calls)
