@@ -209,8 +209,7 @@ func fits(c *Cluster) error {
 			1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > inventory.DefaultRouteLimit:
 		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
-			"route table holds %d", n.nodes, n.surge,
-			inventory.DefaultRouteLimit)
+			"route table holds %d", n.nodes, n.surge, inventory.DefaultRouteLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
 		return wrong(fieldOf(c, fieldGateway), "%s has %d addresses%s; %d instances and a "+

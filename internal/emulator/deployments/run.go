@@ -146,8 +146,9 @@ func (run *deploymentRun) step() {
 			s := run.stepOf(r)
 			if s == nil && run.canStart(r) {
 				run.State.Steps = append(run.State.Steps, &step{
-					ID: run.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name, Operation: operationID(), Tracking: newTracking(),
-					Status: Running, Started: time.Now()})
+					ID: run.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
+					Operation: operationID(), Tracking: newTracking(), Status: Running,
+					Started: time.Now()})
 				run.start(r)
 				started = true
 			}

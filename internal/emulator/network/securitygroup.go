@@ -41,9 +41,8 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 		p := kernel.ObjectAt(rule, "properties")
 		if name == "" || p == nil || kernel.Text(p, "direction") == "" ||
 			kernel.Text(p, "access") == "" || kernel.Text(p, "protocol") == "" {
-			return kernel.Unparsable(
-				"security rule %q of %s needs a name, direction, access and protocol.", name,
-				r.ID.Name())
+			return kernel.Unparsable("security rule %q of %s needs a name, direction, access and "+
+				"protocol.", name, r.ID.Name())
 		}
 		dropReadOnly(rule)
 		var priority int
