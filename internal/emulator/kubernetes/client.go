@@ -84,7 +84,12 @@ func (cp *controlPlane) remove(ctx context.Context, path, uid string) error {
 		options["preconditions"] = object{"uid": uid}
 	}
 	_, err := cp.call(ctx, http.MethodDelete, path, "application/json", options)
-	if errors.Is(err, errNotFound) || errors.Is(err, errConflict) { // another one has its name
+	return unlessGone(err)
+}
+
+// unlessGone drops the error of a call for an object that is deleted, or replaced by another.
+func unlessGone(err error) error {
+	if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
 		return nil
 	}
 	return err

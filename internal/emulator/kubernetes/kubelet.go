@@ -121,12 +121,9 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	}
 	k.play(p)
 	if doc.Status.Phase != "Running" {
-		if err := k.cp.merge(ctx, doc.path()+"/status", runningStatus(p, node)); err != nil {
-			// it is deleted, or another one
-			if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
-				return nil
-			}
-			return err
+		err := k.cp.merge(ctx, doc.path()+"/status", runningStatus(p, node))
+		if err != nil {
+			return unlessGone(err)
 		}
 	}
 	k.mu.Lock()
@@ -178,17 +175,14 @@ func (k *kubelet) waits(ctx context.Context, doc *podDocument, node emulator.Kub
 	if len(node.PodCIDRs) == 0 && len(node.PodAddrs) == 0 {
 		why = "the cluster has no network plugin"
 	}
-	err := k.cp.merge(ctx, doc.path()+"/status", object{"metadata": object{"uid": doc.Metadata.UID},
+	return unlessGone(k.cp.merge(ctx, doc.path()+"/status", object{
+		"metadata": object{"uid": doc.Metadata.UID},
 		"status": object{
 			"phase": "Pending", "hostIP": node.Addrs[0].String(),
 			"conditions": []object{
 				condition("PodScheduled", true, ""), {"type": "Ready", "status": "False",
 					"reason": "ContainersNotReady", "message": why},
-			}}})
-	if errors.Is(err, errNotFound) || errors.Is(err, errConflict) {
-		return nil
-	}
-	return err
+			}}}))
 }
 
 func condition(name string, holds bool, since string) object {
@@ -209,22 +203,19 @@ func runningStatus(p *pod, node emulator.KubernetesNode) object {
 		ips = append(ips, object{"ip": a.String()})
 	}
 	containers, first := []object{}, []object{}
-	for _, c := range p.Spec.Containers {
-		containers = append(containers, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "simulated://" +
-				p.Metadata.UID + "/" + c.Name,
-			"ready": true, "started": true, "restartCount": 0, "state": object{
-				"running": object{"startedAt": now}},
-		})
+	status := func(name, image string, runs bool, state object) object {
+		return object{"name": name, "image": image, "imageID": "", "ready": true, "started": runs,
+			"containerID":  "simulated://" + p.Metadata.UID + "/" + name,
+			"restartCount": 0, "state": state}
 	}
+	running := object{"running": object{"startedAt": now}}
+	for _, c := range p.Spec.Containers {
+		containers = append(containers, status(c.Name, c.Image, true, running))
+	}
+	ended := object{"terminated": object{"exitCode": 0, "reason": "Completed", "startedAt": now,
+		"finishedAt": now}}
 	for _, c := range p.Spec.InitContainers {
-		first = append(first, object{
-			"name": c.Name, "image": c.Image, "imageID": "", "containerID": "simulated://" +
-				p.Metadata.UID + "/" + c.Name,
-			"ready": true, "started": false, "restartCount": 0,
-			"state": object{"terminated": object{"exitCode": 0, "reason": "Completed",
-				"startedAt": now, "finishedAt": now}},
-		})
+		first = append(first, status(c.Name, c.Image, false, ended))
 	}
 	conditions := []object{}
 	for _, name := range strings.Fields("PodReadyToStartContainers Initialized Ready " +
