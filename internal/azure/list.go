@@ -32,8 +32,6 @@ type wanted struct {
 	parts []arm.ID
 }
 
-func (w wanted) cost() int { return len(w.ids()) }
-
 func (w wanted) ids() []arm.ID {
 	if len(w.gets) > 0 {
 		return w.gets
@@ -150,7 +148,7 @@ const parallel, slotFor = 8, 2 * time.Second
 func sumCost(all []wanted) int {
 	sum := 0
 	for _, w := range all {
-		sum += w.cost()
+		sum += len(w.ids())
 	}
 	return sum
 }

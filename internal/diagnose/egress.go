@@ -209,7 +209,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 		if len(evidence) == 0 {
 			evidence = append(evidence,
 				fmt.Sprintf("%s is neither in %s (%s) nor in a network peered with it", r.Hop,
-					vnet.ID.Name(), prefixList(vnet.Prefixes)))
+					vnet.ID.Name(), inventory.List(vnet.Prefixes)))
 			for _, key := range slices.Sorted(maps.Keys(p.s.VNets)) {
 				if inventory.Within(p.s.VNets[key].Prefixes, r.Hop) {
 					evidence = append(evidence,

@@ -289,7 +289,7 @@ func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
-				prefixList(p.cluster.PodCIDRs)).
+				inventory.List(p.cluster.PodCIDRs)).
 			WithAdvice("%s", p.advice(table)).WithFix("%s", associateNew(p, g.Subnet, table))}
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {

@@ -104,8 +104,8 @@ func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Find
 		"their own addresses, which are outside %s, but the peering %s of %s refuses forwarded "+
 		"traffic",
 		p.name, g.who(), nodes.Name(), ours.Name, near.ID.Name()).About(nodes.Name()).
-		With("pod CIDR: "+prefixList(p.cluster.PodCIDRs), "address space of "+nodes.Name()+": "+
-			prefixList(far.Prefixes), p.peeringLine(near, ours)).
+		With("pod CIDR: "+inventory.List(p.cluster.PodCIDRs), "address space of "+nodes.Name()+": "+
+			inventory.List(far.Prefixes), p.peeringLine(near, ours)).
 		WithFix("az network vnet peering update --ids %s --set allowForwardedTraffic=true",
 			near.ID.Child("virtualNetworkPeerings", ours.Name))}
 }

@@ -44,7 +44,7 @@ func (p *clusterCase) subnetPlace(kind string, id arm.ID) (place, bool) {
 	if subnet == nil {
 		return place{}, false
 	}
-	return place{fmt.Sprintf("%s %s (%s)", kind, id.Short(), prefixList(subnet.Prefixes)),
+	return place{fmt.Sprintf("%s %s (%s)", kind, id.Short(), inventory.List(subnet.Prefixes)),
 		subnet.Prefixes}, true
 }
 
@@ -57,20 +57,12 @@ func (p *clusterCase) nodePlace(pool inventory.Pool) (place, bool) {
 func (p *clusterCase) podPlace(pool inventory.Pool) (place, bool) {
 	switch {
 	case p.cluster.Overlay(), p.cluster.Kubenet():
-		return place{fmt.Sprintf("the pod CIDR (%s)", prefixList(p.cluster.PodCIDRs)),
+		return place{fmt.Sprintf("the pod CIDR (%s)", inventory.List(p.cluster.PodCIDRs)),
 			p.cluster.PodCIDRs}, len(p.cluster.PodCIDRs) > 0
 	case pool.PodSubnet != "":
 		return p.subnetPlace("pod subnet", pool.PodSubnet)
 	}
 	return p.nodePlace(pool)
-}
-
-func prefixList(prefixes []netip.Prefix) string {
-	words := make([]string, len(prefixes))
-	for i, prefix := range prefixes {
-		words[i] = prefix.String()
-	}
-	return strings.Join(words, ", ")
 }
 
 // outside returns the first address outside the range of a node's pool, and the name of that range.

@@ -39,8 +39,8 @@ func reportsOn(p *clusterCase, other *inventory.Cluster) bool {
 func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	describe := func(f finding.Finding) finding.Finding {
-		f = f.About(other.ID.Name()).With("pod CIDRs: "+prefixList(p.cluster.PodCIDRs)+" and "+
-			prefixList(other.PodCIDRs), "the other cluster: "+string(other.ID))
+		f = f.About(other.ID.Name()).With("pod CIDRs: "+inventory.List(p.cluster.PodCIDRs)+" and "+
+			inventory.List(other.PodCIDRs), "the other cluster: "+string(other.ID))
 		if len(overlap) > 0 && f.Code != finding.PodCIDRsOverlap {
 			f.Severity = finding.Error
 			f = f.With("their pod CIDRs overlap: each cloud provider deletes the other's routes")
@@ -76,7 +76,7 @@ func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 	}
 	f := describe(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
 		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
-		other.ID.Short(), prefixList(overlap)))
+		other.ID.Short(), inventory.List(overlap)))
 	if both, said := leadsToBoth(p, other); both != "" {
 		f.Severity = finding.Warning
 		f = f.With("route table " + both.Short() + " leads to nodes of both")
@@ -211,7 +211,7 @@ func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
 			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(),
-				prefixList(s.Prefixes)))
+				inventory.List(s.Prefixes)))
 		}
 	}
 	return lines
@@ -227,7 +227,7 @@ func podsInNetworks(p *clusterCase, networks []reachedNetwork) []finding.Finding
 			continue
 		}
 		f := p.found(finding.PodsInNetwork, l.id, "the pod CIDR %s of cluster %s overlaps %s of %s",
-			prefixList(p.cluster.PodCIDRs), p.cluster.ID.Short(), prefixList(hit), l)
+			inventory.List(p.cluster.PodCIDRs), p.cluster.ID.Short(), inventory.List(hit), l)
 		taken := l.taken(p.cluster.PodCIDRs)
 		switch {
 		case l.read && len(taken) == 0:
@@ -266,7 +266,7 @@ func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Findin
 	severity := finding.Info
 	services := p.cluster.ServiceCIDRs
 	if hit := overlaps(p.cluster.PodCIDRs, services); len(hit) > 0 {
-		lines, severity = append(lines, "pod CIDR "+prefixList(hit)), finding.Warning
+		lines, severity = append(lines, "pod CIDR "+inventory.List(hit)), finding.Warning
 	}
 	for _, l := range networks {
 		if hit := overlaps(l.prefixes, services); len(hit) > 0 {
@@ -274,14 +274,14 @@ func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Findin
 			if len(taken) > 0 {
 				severity = finding.Warning
 			}
-			lines = append(append(lines, fmt.Sprintf("%s of %s", prefixList(hit), l)), taken...)
+			lines = append(append(lines, fmt.Sprintf("%s of %s", inventory.List(hit), l)), taken...)
 		}
 	}
 	if len(lines) == 0 {
 		return nil
 	}
 	f := p.found(finding.ServicesOverlap, p.cluster.ID,
-		"the service CIDR %s of cluster %s overlaps other addresses", prefixList(services),
+		"the service CIDR %s of cluster %s overlaps other addresses", inventory.List(services),
 		p.cluster.ID.Short()).With(lines...)
 	f.Severity = severity
 	return []finding.Finding{f}
@@ -298,7 +298,7 @@ func reserved(p *clusterCase) []finding.Finding {
 	severity := finding.Info
 	check := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
 		if hit := overlaps(prefixes, forbidden); len(hit) > 0 {
-			lines, severity = append(lines, what+" "+prefixList(hit)), max(severity, worst)
+			lines, severity = append(lines, what+" "+inventory.List(hit)), max(severity, worst)
 		}
 	}
 	check("pod CIDR", p.cluster.PodCIDRs, finding.Warning)
@@ -317,7 +317,7 @@ func reserved(p *clusterCase) []finding.Finding {
 	f := p.found(finding.ReservedRange, p.cluster.ID,
 		"cluster %s uses addresses that AKS reserves: %s", p.cluster.ID.Short(), strings.Join(lines,
 			"; ")).With("reserved: " +
-		prefixList(forbidden))
+		inventory.List(forbidden))
 	f.Severity = severity
 	return []finding.Finding{f}
 }

@@ -427,6 +427,15 @@ func Within(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// List returns prefixes in one line.
+func List(prefixes []netip.Prefix) string {
+	words := make([]string, len(prefixes))
+	for i, p := range prefixes {
+		words[i] = p.String()
+	}
+	return strings.Join(words, ", ")
+}
+
 // Migrates reports whether a cluster is leaving kubenet. Its document names overlay from the start
 // of the operation, but a table of its node subnets still has routes to its pods.
 func (s *Snapshot) Migrates(c *Cluster) bool {

@@ -2,9 +2,9 @@ package migrate
 
 import (
 	"fmt"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // questions asks about what Azure Resource Manager does not know.
@@ -14,7 +14,8 @@ func (c *clusterCase) questions() []Question {
 			"migration pods may not reach them.",
 			c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate},
 		{fmt.Sprintf("Does a network behind ExpressRoute, a VPN or Virtual WAN use addresses in "+
-			"the pod CIDR %s? Pods could not reach it.", c.podCIDRs()), "", pageOverlay},
+			"the pod CIDR %s? Pods could not reach it.", inventory.List(c.cluster.PodCIDRs)),
+			"", pageOverlay},
 		c.budgets(),
 		{"Does anything outside the cluster, other than its gateways, connect to addresses of " +
 			"pods? Microsoft supports no such connection with overlay.", "", pageOverlay},
@@ -46,12 +47,4 @@ func (c *clusterCase) questions() []Question {
 				network).String(), "https://github.com/Azure/AKS/issues/4308"})
 	}
 	return qs
-}
-
-func (c *clusterCase) podCIDRs() string {
-	var all []string
-	for _, cidr := range c.cluster.PodCIDRs {
-		all = append(all, cidr.String())
-	}
-	return strings.Join(all, ", ")
 }

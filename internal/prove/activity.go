@@ -3,6 +3,7 @@ package prove
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -57,9 +58,10 @@ func activityFacts() []Fact {
 			if len(a.Statuses) == 0 {
 				return Untested, "no record can be matched to a write"
 			}
+			seen := strings.Join(a.Statuses, ", ")
 			return yes(slices.Contains(a.Statuses, "Started") &&
 				slices.Contains(a.Statuses, "Succeeded"),
-				list(a.Statuses), list(a.Statuses))
+				seen, seen)
 		}),
 		activity("log-caller", func(a *Activity) (Verdict, string) {
 			if a.Correlated == 0 {

@@ -17,8 +17,10 @@
 package prove
 
 import (
+	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"routekeeper.dev/routekeeper/docs"
 )
@@ -162,6 +164,21 @@ type Answer struct {
 // OK reports whether the call was accepted.
 func (a Answer) OK() bool { return a.Status >= 200 && a.Status < 300 }
 
+// String returns an answer in one line, such as 412 PreconditionFailedEtagMismatch: message.
+func (a Answer) String() string {
+	text := fmt.Sprint(a.Status)
+	if a.Code != "" {
+		text += " " + a.Code
+	}
+	if a.Message != "" {
+		text += ": " + a.Message
+	}
+	return text
+}
+
+// brief returns an answer without its message.
+func (a Answer) brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }
+
 // about returns how the facts of a trial are made from their names and from what judges its record.
 // Without a record they are untested.
 func about[T any](trial string, record func(Observed) *T,
@@ -174,4 +191,20 @@ func about[T any](trial string, record func(Observed) *T,
 			return Untested, "it was not tested"
 		}}
 	}
+}
+
+// seconds returns a duration as the report shows it.
+func seconds(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
+}
+
+// yes returns one of two verdicts.
+func yes(as bool, confirmed, differs string) (Verdict, string) {
+	if as {
+		return Confirmed, confirmed
+	}
+	return Differs, differs
 }

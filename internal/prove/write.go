@@ -2,6 +2,7 @@ package prove
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -56,7 +57,7 @@ func writeFacts() []Fact {
 				return Differs, "the table is not back"
 			}
 			return yes(len(s.Lost) == 0, "every field is as before", "they differ: "+
-				list(s.Lost))
+				strings.Join(s.Lost, ", "))
 		}),
 		unknown("subnet-unknown-field", func(u *Unknown) (Verdict, string) {
 			return unknownVerdict(u.Subnet, u.SubnetKept)

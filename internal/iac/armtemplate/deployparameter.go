@@ -75,14 +75,14 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 	}
 	if allowed := declared.List("allowedValues"); allowed != nil {
 		x := &scope{d: d}
-		among := func(v any) bool {
-			return slices.ContainsFunc(
-				allowed,
-				func(a any) bool { same, known := x.same(a, v); return same && known },
-			)
+		foreign := func(v any) bool {
+			return !slices.ContainsFunc(allowed, func(a any) bool {
+				same, known := x.same(a, v)
+				return same && known
+			})
 		}
 		list, isList := v.([]any)
-		if !among(v) && (!isList || !allOf(list, among)) {
+		if foreign(v) && (!isList || slices.ContainsFunc(list, foreign)) {
 			var texts []string
 			for _, a := range allowed {
 				text, _ := x.written(a)
@@ -96,10 +96,6 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 		}
 	}
 	return withinBounds(name, declared, v)
-}
-
-func allOf(list []any, holds func(any) bool) bool {
-	return !slices.ContainsFunc(list, func(v any) bool { return !holds(v) })
 }
 
 // withinBounds checks minValue, maxValue, minLength and maxLength.
