@@ -51,8 +51,8 @@ func checkCloud(a *app, cmd *cobra.Command) error {
 	return startTimeout(a, cmd)
 }
 
-// repeatFlags has printed commands repeat the flags that say where Azure and the config are. The
-// shell has what comes from environment variables.
+// repeatFlags makes printed commands repeat the flags that say where Azure and the config are. It
+// leaves out values from environment variables, because the shell has those.
 func repeatFlags(a *app, cmd *cobra.Command, globals map[string]string) {
 	if a.repeat == nil {
 		return
@@ -76,7 +76,7 @@ func (a *app) connect(ctx context.Context, log *slog.Logger) (*azure.Client, err
 	return a.connectTelling(ctx, log, nil)
 }
 
-// connectTelling works like connect with a function that receives each call.
+// connectTelling works like connect, with a function that receives each call.
 func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 	called func(azure.Call)) (*azure.Client, error) {
 	if a.emulatorDir != "" {
@@ -102,8 +102,8 @@ func (a *app) connectTelling(ctx context.Context, log *slog.Logger,
 // startUp is how long to wait for an emulator that is just starting.
 const startUp = 3 * time.Second
 
-// findLocal reads the address of an emulator and checks that it answers. After a kill the file with
-// the address is still there.
+// findLocal reads the address of an emulator and checks that it answers. After a kill the file
+// still exists, although the emulator is gone.
 func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 	var info emulator.Info
 	var err error

@@ -140,7 +140,7 @@ func (o capacityOptions) setups() ([]capacity.Setup, error) {
 	return setups, nil
 }
 
-// prefixOrLength reads 10.0.0.0/24, or /24 where only the size matters.
+// prefixOrLength reads 10.0.0.0/24, or /24 if only the size matters.
 func prefixOrLength(text string) (netip.Prefix, error) {
 	if text == "" {
 		return netip.Prefix{}, nil

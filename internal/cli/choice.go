@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// choice says which clusters a command is about: some by name or ID, those of a config whose labels
-// match a selector, or all.
+// choice says which clusters a command is about: some by name or ID, those of a config with labels
+// that match a selector, or all.
 type choice struct {
 	names    []string
 	selector string
@@ -44,7 +44,8 @@ func (c *choice) given(cmd *cobra.Command, names []string) error {
 		}
 	}
 	if f := cmd.Flags().Lookup("file"); !f.Changed && (c.all || c.selector != "") &&
-		!slices.Contains([]string{"pause", "end", "resume"}, cmd.Name()) { // these find a config
+		// these commands find a config themselves
+		!slices.Contains([]string{"pause", "end", "resume"}, cmd.Name()) {
 		return errors.New("--all and --selector: expected -f, too: they are about a config")
 	}
 	if len(names) > 0 && (c.all || c.selector != "") || c.all && c.selector != "" {
@@ -89,8 +90,8 @@ func (c choice) pick(configs []v1alpha1.ClusterRoutes,
 	return picked, nil
 }
 
-// inConfig returns the metadata.name of the chosen clusters, nil if none is. Without paths it reads
-// the only config of this folder, unless names say enough.
+// inConfig returns the metadata.name of the chosen clusters, or nil if none is. Without paths it
+// reads the only config in the current folder, unless the names suffice.
 func (c choice) inConfig(a *app, paths []string) ([]string, error) {
 	if !c.all && !c.some() || len(c.names) > 0 && len(paths) == 0 {
 		return c.names, nil
@@ -137,8 +138,8 @@ func files(paths []string) string {
 	return strings.Join(names, ", ")
 }
 
-// theNamed returns the index of the only cluster in a place with a name: its name there, such as
-// metadata.name, or its name or ID in Azure.
+// theNamed returns the index of the only cluster with a name: metadata.name, or its name or ID in
+// Azure.
 func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
 	if i := slices.Index(names, name); i >= 0 && !slices.Contains(names[i+1:], name) {
 		return i, nil
@@ -160,7 +161,7 @@ func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
 		finding.Show(name))
 }
 
-// only returns the names of the documents that were picked, nil if the choice leaves out none.
+// only returns the names of the documents that were picked, or nil if the choice leaves out none.
 func (c choice) only(configs []v1alpha1.ClusterRoutes) (names []string) {
 	if !c.some() {
 		return nil
@@ -168,8 +169,8 @@ func (c choice) only(configs []v1alpha1.ClusterRoutes) (names []string) {
 	return namesOf(configs)
 }
 
-// ofClusters returns the part of a check that concerns some clusters, or no cluster in particular.
-// No names: all of it.
+// ofClusters returns the part of a check that concerns some clusters, and the part that belongs to
+// no cluster. If there are no names, it returns all of it.
 func ofClusters(r keeper.Result, names []string) keeper.Result {
 	if names == nil {
 		return r

@@ -156,7 +156,7 @@ func pluginNames() []string {
 	return names
 }
 
-// readCluster reads the options, or the file, as a cluster.
+// readCluster reads a cluster from the options or from the file.
 func readCluster(a *app, o *createOptions) (build.Cluster, error) {
 	s := &o.source
 	if len(s.files) == 0 {
@@ -293,7 +293,7 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 	return nil
 }
 
-// unreached says that a new network does not reach its firewall yet, "" if it does.
+// unreached says that a new network does not reach its firewall yet, or returns "".
 func unreached(c build.Cluster) string {
 	if c.Existing != nil || !c.Egress.IsValid() || inventory.Within(c.Space, c.Egress) {
 		return ""
@@ -393,7 +393,7 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client,
 		finding.Words(verify...)).String()), nil
 }
 
-// routesOf returns the config for the routes of a cluster that was built.
+// routesOf returns the config for the pod routes of a cluster that create built.
 func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	config := v1alpha1.ClusterRoutes{
 		APIVersion: v1alpha1.APIVersion, Kind: v1alpha1.Kind, Metadata: v1alpha1.Metadata{

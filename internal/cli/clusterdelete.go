@@ -163,8 +163,8 @@ func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 }
 
 // locateCluster finds the subscription and the resource group of the cluster by its name or ID,
-// unless a flag or a file says them. It returns the flags that a further run needs, which does not
-// find the cluster once it is deleted.
+// unless a flag or a file names them. It returns the flags for another run, which cannot find the
+// cluster once it is deleted.
 func locateCluster(ctx context.Context, a *app, s *clusterSource) (again string, err error) {
 	d := &s.described
 	if len(s.files) > 0 || d.Spec.Subscription != "" {
@@ -192,7 +192,7 @@ func locateCluster(ctx context.Context, a *app, s *clusterSource) (again string,
 	return " with --subscription " + id.Subscription() + " -g " + d.Spec.ResourceGroup, nil
 }
 
-// tellLeft prints what a delete has left, and what could not be checked.
+// tellLeft prints what a delete has left behind, and what could not be checked.
 func tellLeft(a *app, told report.Building) error {
 	for _, what := range told.Left {
 		say(a.err, "left: %s\n", what)
@@ -210,7 +210,7 @@ func tellLeft(a *app, told report.Building) error {
 	return nil
 }
 
-// confirmName asks for the name of the cluster before it is deleted. named says that the command
+// confirmName asks for the name of the cluster before it is deleted. named means that the command
 // line has the name.
 func confirmName(a *app, name string, named bool) error {
 	if !terminal(a.in) {

@@ -23,8 +23,8 @@ type clusterSource struct {
 	read *config.Cluster // the file, once it is read
 }
 
-// clusterSource adds -f and NAME to a command. The flags that it has so far describe the cluster,
-// so they cannot stand with -f; without it the required ones must be there.
+// clusterSource adds -f and NAME to a command. The flags that the command has at this point
+// describe the cluster. So they exclude -f, and without -f the required ones must be given.
 func (a *app) clusterSource(cmd *cobra.Command, s *clusterSource, required ...string) {
 	var describing []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { describing = append(describing, f.Name) })
@@ -98,7 +98,7 @@ func (s *clusterSource) explain(err error) error {
 	return s.read.Fault(pathOf(e.Field), e.Problem(pathOf))
 }
 
-// clusterFile reads a file that describes a cluster, and no more of it than config takes.
+// clusterFile reads a file that describes a cluster, but not more than config accepts.
 func clusterFile(a *app, path string) (config.File, error) {
 	f := config.File{Name: path}
 	in := a.in

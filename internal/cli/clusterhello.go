@@ -179,7 +179,7 @@ func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error)
 	return nil
 }
 
-// leftBehind adds to an error how to remove a demo that stays in the cluster.
+// leftBehind adds to an error how to remove a demo that is still in the cluster.
 func leftBehind(demo *hello.Demo, keep bool, err error) error {
 	if keep && demo.Begun() {
 		return fmt.Errorf("%w; the demo stays; remove it with: %s", err, demo.Leftover())
@@ -190,7 +190,8 @@ func leftBehind(demo *hello.Demo, keep bool, err error) error {
 // removeTime is how long the removal may take.
 const removeTime = 2 * time.Minute
 
-// removeDemo removes the demo, also after an interrupt. If that fails, the error says how to do it.
+// removeDemo removes the demo, even after an interrupt. If that fails, the error says how to remove
+// it.
 func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *progress) error {
 	if !demo.Begun() {
 		return failed
@@ -284,11 +285,11 @@ func callAround(ctx context.Context, a *app, o helloOptions, e *examination, dem
 	if ctx.Err() != nil {
 		return h, nil, ctx.Err()
 	}
-	// Read the network after the calls, to explain them, and together with the demo's pods.
+	// Read the network after the calls, so that it explains them, and with the demo's pods.
 	progress.now("reading the network again")
 	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
 		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
-	}) // rights are a reason for what is lost, and take many calls
+	}) // permissions can explain a loss, but take many calls
 	if e, err = examineAzure(ctx, a, o.examineOptions, progress); err == nil {
 		err = examineKubernetes(ctx, a, o.kubernetesOptions, e)
 	}

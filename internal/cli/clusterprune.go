@@ -22,9 +22,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// copies are the routes of a cluster in tables that stay when it goes. The keeper deletes them, by
-// the same proof as with onRemoval: Prune: the cluster does not exist, and no network interface has
-// the next hop.
+// copies are a cluster's routes in tables that stay when the cluster is deleted. The keeper deletes
+// them with the same proof as for onRemoval: Prune: the cluster does not exist, and no network
+// interface has the next hop.
 type copies struct {
 	config v1alpha1.ClusterRoutes
 	// had are the pod routes in the cluster's route table.
@@ -37,7 +37,7 @@ type copies struct {
 	source arm.ID
 
 	done map[string]bool // by table and route
-	left []string        // what the keeper did not delete, and why
+	left []string        // what the keeper did not delete, with the reason
 }
 
 type copied struct {
@@ -49,8 +49,8 @@ func (r copied) name() string { return r.table.Name() + "/" + r.route.Name }
 
 func (r copied) id() arm.ID { return r.table.Child("routes", r.route.Name) }
 
-// copiesOf finds the copies of a cluster's routes: in the targets of a config, or of the config
-// that cluster create writes.
+// copiesOf finds the copies of a cluster's routes, in the targets of a config or of the config that
+// cluster create writes.
 func copiesOf(
 	ctx context.Context, a *app, client *azure.Client, c build.Cluster, paths []string,
 	planned []provision.Removal,
@@ -149,7 +149,7 @@ func (k *copies) idle() bool {
 	return len(k.config.Spec.Targets) == 0 || len(k.found) == 0 && !(k.named && len(k.had) == 0)
 }
 
-// prune has the keeper delete the copies.
+// prune makes the keeper delete the copies.
 func (k *copies) prune(
 	ctx context.Context, client *azure.Client, paths []string, log *slog.Logger,
 ) error {
@@ -213,8 +213,8 @@ func (k *copies) check(ctx context.Context, client *azure.Client) error {
 	return nil
 }
 
-// checkSource counts the routes that are left in a bring-your-own route table of the cluster: AKS
-// does not remove them, and no keeper writes such a table.
+// checkSource counts the routes that are left in the cluster's bring-your-own route table. AKS does
+// not remove them, and no keeper writes such a table.
 func (k *copies) checkSource(ctx context.Context, client *azure.Client) error {
 	table, err := readTable(ctx, client, k.source)
 	if err != nil || table == nil {

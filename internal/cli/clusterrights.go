@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/provision"
 )
 
-// mayBuild returns an error if the caller lacks rights, before anything is created.
+// mayBuild returns an error if the caller lacks permissions, before anything is created.
 func mayBuild(
 	ctx context.Context, a *app, client *azure.Client, c build.Cluster, planned []provision.Outcome,
 ) error {

@@ -51,7 +51,7 @@ func runCollect(ctx context.Context, a *app, o examineOptions) error {
 	if err != nil {
 		return err
 	}
-	found, err := e.diagnosis(ctx) // what is found says whose changes to ask about
+	found, err := e.diagnosis(ctx) // the findings say whose changes to look up
 	if err != nil {
 		return err
 	}

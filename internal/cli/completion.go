@@ -17,14 +17,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Completion of names. They come from what is at hand: the config, the history, a bundle and a
-// running emulator. Azure is not asked: that takes longer than a person waits for a key. Whatever
-// fails completes nothing, and prints nothing.
+// Completion of names. They come from local sources: the config, the history, a bundle and a
+// running emulator. Azure is not asked, because a person who pressed a key does not wait that long.
+// If anything fails, there are no completions, and nothing is printed.
 
 // completeWithin is how long a completion may take.
 const completeWithin = 2 * time.Second
 
-// completer finds names for a command line that is not finished.
+// completer finds names for an unfinished command line.
 type completer func(ctx context.Context, cmd *cobra.Command) []string
 
 // complete makes a completion for arguments or the values of a flag. After most arguments, it
@@ -50,7 +50,7 @@ func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 	}
 }
 
-// completeWith completes the values of a flag that takes one of a few.
+// completeWith completes a flag that accepts one of a few values.
 func completeWith(cmd *cobra.Command, flag string, values []string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values,
 		cobra.ShellCompDirectiveNoFileComp))
@@ -113,7 +113,7 @@ func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []str
 	return names
 }
 
-// emulated returns what the emulator of the command line has, nothing without one.
+// emulated returns the resources of the command line's emulator, or nothing without one.
 func emulated(ctx context.Context, a *app) *inventory.Snapshot {
 	if a.emulatorDir == "" {
 		return inventory.NewSnapshot()
@@ -128,7 +128,7 @@ func emulated(ctx context.Context, a *app) *inventory.Snapshot {
 	return running.seen
 }
 
-// bundleOf returns the bundle of the command line, nil without one.
+// bundleOf returns the bundle of the command line, or nil.
 func bundleOf(cmd *cobra.Command) *examination {
 	path, err := cmd.Flags().GetString("from-bundle")
 	if err != nil || path == "" {

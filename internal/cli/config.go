@@ -28,7 +28,7 @@ func configFlag(cmd *cobra.Command, paths *[]string) {
 // isConfig is the annotation of a flag -f that names configs with ClusterRoutes documents.
 const isConfig = "routekeeper/config"
 
-// markConfig has the shell complete files for -f, and printed commands repeat it.
+// markConfig makes the shell complete files for -f, and printed commands repeat the flag.
 func markConfig(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.Flags().SetAnnotation("file", isConfig, []string{"true"})
@@ -119,7 +119,7 @@ func fingerprint(paths []string) (string, error) {
 		names := []string{path}
 		if info, err := os.Stat(path); err == nil && info.IsDir() {
 			if names, err = configFilesIn(path); openfiles.Is(err) {
-				return "", err // of other errors, reading the config reports what is wrong
+				return "", err // reading the config reports other errors
 			}
 		}
 		for _, name := range names {

@@ -17,12 +17,12 @@ import (
 // --yes it continues without a question. Otherwise a person at a terminal answers the question. If
 // no person can have seen the plan, the command fails and says how to confirm.
 
-// confirm asks a question about a plan that was shown. Any answer other than yes means no.
+// confirm asks a question about a plan that was shown. Any answer except yes means no.
 func (a *app) confirm(question string) (bool, error) {
 	return a.confirmOr(question, a.repeated("--yes").String())
 }
 
-// confirmOr works like confirm with other words for what to type if no person can answer.
+// confirmOr works like confirm, with other words for what to type if no person can answer.
 func (a *app) confirmOr(question, next string) (bool, error) {
 	switch {
 	case report.Format(a.format) == report.JSON:
@@ -33,7 +33,7 @@ func (a *app) confirmOr(question, next string) (bool, error) {
 	return a.askOr(question, next)
 }
 
-// ask works like confirm for a plan that is always shown on standard error.
+// ask works like confirm. It always shows the plan on standard error.
 func (a *app) ask(question string) (bool, error) {
 	return a.askOr(question, a.repeated("--yes").String())
 }

@@ -16,13 +16,13 @@ import (
 // of its own, so that its image has no commands that a pod does not need.
 const controllerProgram = "routekeeper-controller"
 
-// ControllerOptions are what the command line of routekeeper-controller says.
+// ControllerOptions are the values from the command line of routekeeper-controller.
 type ControllerOptions struct {
 	// Kubeconfig is a file and Context the name of one of its contexts; both may be "".
 	Kubeconfig, Context string
-	// Namespace is the controller's own. "": the pod's, or the context's.
+	// Namespace is the controller's own. "" means the pod's namespace, or the context's.
 	Namespace string
-	// QPS and Burst limit the calls of the API server in a second, for long and for a moment.
+	// QPS and Burst limit the calls to the API server, on average and at once.
 	QPS, Burst int
 	// Namespaces and Selector limit the objects.
 	Namespaces []string
@@ -36,7 +36,7 @@ type ControllerOptions struct {
 	Lease time.Duration
 	// Health is the address of /healthz and /readyz, "" for none.
 	Health string
-	// Daemon is what the replica that holds the lease runs.
+	// Daemon is what the replica with the lease runs.
 	Daemon daemon.Options
 }
 
@@ -58,7 +58,7 @@ type controllerFlags struct {
 // shortestLease leaves a few seconds for a renewal and for the write in flight.
 const shortestLease = 3 * time.Second
 
-// newMoved says where the controller went.
+// newMoved returns a command that says where the controller is now.
 func newMoved() *cobra.Command {
 	return &cobra.Command{
 		Use: "controller", Hidden: true, DisableFlagParsing: true,

@@ -30,8 +30,8 @@ const (
 	watchedInterval  = time.Second
 )
 
-// watched is a keeper that runs as in routekeeper run, and shows its checks on pages. Scenes wait
-// for its checks.
+// watched is a keeper that runs as in routekeeper run, with its checks on pages. Scenes wait for
+// its checks.
 type watched struct {
 	board *page.Board
 	past  *history.Log
@@ -92,7 +92,7 @@ func (w *watched) Wake(e keeper.Event, resources ...arm.ID) int {
 	return w.keeper.Wake(e, resources...)
 }
 
-// pause and pausedUntil are how a scene holds the keeper back.
+// pause and pausedUntil let a scene hold the keeper back.
 func (w *watched) pause(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -108,8 +108,8 @@ func (w *watched) pausedUntil() string {
 	return ""
 }
 
-// choose does what a button on the page says: it plays a scene, or all from the first with 0. What
-// was chosen before and has not begun is no longer played.
+// choose handles a button on the page: it plays a scene, or with 0 all scenes from the first.
+// Earlier choices that have not begun are dropped.
 func (w *watched) choose(scene int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +126,7 @@ func (w *watched) choose(scene int) {
 	}
 }
 
-// next waits for the next scene. Between two scenes it leaves time to look.
+// next waits for the next scene. Between two scenes it leaves people time to read the page.
 func (w *watched) next(ctx context.Context, began time.Time) (int, error) {
 	for {
 		w.mu.Lock()
@@ -150,7 +150,7 @@ func (w *watched) next(ctx context.Context, began time.Time) (int, error) {
 	}
 }
 
-// demoPages shows a demo on pages. The function that it returns ends that.
+// demoPages shows a demo on pages. The function that it returns stops this.
 func demoPages(ctx context.Context, address string, browser bool, o *demo.Options,
 	say func(string) error) (end func() error, err error) {
 	file := filepath.Join(o.Dir, "demo"+history.Extension)
@@ -190,7 +190,7 @@ func demoPages(ctx context.Context, address string, browser bool, o *demo.Option
 	started := o.Started
 	o.Started = func(info emulator.Info, d emulator.Demo, web emulator.Firewalled) {
 		started(info, d, web)
-		// what cannot be written is noticed at the next scene
+		// the next scene reports a failed write
 		_ = say("Watch it at " + at + " and press Play there. Ctrl-C ends it.")
 		if browser {
 			openBrowser(at)
@@ -199,7 +199,7 @@ func demoPages(ctx context.Context, address string, browser bool, o *demo.Option
 	o.Pause = w.pause
 	o.Playing = func(s demo.Scene, n, of int) {
 		w.mu.Lock()
-		w.changes = nil // of earlier scenes and of what brought the network to this one
+		w.changes = nil // drop the changes of earlier scenes and of the preparation of this one
 		w.mu.Unlock()
 		w.board.Say(fmt.Sprintf("Scene %d of %d: %s.", n, of, s.Title))
 	}

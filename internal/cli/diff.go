@@ -96,7 +96,7 @@ func runDiff(a *app, o diffOptions) error {
 		return fmt.Errorf("--target: %s is also the source (%s): routekeeper never writes to a "+
 			"cluster's route table", target.ID.Short(), target.ID)
 	}
-	// Files do not describe the cluster, so the flags do.
+	// Files do not describe the cluster, so the flags must.
 	cluster := &inventory.Cluster{
 		Document: arm.Document{ID: arm.ResourceID(source.ID.Subscription(),
 			source.ID.ResourceGroup(), arm.TypeCluster, source.ID.Name())},
@@ -133,7 +133,7 @@ func runDiff(a *app, o diffOptions) error {
 				MaxRoutes: o.maxRoutes}},
 	}
 	doc.SetDefaults()
-	// the nodes that the source leads to
+	// the nodes to which the source's routes lead
 	s.Writers[source.ID.Key()] = inventory.Writer{Names: cluster.Principals}
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{}}
 	s.Learn(cluster.ID).NICs = nics
@@ -203,8 +203,8 @@ func (a *app) readFile(path string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-// standardInput returns the whole of standard input, also when it is called again: doctor reads the
-// config a second time after repairs.
+// standardInput returns all of standard input. It works more than once: doctor reads the config a
+// second time after repairs.
 func (a *app) standardInput() ([]byte, error) {
 	if a.piped == nil {
 		data, err := io.ReadAll(input.Limit(a.in, input.Large))

@@ -198,7 +198,8 @@ func doctorFix(ctx context.Context, a *app, o doctorOptions, e *examination, d r
 }
 
 // fix shows the changes that the configs allow, asks, and makes them. It returns nil if there is
-// nothing to change, or if the answer was no. It changes only what the named clusters require.
+// nothing to change, or if the answer was no. It makes only changes that the named clusters
+// require.
 func fix(ctx context.Context, a *app, client *azure.Client, paths []string,
 	configs []v1alpha1.ClusterRoutes, names []string, yes bool, show func(report.Result) error) (
 	*report.Result, error) {

@@ -143,7 +143,7 @@ func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
 			return fmt.Errorf("--as-of: %q is not a date, expected one such as 2023-06-01", o.asOf)
 		}
 	}
-	// As in most companies, the network belongs to another identity than the keeper's.
+	// As in most companies, the network belongs to another identity than the keeper's
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
 	options.Log = loggerFor(a.err, o.verbose)(a.err)

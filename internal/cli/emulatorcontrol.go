@@ -147,8 +147,8 @@ pipeline does. It uses another identity than routekeeper.`,
 	return cmd
 }
 
-// without returns a subnet's document without its route table, or without everything that the
-// guard knows; nil if it has nothing of it.
+// without returns a subnet's document without its route table, or without all properties that the
+// guard knows. It returns nil if the subnet has none of them.
 func without(subnet []byte, everything bool) (body []byte, err error) {
 	stripped := inventory.Properties[:1]
 	if everything {

@@ -38,8 +38,8 @@ func (p *simulatedGateways) probe(ctx context.Context,
 	if err != nil {
 		return emulator.Unknown, fmt.Sprintf("the network was not read: %v", err)
 	}
-	// Clusters that nothing connects may have the same pod CIDR: the probe reaches only the ones
-	// with networks that are connected with the gateway's.
+	// Clusters that nothing connects may have the same pod CIDR. The probe reaches only those with
+	// networks that are connected with the gateway's.
 	health, why := emulator.Unknown, ""
 	for _, c := range clustersOf(s) {
 		if !inventory.Within(s.Cluster(c).PodCIDRs, probe.To) {
@@ -60,8 +60,8 @@ func (p *simulatedGateways) probe(ctx context.Context,
 	return health, why
 }
 
-// judgeProbe traces a probe and its answer as a cluster sees the network; it is not known if the
-// cluster does not see the gateway.
+// judgeProbe traces a probe and its answer as a cluster sees the network. The result is unknown if
+// the cluster does not see the gateway.
 func judgeProbe(s *inventory.Snapshot, probe emulator.Probe, cluster arm.ID) (emulator.Health,
 	string, bool) {
 	t := trace.New(s, trace.Options{Protocol: "tcp", Port: probe.Port, Cluster: cluster})
@@ -101,7 +101,7 @@ func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inv
 	return e.Snapshot, nil
 }
 
-// clustersOf returns the clusters of a snapshot, in an order.
+// clustersOf returns the clusters of a snapshot in a stable order.
 func clustersOf(s *inventory.Snapshot) []arm.ID {
 	var out []arm.ID
 	for _, c := range s.Clusters {

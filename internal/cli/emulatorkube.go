@@ -47,14 +47,14 @@ type seenNetwork struct {
 	tracer *trace.Tracer
 }
 
-// networkAge is how long before a packet its network may have been read, so that calls at the same
-// time share it.
+// networkAge is how old a packet's network may be when the packet is sent, so that calls at the
+// same time share one read.
 const networkAge = time.Second
 
 func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) (lost string,
 	err error) {
 	asked := time.Now()
-	p.mu.Lock() // a tracer remembers what it has worked out
+	p.mu.Lock() // a tracer caches its results
 	defer p.mu.Unlock()
 	t, err := p.read(ctx, packet, asked)
 	if err != nil {
@@ -64,8 +64,8 @@ func (p *simulatedNetwork) way(ctx context.Context, packet kubernetes.Packet) (l
 	return lost, err
 }
 
-// thereAndBack traces a packet and its answer. It returns the verdict on the first of them that
-// does not arrive, and why.
+// thereAndBack traces a packet and its answer. It returns the verdict on the first one that does
+// not arrive, with the reason.
 func thereAndBack(t *trace.Tracer, from, to string) (trace.Verdict, string, error) {
 	ways, err := waysBetween(t, from, to)
 	if err != nil {
@@ -79,8 +79,8 @@ func thereAndBack(t *trace.Tracer, from, to string) (trace.Verdict, string, erro
 	return trace.Delivered, "", nil
 }
 
-// read reads the network of a packet's cluster, unless that began after the packet was sent, or
-// just before.
+// read reads the network of a packet's cluster, unless another read began after the packet was
+// sent, or just before.
 func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet,
 	asked time.Time) (*trace.Tracer, error) {
 	cluster := packet.Cluster

@@ -24,7 +24,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/survey"
 )
 
-// examineOptions say what to read, and from where.
+// examineOptions say what to read, and where from.
 type examineOptions struct {
 	initOptions
 	choice
@@ -37,7 +37,8 @@ type examineOptions struct {
 	maxRoutes int
 	// rightless leaves out role assignments: reading them takes several calls for each resource.
 	rightless bool
-	// presentOnly leaves out what subnets had: the activity log is asked about each of them.
+	// presentOnly leaves out what subnets had, because that takes a query of the activity log for
+	// each of them.
 	presentOnly bool
 	// firewalls also reads Azure Firewalls and their rules. egress also compares them with what AKS
 	// requires.
@@ -48,7 +49,7 @@ type examineOptions struct {
 	machines bool
 }
 
-// examineFlags adds the flags that say what to read; with fromBundle also --from-bundle.
+// examineFlags adds the flags that say what to read, and with fromBundle also --from-bundle.
 func examineFlags(a *app, cmd *cobra.Command, o *examineOptions, fromBundle bool) {
 	f := cmd.Flags()
 	f.StringVar(&o.subscription, "subscription", "", "check this subscription (`ID`; default the "+
@@ -84,17 +85,18 @@ type examination struct {
 	diagnose.Case
 	client *azure.Client // nil for a bundle
 	bundle string        // the bundle's file
-	// history is the file that may know what subnets had; paths are the configs next to which one
-	// may be.
+	// history is the file that may know what subnets had. paths are the configs that may have one
+	// next to them.
 	history string
 	paths   []string
-	// presentOnly is that of the options.
+	// presentOnly is as in the options.
 	presentOnly bool
-	// some says that Clusters leaves out clusters of the config.
+	// some means that Clusters leaves out clusters of the config.
 	some bool
 }
 
-// source returns the flags with which another command reads the same: the bundle or the config.
+// source returns the flags with which another command reads the same things: the bundle or the
+// config.
 func (e *examination) source() finding.CommandLine {
 	if e.bundle != "" {
 		return finding.Command(" --from-bundle %s", e.bundle)
@@ -112,7 +114,7 @@ func (e *examination) verifying() map[string]finding.CommandLine {
 	return all
 }
 
-// diagnosis returns the findings, with the last writers according to the activity log.
+// diagnosis returns the findings, with the last writers from the activity log.
 func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) {
 	found := e.check()
 	changed := diagnose.Changed(found)
@@ -155,8 +157,8 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	return append(diagnose.Blame(found, e.Snapshot), notAsked...), nil
 }
 
-// recall notes what the history knows of subnets: the file that --history names, or the one that is
-// found as history finds it. It says why that one cannot be read.
+// recall notes what the history knows about subnets. The history is the file that --history names,
+// or the one that history would find. It says why that file cannot be read.
 func (e *examination) recall(lost []arm.ID) (unread string, err error) {
 	path, _ := historyOptions{path: e.history, configs: e.paths}.find()
 	if len(lost) == 0 || path == "" {
@@ -188,7 +190,7 @@ func (e *examination) check() []finding.Finding {
 	})
 }
 
-// chosen returns the names of the clusters, nil if they are all of the config.
+// chosen returns the names of the clusters, or nil if they are all clusters of the config.
 func (e *examination) chosen() []string {
 	if !e.some {
 		return nil
@@ -196,7 +198,7 @@ func (e *examination) chosen() []string {
 	return e.names()
 }
 
-// networks counts what has no cluster.
+// networks counts the documents without a cluster.
 func (e *examination) networks() (n int) {
 	for _, id := range e.Clusters {
 		if inventory.Clusterless(id) {
@@ -293,7 +295,7 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 	return e, e.read(ctx, o)
 }
 
-// read reads the rest, once the clusters are known.
+// read reads everything else, once the clusters are known.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
 	if s.Taken.IsZero() { // the survey may be as old as this
@@ -384,7 +386,7 @@ func openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 	return e, nil
 }
 
-// keepNamed limits the examination to the named clusters; no names: all.
+// keepNamed limits the examination to the named clusters; without names it keeps all.
 func (e *examination) keepNamed(meant []string) error {
 	if len(meant) == 0 {
 		return nil

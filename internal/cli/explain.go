@@ -120,7 +120,7 @@ func explain(w io.Writer, format report.Format, style report.Style, name string)
 }
 
 // mentions returns the first topics and findings whose texts have all words of a text, such as one
-// that was read on the page.
+// that a person saw on the page.
 func mentions(text string) (names []string) {
 	words := strings.Fields(text)
 	if len(words) == 0 {

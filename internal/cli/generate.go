@@ -25,10 +25,10 @@ import (
 )
 
 type generateOptions struct {
-	cluster  createOptions // what describes the cluster
+	cluster  createOptions // the options that describe the cluster
 	host     string
 	provider int
-	paths    []string // of a config, whose keeper gets rights
+	paths    []string // of a config, whose keeper gets the permissions
 	folder   string
 }
 
@@ -125,7 +125,7 @@ See routekeeper iac generate --help for what it contains.`,
 }
 
 // generating gives a command its flags and its work: it writes code in one language, and says what
-// comes next.
+// to do next.
 func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 	write func(generator) ([]generate.Output, error)) {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -144,7 +144,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 	}
 	describing(a, cmd, &o.cluster)
 	f := cmd.Flags()
-	ofCluster := []string{"host"} // flags that say what a cluster is
+	ofCluster := []string{"host"} // flags that say what to do with a cluster
 	f.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "location" {
 			ofCluster = append(ofCluster, f.Name)
@@ -182,7 +182,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 	}
 }
 
-// ofConfig is how a document of a config begins, and no description of a cluster.
+// ofConfig matches the beginning of a document of a config, but not of a cluster's description.
 var ofConfig = lazy.Regexp(`(?m)^[ \t{]*"?kind"?[ \t]*:[ \t]*["']?ClusterRoutes\b`)
 
 // holdsConfig reports whether -f names a config: a folder, or a file of ClusterRoutes documents.
@@ -233,8 +233,8 @@ func blueprint(ctx context.Context, a *app, o *generateOptions) (generate.Bluepr
 	return b, o.cluster.source.explain(err)
 }
 
-// managedCluster returns what a config needs rights for. A config that only observes needs no right
-// to write.
+// managedCluster returns what a config needs permissions for. A config that only observes needs no
+// permission to write.
 func managedCluster(c v1alpha1.ClusterRoutes) generate.ManagedCluster {
 	k := generate.ManagedCluster{
 		Name: c.Metadata.Name, Cluster: survey.Places(c)[0], Table: arm.ID(c.Spec.RouteTableID),

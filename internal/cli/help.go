@@ -15,7 +15,7 @@ import (
 // helpWidth is the width of help texts in columns.
 const helpWidth = 80
 
-// flagsWidth is what pflag is given as width: its last lines may be up to four columns longer.
+// flagsWidth is the width that pflag gets. Its last lines may be up to four columns longer.
 const flagsWidth = helpWidth - 4
 
 // flagGroup is the annotation that names the group of a flag.
@@ -32,7 +32,7 @@ const (
 
 var flagGroups = []string{groupManage, groupKube, groupListen, groupHistory, groupOutput, ""}
 
-// groupFlags puts flags that a command has and that have no group yet into a group.
+// groupFlags puts the flags of a command that have no group yet into a group.
 func groupFlags(cmd *cobra.Command, group string) {
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if len(f.Annotations[flagGroup]) == 0 {
@@ -52,7 +52,8 @@ func writeHelp(w io.Writer, c *cobra.Command) {
 	if long := strings.TrimSpace(inProgram(c, c.Long)); long != "" {
 		for paragraph := range strings.SplitSeq(long, "\n\n") {
 			fmt.Fprintln(w)
-			if !strings.Contains(paragraph, "\n ") { // no list: its lines are of the source code
+			// this is no list: its line breaks come from the source code
+			if !strings.Contains(paragraph, "\n ") {
 				paragraph = strings.ReplaceAll(paragraph, "\n", " ")
 			}
 			for line := range strings.SplitSeq(paragraph, "\n") {

@@ -302,8 +302,8 @@ func historyHere() (string, error) {
 	return here[0], nil
 }
 
-// historyNextTo returns the file where run and sync keep the history of a config: next to the first
-// file, or in the folder. It is "" for a config from standard input.
+// historyNextTo returns the file where run and sync store the history of a config: next to the
+// first file, or in the folder. It is "" for a config from standard input.
 func historyNextTo(configs []string) string {
 	first := configs[0]
 	if first == "-" {

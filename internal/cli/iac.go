@@ -109,7 +109,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 	return cmd
 }
 
-// iacFlags adds the flags that say what is known in addition to the files.
+// iacFlags adds the flags with facts that the files do not show.
 func iacFlags(cmd *cobra.Command, o *iacOptions) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.subnets, "subnet", nil, "pods need this subnet: its `NAME`, network/name "+
@@ -135,8 +135,9 @@ func iacFlags(cmd *cobra.Command, o *iacOptions) {
 	completeWith(cmd, "fail-on", []string{"info", "warning", "error"})
 }
 
-// planGarbage is how much garbage is left before the collector runs, in percent of what is in use:
-// half of Go's default, so that a plan of any size is read in the memory that docs/iac.md promises.
+// planGarbage is how much garbage collects before the collector runs, in percent of the memory in
+// use. It is half of Go's default, so that a plan of any size is read in the memory that
+// docs/iac.md promises.
 const planGarbage = 50
 
 func runIaCCheck(ctx context.Context, a *app, o iacOptions, names []string) error {
@@ -213,8 +214,8 @@ func runIaCCheck(ctx context.Context, a *app, o iacOptions, names []string) erro
 	return nil
 }
 
-// judgePolicies lets policies judge what code writes: the assigned ones, and the ones that prevent
-// would write for configs. It returns all of them, and writes what prevent leaves out.
+// judgePolicies makes policies judge what code writes: the assigned ones, and the ones that prevent
+// would write for configs. It returns all of them, and prints what prevent leaves out.
 func judgePolicies(left io.Writer, prevented []v1alpha1.ClusterRoutes,
 	known *iac.Known) []inventory.AssignedPolicy {
 	s := known.Live
@@ -234,11 +235,11 @@ func judgePolicies(left io.Writer, prevented []v1alpha1.ClusterRoutes,
 	return append(slices.Clip(s.Policies), prevent.Assigned(rules)...)
 }
 
-// mistyped warns about subnets of --subnet that are in none of the files that show subnets. Without
-// the flag, the loss of such a subnet's route table is only a warning.
+// mistyped warns about subnets of --subnet that are missing from all files that show subnets.
+// Without the flag, the loss of such a subnet's route table is only a warning.
 func mistyped(a *app, o iacOptions, readings []*iac.Reading) {
 	for _, name := range o.subnets {
-		shown := false // some subnet at all
+		shown := false // any subnet at all
 		if !slices.ContainsFunc(readings, func(r *iac.Reading) bool {
 			there, any := r.Shows(iac.Named(name, ""))
 			shown = shown || any
@@ -294,7 +295,7 @@ func checkSource(dir string) error {
 	return nil
 }
 
-// knownOf returns what is known in addition to the files.
+// knownOf returns the facts that the files do not show.
 func knownOf(ctx context.Context, a *app, o iacOptions, r *iac.Reading) (iac.Known, error) {
 	known, configs, err := namedClusters(a, o)
 	if err == nil {
@@ -316,7 +317,7 @@ func observeAsked(ctx context.Context, a *app, o iacOptions, r *iac.Reading,
 	return a.observe(ctx, o, r, clusters, known)
 }
 
-// namedClusters returns what flags and configs say.
+// namedClusters returns the clusters that flags and configs name.
 func namedClusters(a *app, o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes,
 	err error) {
 	known.Tables = map[string]string{}
@@ -365,7 +366,7 @@ func namedClusters(a *app, o iacOptions) (known iac.Known, configs []v1alpha1.Cl
 }
 
 // guarded returns a subnet that a config guards. The node subnets of a kubenet cluster must have
-// its table although the guard does not name it. Only a config of such a cluster has a route table
+// its table, although the guard does not name it. Only a config of such a cluster has a route table
 // to copy from.
 func guarded(c v1alpha1.ClusterRoutes, s v1alpha1.GuardedSubnet) iac.Carrier {
 	out := iac.Named(s.SubnetID, c.Metadata.Name+" guards it")

@@ -195,8 +195,7 @@ func wholeFile(name string) (iac.File, error) {
 	return iac.File{Name: inside, Data: data}, nil
 }
 
-// showFix reports what was repaired in a template and what was left, and shows or writes the
-// result.
+// showFix reports what was repaired in a template and what is left, and shows or writes the result.
 func showFix(a *app, fix *iac.TemplateFix, write bool, next string) error {
 	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true,
 		Written: write, Next: next}
@@ -236,7 +235,7 @@ func (a *app) show(e iac.Edit, write bool) error {
 	path := filepath.Join(root, filepath.FromSlash(e.File))
 	name := relativeTo(here, path)
 	diff := report.Diff(name, e.Before, e.After)
-	if terminal(a.out) { // elsewhere its bytes are for a program that applies it
+	if terminal(a.out) { // elsewhere a program applies it, so its bytes must not change
 		diff = []byte(report.SafeText(string(diff), report.Style{}))
 	}
 	if _, err := a.out.Write(diff); err != nil || !write {

@@ -117,7 +117,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 		from = "cluster " + one.Name()
 	}
 	if _, err := io.WriteString(w, report.ConfigYAML(proposals, from,
-		survey.NotSeen(s, arm.TypeInterface))); err != nil { // of these, the proposals say more
+		survey.NotSeen(s, arm.TypeInterface))); err != nil { // the proposals say more about these
 		return err
 	}
 	if toFile {
@@ -130,11 +130,12 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	return nil
 }
 
-// mostPreflight limits how many clusters' rights are checked: each takes several calls.
+// mostPreflight limits for how many clusters the permissions are checked, because each takes
+// several calls.
 const mostPreflight = 20
 
-// preflight returns a line for each right that the caller lacks to enforce the proposed config, and
-// says what to assign.
+// preflight returns a line for each permission that the caller lacks to enforce the proposed
+// config, and says what to assign.
 func preflight(ctx context.Context, client *azure.Client, s *inventory.Snapshot,
 	proposals []plan.Proposal) (lines []string) {
 	c := diagnose.Case{Snapshot: s}

@@ -15,8 +15,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/survey"
 )
 
-// makeGatewayTables creates a route table for each gateway subnet that has none, after it has shown
-// the plan and asked. It reports whether it created anything.
+// makeGatewayTables shows a plan, asks, and creates a route table for each gateway subnet that has
+// none. It reports whether it created anything.
 func makeGatewayTables(
 	ctx context.Context, a *app, client *azure.Client, proposals []plan.Proposal, yes bool,
 ) (bool, error) {

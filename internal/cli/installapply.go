@@ -39,7 +39,7 @@ func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook,
 	return told, failed
 }
 
-// toBeAllowed says which right a refused write needs.
+// toBeAllowed says which permission a refused write needs.
 func toBeAllowed(id arm.ID, err error) string {
 	if refused := new(azure.Error); errors.As(err, &refused) &&
 		refused.Code == "AuthorizationFailed" {

@@ -174,7 +174,7 @@ func runInstallMonitor(ctx context.Context, a *app, o monitorOptions) error {
 		if o.dryRun {
 			return a.unlessYes(false, nil)
 		}
-		// The command line may have a secret, in --url.
+		// Do not print the command line: --url may contain a secret.
 		if err := a.unlessYes(a.confirmOr("Make these changes?",
 			"the same command with --yes")); err != nil {
 			return err

@@ -23,7 +23,7 @@ type keepOptions struct {
 // noHistory is the value of --history that turns the history off.
 const noHistory = "off"
 
-// usualHistory is the default: a bit more than a year, in a file that fits on any disk.
+// usualHistory is the default retention: a bit more than a year, in a file that fits on any disk.
 var usualHistory = keepOptions{age: "400d", sizes: 200}
 
 func (o *keepOptions) flags(cmd *cobra.Command) {
@@ -37,8 +37,8 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// open opens the history of a config. It returns nil, which records nothing, if the history is off,
-// and for a config from standard input without --history.
+// open opens the history of a config. It returns nil, which records nothing, if the history is off.
+// It also does for a config from standard input without --history.
 func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, error) {
 	options, err := o.options()
 	path := o.file(configs)
@@ -49,8 +49,8 @@ func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, er
 	return history.Open(path, options), nil
 }
 
-// preview adds what the history remembers to the options of a keeper that writes nothing, not even
-// the history. So it plans what the real keeper would do.
+// preview gives a keeper that writes nothing, not even the history, what the history remembers. So
+// it plans what the real keeper would do.
 func (o *keepOptions) preview(configs []string, options keeper.Options) keeper.Options {
 	options.DryRun = true
 	if path := o.file(configs); path != "" {
@@ -72,7 +72,7 @@ func (o *keepOptions) options() (history.Options, error) {
 	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
 }
 
-// file returns the file of the history of a config, "" if there is none.
+// file returns the file with the history of a config, or "".
 func (o *keepOptions) file(configs []string) string {
 	switch o.path {
 	case "":
@@ -86,7 +86,7 @@ func (o *keepOptions) file(configs []string) string {
 	return o.path
 }
 
-// parseAge reads a duration, also in days: 90d, 36h, 30m; 0.
+// parseAge reads a duration that may have days: 90d, 36h, 30m; 0.
 func parseAge(text string) (time.Duration, error) {
 	if d, err := parseDuration(text); err == nil && d >= 0 && d <= 36500*24*time.Hour {
 		return d, nil

@@ -24,7 +24,7 @@ type kubernetesOptions struct {
 	nodes, pods string
 }
 
-// trustFlag adds the flag without which a kubeconfig from elsewhere runs nothing.
+// trustFlag adds the flag that lets a kubeconfig from elsewhere run programs.
 func trustFlag(cmd *cobra.Command, trusted *bool) {
 	cmd.Flags().BoolVar(trusted, "trust-kubeconfig", false, "let the file of --kubeconfig run its "+
 		"login plugin and send the token file it names; kubectl's own files may")
@@ -141,7 +141,7 @@ func savedKubernetes(a *app, o kubernetesOptions, e *examination) error {
 // saved reads a file and decodes it.
 func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T,
 	error) {
-	data, err := a.readFile(path, input.Large) // pods of a large cluster are many
+	data, err := a.readFile(path, input.Large) // a large cluster has many pods
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +164,7 @@ func (o *nodesOptions) flags(cmd *cobra.Command, name string) {
 		"its login plugin and send the token file it names; kubectl's own files may")
 }
 
-// source makes what reads the nodes of clusters.
+// source returns the reader for the nodes of clusters.
 func (o nodesOptions) source(client *azure.Client) keeper.Nodes {
 	return kube.NewFollowers(func(ctx context.Context,
 		cluster *inventory.Cluster) (*kube.Client, error) {

@@ -27,7 +27,7 @@ migration, and which steps to take in which order. "migrate watch" follows one.`
 	return cmd
 }
 
-// mostSteps: for up to this many clusters, the text output includes the steps.
+// mostSteps is the greatest number of clusters for which the text output includes the steps.
 const mostSteps = 3
 
 func newMigratePlan(a *app) *cobra.Command {

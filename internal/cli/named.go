@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Clusters are named by name, or by resource ID where names repeat.
+// Commands name clusters by name, or by resource ID where names repeat.
 
 // named reports whether --cluster is a name. An ID has slashes.
 func (o initOptions) named() bool { return o.cluster != "" && !strings.Contains(o.cluster, "/") }
@@ -65,7 +65,7 @@ func (o initOptions) scope() (scope, cluster arm.ID, err error) {
 	return id.SubscriptionID(), id, nil
 }
 
-// only returns the list of the one cluster, empty if there is none.
+// only returns a list with the one cluster, or an empty list.
 func only(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil
@@ -73,9 +73,9 @@ func only(one arm.ID) []arm.ID {
 	return []arm.ID{one}
 }
 
-// find returns the scope and the cluster to read: a cluster by its ID, or by its name in a
-// subscription or in all subscriptions that this login sees; otherwise all clusters of a
-// subscription, which may be the only visible one.
+// find returns the scope and the cluster to read. A flag names the cluster by its ID, or by its
+// name in a subscription or in all subscriptions that this login sees. Otherwise it returns all
+// clusters of a subscription, which may be the only visible one.
 func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one arm.ID,
 	err error) {
 	if o.cluster != "" && !o.named() || o.cluster == "" && o.subscription != "" {
@@ -158,7 +158,7 @@ func clusterNamed(ctx context.Context, client *azure.Client, subscriptions []arm
 	return "", fmt.Errorf("this login sees no cluster named %s%s", name, instead(name, others))
 }
 
-// noCluster returns the error about a cluster that a file does not have. It names the file, and
+// noCluster returns the error about a cluster that is missing from a file. It names the file, and
 // what to name instead.
 func noCluster(name, file string, names []string) error {
 	if len(names) == 0 {

@@ -33,10 +33,10 @@ type app struct {
 
 	emulatorDir string
 	cloudName   string
-	// repeat receives the flags that printed commands repeat. It sets them for the whole process,
-	// so it is nil where a test runs several command lines in one process.
+	// repeat receives the flags that printed commands repeat. It sets them for the whole process.
+	// So it is nil where a test runs several command lines in one process.
 	repeat func(global, configs []string)
-	// program is how this program was called; "" is routekeeper.
+	// program is the name under which this program was called; "" is routekeeper.
 	program string
 
 	format  string
@@ -94,7 +94,8 @@ func (a *app) safe(how opener) (io.Writer, report.Format, report.Style, error) {
 	return report.Safe(w, format, style), format, style, nil
 }
 
-// folded returns a writer that breaks long lines for a person at a terminal, and w elsewhere.
+// folded returns a writer that breaks long lines for a person at a terminal. Elsewhere it returns
+// w.
 func folded(a *app, w io.Writer, format report.Format) io.Writer {
 	if format != report.Text || a.outFile != nil || !terminal(a.out) {
 		return w
@@ -117,7 +118,8 @@ func replacePrivate(path string, overwrite bool) (*outFile, error) {
 	return f, err
 }
 
-// say writes what is no report. It shows text from outside on one line, without hidden characters.
+// say writes text that is not part of a report. It shows text from outside on one line, with hidden
+// characters escaped.
 func say(w io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -158,7 +160,7 @@ type outFile struct {
 	mode    fs.FileMode // the final mode
 	written int
 	failed  error // of the first write that failed
-	// overwrite says that the file may replace one that was written in the meantime.
+	// overwrite means that the file may replace one that was written in the meantime.
 	overwrite bool
 }
 
@@ -176,9 +178,9 @@ type occupied string
 
 func (e occupied) Error() string { return string(e) }
 
-// mayWrite returns the rule for files that a flag names: no existing file is overwritten without
-// --force, and nothing is written through a link. Links to pipes and devices, such as /dev/stdout,
-// are written to. A command that appends overwrites nothing.
+// mayWrite returns the rule for files that a flag names: without --force it overwrites no existing
+// file, and it never writes through a link. Links to pipes and devices, such as /dev/stdout, are
+// written to. A command that appends overwrites nothing.
 func mayWrite(path string, overwrite bool) error {
 	info, err := os.Lstat(path)
 	if err != nil { // opening it says what is wrong
@@ -268,7 +270,7 @@ func unreadAt(path string, err error) error {
 func reason(err error) error { return input.Reason(err) }
 
 // closeOutput finishes the --out file after a command that ended with an error, or nil. It returns
-// the command's error, or why the file is not there. Of a failed write, the command only knows the
+// the command's error, or why the file is not there. When a write fails, the command only knows the
 // name of a temporary file.
 func (a *app) closeOutput(err error) error {
 	f := a.outFile
@@ -308,9 +310,9 @@ func (f *outFile) finish(failed bool) error {
 	return err
 }
 
-// standardOutput remembers why it could not be written: help, hints and progress do not check. What
-// follows a failed write is not written either. A write to a full pipe hangs, and must not keep the
-// program from asking for the failure and leaving: so there is no lock.
+// standardOutput remembers why a write to it failed, because help, hints and progress do not check.
+// After a failed write, it writes nothing more. It uses no lock: a write to a full pipe hangs, and
+// must not keep the program from reading the failure and leaving.
 type standardOutput struct {
 	io.Writer
 	failed atomic.Pointer[error]
@@ -341,7 +343,7 @@ func terminal(stream any) bool {
 	return is && term.IsTerminal(fd)
 }
 
-// columns returns the width of a terminal, 0 of anything else.
+// columns returns the width of a terminal, or 0 for anything else.
 func columns(stream any) int {
 	fd, is := descriptor(stream)
 	if !is {

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/silence"
 )
 
-// longestPause keeps a pause from being forgotten.
+// longestPause keeps people from forgetting a pause.
 const longestPause = silence.Longest
 
 func newPause(a *app) *cobra.Command {
@@ -175,7 +175,7 @@ func configHere() (string, error) {
 	}
 	name := strings.TrimSuffix(path, history.Extension)
 	var found []string
-	if name == "routekeeper" { // as of a folder
+	if name == "routekeeper" { // after a folder
 		found = append(found, ".")
 	}
 	for _, extension := range []string{".yaml", ".yml", ".json"} {

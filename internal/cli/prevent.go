@@ -184,8 +184,8 @@ type policyCode interface {
 	AZ() ([]generate.Output, error)
 }
 
-// gather reads what decides which rules there are: the clusters, the guarded subnets, and the
-// tables that they must have.
+// gather reads what decides about the rules: the clusters, the guarded subnets, and the tables that
+// they must have.
 func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.ClusterRoutes) (
 	prevent.Wanted, error) {
 	s := inventory.NewSnapshot()
@@ -205,7 +205,7 @@ func gather(ctx context.Context, client *azure.Client, configs []v1alpha1.Cluste
 	return prevent.Gather(s, configs), err
 }
 
-// choose returns the subscriptions of the policies, and the network to exempt, "" for none. Code of
+// choose returns the subscriptions of the policies, and the network to exempt, or "". Code of
 // azurerm, ARM and Bicep is for one subscription.
 func (o preventOptions) choose(wanted prevent.Wanted) (subscriptions []string, network arm.ID,
 	err error) {
@@ -263,7 +263,7 @@ func showPrevention(ctx context.Context, a *app, w io.Writer, client *azure.Clie
 	rules []prevent.Rule, wanted prevent.Wanted) error {
 	shown := report.Prevention{Left: wanted.Left, Blocks: wanted.Blocks,
 		Rules: []report.PreventionRule{}}
-	groups := map[arm.ID][]arm.ID{} // with what is written there
+	groups := map[arm.ID][]arm.ID{} // with the resources that are written there
 	for _, r := range rules {
 		line := report.PreventionRule{Name: r.Name, Title: r.Title, Effect: r.Effect}
 		for _, n := range r.Needs {

@@ -13,7 +13,7 @@ import (
 // PATH.
 const plugin = "kubectl routekeeper"
 
-// programOf derives from the name of the program's file how the user called it.
+// programOf derives the name by which the user called the program from the name of its file.
 func programOf(path string) string {
 	if strings.TrimSuffix(filepath.Base(path), ".exe") == strings.ReplaceAll(plugin, " ", "-") {
 		return plugin
@@ -24,8 +24,8 @@ func programOf(path string) string {
 // called matches possible command lines of this program in a text.
 var called = lazy.Regexp(`\broutekeeper ([\w-]+)`)
 
-// inProgram replaces the program's name in the command lines of a text with the one that the user
-// called.
+// inProgram replaces the program's name in the command lines of a text with the name by which the
+// user called it.
 func inProgram(c *cobra.Command, text string) string {
 	root := c.Root()
 	if root.DisplayName() != plugin {

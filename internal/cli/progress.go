@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// progress shows what a command does when it takes longer than a second: on a terminal as one
-// line that disappears at the end, elsewhere only warnings such as long waits.
+// progress shows what a command does when it takes longer than a second. On a terminal it is one
+// line that disappears at the end. Elsewhere it shows only warnings, such as long waits.
 type progress struct {
 	w        io.Writer
 	terminal bool
@@ -62,7 +62,7 @@ func (p *progress) run(ctx context.Context) {
 	}
 }
 
-// now sets what the command does now.
+// now sets what the command is doing.
 func (p *progress) now(doing string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func (p *progress) draw() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	select {
-	case <-p.stopped: // while it waited for the lock
+	case <-p.stopped: // the line stopped while draw waited for the lock
 		return
 	default:
 	}
@@ -95,7 +95,7 @@ func (p *progress) draw() {
 	}
 }
 
-// say leaves a line that stays.
+// say prints a line that stays.
 func (p *progress) say(line string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

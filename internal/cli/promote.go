@@ -154,13 +154,13 @@ type promotion struct {
 	asItIs  []string // why there is nothing to promote
 }
 
-// editedFile is a file as it was, and its text as it will be.
+// editedFile is a file before the edit, with its new text.
 type editedFile struct {
 	file config.File
 	text []byte
 }
 
-// readPromotion reads the config, and makes the new text of the files that have the clusters.
+// readPromotion reads the config, and prepares the new text of the files that have the clusters.
 func readPromotion(a *app, o promoteOptions) (*promotion, error) {
 	if slices.Contains(o.paths, "-") {
 		return nil, errors.New("-f: standard input cannot be edited: expected a file or a folder")
@@ -289,8 +289,8 @@ func editable(name string) error {
 	return nil
 }
 
-// write replaces the files with their new text. It stops at the first one that cannot be written,
-// and returns how many are.
+// write replaces the files with their new text. It stops at the first file that it cannot write,
+// and returns how many it has written.
 func (p *promotion) write() (done int, err error) {
 	for _, e := range p.written {
 		if err := e.write(); err != nil {

@@ -25,7 +25,7 @@ type proveOptions struct {
 	recording                     string
 	yes, dryRun, clean, printRole bool
 
-	// packets is the cluster of --packets; the rest is for it.
+	// packets is the cluster of --packets. The fields below belong to it.
 	packets, kubeconfig, image string
 	trusted                    bool
 	repairWithin, lostAfter    time.Duration

@@ -20,7 +20,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// cleanProofs deletes what earlier runs have left, also if one of them may still be running.
+// cleanProofs deletes what earlier runs have left, even if one of them may still be running.
 func cleanProofs(
 	ctx context.Context, a *app, o proveOptions, w io.Writer, format report.Format,
 ) error {
@@ -99,7 +99,7 @@ func removeLeftovers(ctx context.Context, client *azure.Client, told *report.Pro
 
 // thisProcess identifies this process by a hash of the host name and by its number. So a run on the
 // same host knows whether the process of a group has ended. For other hosts it waits until the
-// group's time is up.
+// group's time limit.
 func thisProcess() lab.Process {
 	name, _ := os.Hostname() // without a name, all hosts are one
 	sum := sha256.Sum256([]byte(name))

@@ -17,10 +17,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// prove --packets. How it works: pods of the demo (cluster hello) call each other, and machines in
-// the subnets that must reach pods, once a second. The command strips the first node subnet of its
-// route table, waits until a keeper has put it back, and counts the calls that were lost. If no
-// keeper does it in time, or anything fails, the command puts the table back itself.
+// prove --packets. How it works: once a second, pods of the demo (cluster hello) call each other,
+// and machines in the subnets that must reach pods. The command removes the route table from the
+// first node subnet, waits until a keeper has put it back, and counts the lost calls. If no keeper
+// does so in time, or anything fails, the command puts the table back itself.
 
 // Calls are counted this long before the strip, and after the repair.
 const packetsAround = 5 * time.Second
@@ -115,8 +115,8 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	return err
 }
 
-// choose finds what is stripped. It refuses a cluster that cluster create has not made: the command
-// cuts its pods off.
+// choose finds the subnet to strip. It refuses a cluster that cluster create did not make, because
+// the command cuts off its pods.
 func (t *packetsTrial) choose(ctx context.Context, s *inventory.Snapshot) error {
 	id := t.cluster.ID
 	doc, err := t.client.Find(ctx, id)
@@ -178,7 +178,7 @@ func (t *packetsTrial) pairs(ctx context.Context, s *inventory.Snapshot, limit t
 	return pairs, result, nil
 }
 
-// run calls, strips, waits for the repair, and counts.
+// run makes calls, strips the subnet, waits for the repair, and counts.
 func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit time.Duration) (
 	report.Packets, error) {
 	if err := t.demo.Deploy(ctx); err != nil {
@@ -214,7 +214,7 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	loss := <-counted
 	result.Sent, result.Lost, result.Unasked = loss.Sent, loss.Lost, loss.Unasked
 	if loss.Lost > 0 {
-		// A call that began before the strip can be lost, too.
+		// A call that began before the strip may be lost, too.
 		result.FirstLost, result.LastLost = max(0, loss.First.Sub(stripped).Seconds()),
 			max(0, loss.Last.Sub(stripped).Seconds())
 	}
@@ -222,13 +222,13 @@ func (t *packetsTrial) run(ctx context.Context, s *inventory.Snapshot, limit tim
 	return result, nil
 }
 
-// strip takes the table from the subnet and waits until it is back. It returns with the table in
-// place, whatever happens: if the keeper does not put it back, this does.
+// strip removes the table from the subnet and waits until it is back. It always returns with the
+// table in place: if the keeper does not put it back, strip does.
 func (t *packetsTrial) strip(ctx context.Context) (stripped, repaired time.Time, by string,
 	failed error) {
 	asked := false
 	written, err := t.client.Write(ctx, t.subnet, func(doc arm.Document) ([]byte, error) {
-		if asked { // a keeper may have repaired it already: it is stripped once
+		if asked { // a keeper may have repaired it already: strip it only once
 			return nil, nil
 		}
 		asked, stripped = true, time.Now()
@@ -246,7 +246,7 @@ func (t *packetsTrial) strip(ctx context.Context) (stripped, repaired time.Time,
 		if err := azure.Pause(ctx, time.Second); err != nil {
 			return stripped, repaired, "", errors.Join(err, t.putBack(ctx))
 		}
-		// A read that fails is repeated: what counts is the table.
+		// A failed read is repeated, because only the table counts.
 		if has, err := t.has(ctx); err == nil && has {
 			return stripped, time.Now(), "keeper", nil
 		}
@@ -271,7 +271,7 @@ func (t *packetsTrial) has(ctx context.Context) (bool, error) {
 	return err == nil && subnet.RouteTable.Equal(t.table), err
 }
 
-// putBack puts the table on the subnet if it has none, also after an interrupt.
+// putBack puts the table on the subnet if it has none, even after an interrupt.
 func (t *packetsTrial) putBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
 	defer cancel()
@@ -289,7 +289,7 @@ func (t *packetsTrial) putBack(ctx context.Context) error {
 	return nil
 }
 
-// back returns the command that does it by hand.
+// back returns the command that puts it back by hand.
 func (t *packetsTrial) back() finding.CommandLine {
 	return finding.Command("az network vnet subnet update --ids %s --route-table %s", t.subnet,
 		t.table)

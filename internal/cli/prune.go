@@ -24,7 +24,7 @@ type pruneOptions struct {
 	tables  []string
 	yes     bool
 	dryRun  bool
-	configs []string // it is recorded in their history
+	configs []string // their history records it
 	history keepOptions
 }
 
@@ -214,7 +214,7 @@ func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s 
 	return s, configs, client.Examine(ctx, s)
 }
 
-// tablesMeant returns the tables to check: the named ones, those around a cluster, or all.
+// tablesMeant returns the tables to check: the named ones, those near a cluster, or all.
 func tablesMeant(s *inventory.Snapshot, one arm.ID, named []arm.ID) ([]arm.ID, error) {
 	switch {
 	case len(named) > 0:

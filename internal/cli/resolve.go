@@ -24,7 +24,7 @@ func resolveFlag(cmd *cobra.Command, o *examineOptions) {
 const lookUp = 5 * time.Second
 
 // resolve looks up the names of the API servers that nodes call by public addresses. DNS of another
-// network than the nodes' may have other answers, so this is done only if it was asked for.
+// network than the nodes' may have other answers, so this needs a flag.
 func resolve(ctx context.Context, s *inventory.Snapshot, clusters []arm.ID,
 	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) {
 	read := s.WithEgress()

@@ -27,14 +27,14 @@ import (
 // or findings.
 func Main() int { return mainOf(programOf(os.Args[0]), (*app).newRoot) }
 
-// Run runs one command line of routekeeper, for tests of what commands show, and returns its exit
-// code.
+// Run runs one command line of routekeeper and returns its exit code, for tests of what commands
+// show.
 func Run(ctx context.Context, out io.Writer, args ...string) int {
 	a := &app{in: strings.NewReader(""), out: out, err: out, repeat: finding.Repeat}
 	return a.run(ctx, args)
 }
 
-// mainOf runs a command line of a program, which the user called by a name.
+// mainOf runs a command line of a program, under the name by which the user called it.
 func mainOf(program string, root func(*app) *cobra.Command) int {
 	// If the reader of a pipe is gone (| head), the next write fails and the command cleans up.
 	signal.Ignore(syscall.SIGPIPE)
@@ -54,7 +54,7 @@ func interruptible(parent context.Context) (context.Context, context.CancelFunc)
 	return ctx, stop
 }
 
-// exitCode ends the program with a certain code and without a message.
+// exitCode ends the program with this code and without a message.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
@@ -68,7 +68,8 @@ func (a *app) run(ctx context.Context, args []string) int {
 }
 
 // execute executes one command line. Exit code 1 for an error wins over 2 for changes and findings.
-// An answer that standard output did not take is an error, whether or not the command noticed.
+// If standard output did not accept the answer, that is an error, even if the command did not
+// notice.
 func execute(ctx context.Context, a *app, program func(*app) *cobra.Command, args []string) int {
 	out := &standardOutput{Writer: a.out}
 	a.out = out
@@ -125,8 +126,8 @@ func execute(ctx context.Context, a *app, program func(*app) *cobra.Command, arg
 }
 
 // problems returns the lines of an error: one line for each error that was joined. Other line
-// breaks are escaped. They come from outside, and the text after one could begin with a command
-// that a pipeline runs, such as ::error::.
+// breaks are escaped. They come from outside, and the text after a line break could begin with a
+// command that a pipeline runs, such as ::error::.
 func problems(err error) []string {
 	joined, is := err.(interface{ Unwrap() []error })
 	if !is {
@@ -181,7 +182,8 @@ Exit codes: 0 fine; 1 error; 2 changes or findings, where the command says so.`,
 	return root
 }
 
-// The groups of commands in the help, in their order. What a person types first comes first.
+// The groups of commands in the help, in their order. The commands that a person needs first come
+// first.
 const (
 	groupStart    = "Start"
 	groupKeep     = "Keep clusters correct"
@@ -190,8 +192,8 @@ const (
 	groupSetUp    = "Set up and try"
 )
 
-// commandsOf adds the commands, in groups. Others are below them, and keep the names that they had
-// as hidden ones.
+// commandsOf adds the commands, in groups. Further names are hidden commands, for names that a
+// command had before.
 func commandsOf(a *app, root *cobra.Command) {
 	cobra.EnableCommandSorting = false // they are in the order of use
 	group := func(title string, commands ...*cobra.Command) {

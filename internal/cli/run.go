@@ -39,7 +39,7 @@ func checkLimit(perMinute int) error {
 	return nil
 }
 
-// keepingOptions are the flags of the commands that keep clusters until they are interrupted.
+// keepingOptions are the flags of the commands that run a keeper until they are interrupted.
 type keepingOptions struct {
 	interval        time.Duration
 	clusterInterval time.Duration
@@ -50,7 +50,7 @@ type keepingOptions struct {
 	history         keepOptions
 }
 
-// flags adds the flags about what is kept, and how.
+// flags adds the flags about what to manage, and how.
 func (o *keepingOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	durationFlag(f, &o.interval, "interval", 10*time.Second, "time between two checks")
@@ -60,7 +60,7 @@ func (o *keepingOptions) flags(cmd *cobra.Command) {
 	limitFlag(cmd, &o.perMinute, defaultPerMinute)
 }
 
-// check checks the flags, and fills in what they leave out.
+// check checks the flags, and sets the defaults.
 func (o *keepingOptions) check() error {
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %s is too short, expected 1s or more", o.interval)
@@ -224,11 +224,11 @@ func runRun(ctx context.Context, a *app, o runOptions) error {
 	return errors.Join(err, out.Failed())
 }
 
-// lastWords is how long the program waits at its end for the readers of its log and reports.
+// lastWords is how long the program waits at its end for slow readers of its log and reports.
 const lastWords = time.Second
 
 // logWithoutWaiting makes the log of a daemon on standard error. A reader that hangs does not block
-// it. From then on, all other text for standard error goes the same way.
+// the log. From then on, all other text for standard error takes the same way.
 func logWithoutWaiting(a *app, verbose bool) *slog.Logger {
 	direct, log := a.err, loggerFor(a.err, verbose)
 	a.lines = daemon.NewLines(direct, func(dropped int64) {

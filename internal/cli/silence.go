@@ -21,7 +21,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// silenceOptions say which keeper's silences are meant.
+// silenceOptions say which keeper's silences the command is about.
 type silenceOptions struct {
 	configs []string
 	history string
@@ -36,8 +36,8 @@ func (o *silenceOptions) flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// silenceFile returns the file of silences and pauses of a keeper: next to its history, even if
-// that is off. It is "" for a keeper without config files and history.
+// silenceFile returns the file with a keeper's silences and pauses. It is next to the history, even
+// if that is off. It is "" for a keeper without config files and history.
 func silenceFile(past string, configs []string) string {
 	switch {
 	case past != "" && past != noHistory:
@@ -239,7 +239,7 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 	return nil
 }
 
-// knownCode says why a code is not one of a finding, or returns nil.
+// knownCode says why a code belongs to no finding, or returns nil.
 func knownCode(code finding.Code) error {
 	var codes []string
 	for _, d := range finding.All() {
@@ -283,7 +283,7 @@ func pauseClusters(a *app, o silenceOptions, clusters []string, length time.Dura
 	return nil
 }
 
-// resumeClusters ends the pauses of clusters. named says that a person named each of them.
+// resumeClusters ends the pauses of clusters. named means that a person named each of them.
 func resumeClusters(a *app, o silenceOptions, clusters []string, named bool) error {
 	_, store, err := o.find()
 	if err != nil {

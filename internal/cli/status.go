@@ -119,8 +119,8 @@ func runStatus(ctx context.Context, a *app, o statusOptions) error {
 	return nil
 }
 
-// watchStatus shows the status again and again: on a terminal in place of the last one, elsewhere
-// only when something other than the time has changed.
+// watchStatus shows the status again and again. On a terminal it replaces the previous one.
+// Elsewhere it prints only if something other than the time has changed.
 func watchStatus(
 	ctx context.Context, a *app, read func(context.Context) (report.Status,
 		error), w io.Writer, format report.Format, style report.Style,

@@ -84,7 +84,8 @@ func clusterStatus(object kube.ClusterRoutes) report.ClusterStatus {
 			c.State = state.Color()
 			if state == verdict.InSync && guarded.Status == "False" &&
 				guarded.Reason != string(v1alpha1.GuardObserve) {
-				c.Sentence += "; " + guarded.Message // all is right, and would not be repaired
+				// everything is correct, but would not be repaired
+				c.Sentence += "; " + guarded.Message
 			}
 			c.Verdict = &verdict.Verdict{Cluster: c.Name, State: state, Sentence: ready.Message}
 			return c

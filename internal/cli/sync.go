@@ -64,8 +64,8 @@ config only observes, or changes are left for the next sync
 	return cmd
 }
 
-// runSync reconciles once and reports the result. Unless o.yes, it plans first, and then makes only
-// what a person has confirmed.
+// runSync reconciles once and reports the result. Unless o.yes is set, it plans first, and then
+// makes only what a person has confirmed.
 func runSync(ctx context.Context, a *app, o syncOptions) error {
 	if err := checkLimit(o.perMinute); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 )
 
 // terminalLog is the log of a daemon for a person: the time, a sign, what happened, the cluster,
-// and the rest in short. Programs get everything, as JSON.
+// and the rest in short form. Programs get everything, as JSON.
 //
 //	05:01:07 ✗ finding     shop  association-lost: node subnet has lost its route table
 type terminalLog struct {
@@ -31,7 +31,7 @@ func (h terminalLog) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h
 }
 
-// WithGroup ignores groups: the program logs none.
+// WithGroup ignores groups, because the program logs none.
 func (h terminalLog) WithGroup(string) slog.Handler { return h }
 
 func (h terminalLog) Handle(_ context.Context, r slog.Record) error {
@@ -45,7 +45,7 @@ func (h terminalLog) Handle(_ context.Context, r slog.Record) error {
 		switch a.Key {
 		case "cluster", "code", "message", "verb", "resource", "old", "new", "why", "state":
 			said[a.Key] = value
-		case "evidence", "advice", "fix", "route": // status and history show them
+		case "evidence", "advice", "fix", "route": // status and history show these
 		default:
 			if value != "" && value != "0" && value != "false" {
 				rest = append(rest, a.Key+" "+value)
@@ -58,7 +58,7 @@ func (h terminalLog) Handle(_ context.Context, r slog.Record) error {
 	}
 	r.Attrs(each)
 	if said["new"] != "" {
-		said["old"] = "" // it is what a delete removes
+		said["old"] = "" // a delete removes this value
 	}
 	if said["code"] != "" {
 		said["resource"] = "" // the message names it

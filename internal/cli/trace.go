@@ -129,7 +129,7 @@ func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error 
 	if err != nil {
 		return err
 	}
-	for i, text := range args { // a bad name needs no reads
+	for i, text := range args { // a bad name is an error before any read
 		if err := trace.CheckName(text); err != nil {
 			return fmt.Errorf("%s: %w", []string{"FROM", "TO"}[i], err)
 		}
@@ -203,8 +203,8 @@ func (e *examination) tracing(from, to netip.Addr, cluster string) finding.Comma
 	return command
 }
 
-// dropped returns the result of a trace: the error of writing it, or exit code 2 for a packet that
-// is lost or bypasses what is declared.
+// dropped returns the error of writing a trace, or exit code 2 for a packet that is lost or
+// bypasses the declared way.
 func dropped(any bool, err error) error {
 	if err == nil && any {
 		return attention
@@ -212,7 +212,7 @@ func dropped(any bool, err error) error {
 	return err
 }
 
-// packets makes the options of package trace from the flags.
+// packets returns the options of package trace from the flags.
 func packets(a *app, o traceOptions) (trace.Options, error) {
 	out := trace.Options{Protocol: strings.ToLower(o.protocol), Port: o.port}
 	if out.Protocol == "any" {

@@ -15,7 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// The errors of pflag and cobra are for programmers: usageError rewrites them for people. Those of
+// The errors of pflag and cobra are for programmers. usageError rewrites them for people. Errors of
 // cobra have no types, so these patterns recognize them.
 var (
 	requiredFlags = lazy.Regexp(`^required flag\(s\) (.*) not set$`)
@@ -104,10 +104,11 @@ func kindOf(f *pflag.Flag) string {
 	return "a " + f.Value.Type()
 }
 
-// duration is a flag's value that also takes days.
+// duration is a flag's value that accepts days.
 type duration time.Duration
 
-// durationFlag adds a flag for a duration: as time.ParseDuration reads it, with days (2d, 1d12h).
+// durationFlag adds a flag for a duration that time.ParseDuration reads, or one with days (2d,
+// 1d12h).
 func durationFlag(flags *pflag.FlagSet, into *time.Duration, name string, value time.Duration,
 	usage string) {
 	*into = value
@@ -134,7 +135,7 @@ func (d *duration) Set(text string) error {
 
 var daysFirst = lazy.Regexp(`^(\d{1,5})d(.*)$`)
 
-// parseDuration works like time.ParseDuration that also takes days, at the beginning.
+// parseDuration works like time.ParseDuration, but accepts days at the beginning.
 func parseDuration(text string) (time.Duration, error) {
 	m := daysFirst().FindStringSubmatch(text)
 	if m == nil {

@@ -14,16 +14,17 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// What a command waits for: the calls to Azure that have no answer yet, and how far it is.
+// This file shows what a command waits for: the calls to Azure that have no answer yet, and its
+// progress.
 
-// waiting are the calls under way. The zero value is ready to use.
+// waiting has the calls under way. The zero value is ready to use.
 type waiting struct {
 	mu       sync.Mutex
 	calls    map[int]call
 	serial   int
 	done, of int
 	kind     string // of what
-	slowest  call   // the last call that took long
+	slowest  call   // the last slow call
 }
 
 type call struct {
@@ -61,8 +62,8 @@ func (w *waiting) longest() string {
 	return ": waited for " + w.slowest.what
 }
 
-// resourceOf shortens the path of a call to the type and name at its end, and that of a list to the
-// type and its scope.
+// resourceOf shortens the path of a call to the type and name at its end, and the path of a list to
+// the type and its scope.
 func resourceOf(at string) string {
 	parts := strings.Split(strings.Trim(path.Clean(at), "/"), "/")
 	n := len(parts)
@@ -82,7 +83,7 @@ func (w *waiting) read(done, of int, kind string) {
 	w.done, w.of, w.kind = done, of, kind
 }
 
-// slow is how long a call may take before it is named.
+// slow is how long a call may take before progress names it.
 const slow = time.Second
 
 // String says how far the command is, and which call has waited longest: ", 12 of 30 clusters,

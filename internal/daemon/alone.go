@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/input"
 )
 
-// alone notices another keeper with the same history: the first one has a lock, which ends with the
-// process, however it ends. A nil alone notices nothing.
+// alone notices another keeper with the same history. The first keeper takes a lock, which ends
+// with the process in any case. A nil alone notices nothing.
 type alone struct {
 	history string
 	lock    *flock.Flock
@@ -36,7 +36,7 @@ func newAlone(history string, log *slog.Logger, short func(error) bool) *alone {
 	return a
 }
 
-// findings reports a keeper that has the lock. If that one has ended, this one takes the lock.
+// findings reports a keeper that has the lock. If that keeper has ended, this one takes the lock.
 func (a *alone) findings() []finding.Finding {
 	if a == nil {
 		return nil
@@ -57,7 +57,7 @@ func (a *alone) findings() []finding.Finding {
 		return nil
 	case got:
 		a.have, a.failed = true, false
-		// A lock that cannot hold text, as on Windows, works all the same.
+		// A lock that cannot hold text, as on Windows, still works.
 		_ = os.WriteFile(a.lock.Path(), fmt.Appendf(nil, "process %d, since %s\n", os.Getpid(),
 			time.Now().UTC().Format(time.RFC3339)), 0o600)
 		return nil

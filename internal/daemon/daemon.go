@@ -5,7 +5,7 @@
 // files, and then runs the keeper until the context ends. The keeper reports each check to the
 // metrics, the health checks, the page and the log.
 //
-// The package decides nothing about routes, and it knows no flags.
+// It must not decide anything about routes, or know flags.
 package daemon
 
 import (
@@ -39,25 +39,26 @@ const garbage = 50
 
 // Options say what to run.
 type Options struct {
-	// Paths name the config, as in -f. Their pause files pause the keeper.
+	// Paths name the config, as -f does. Their pause files pause the keeper.
 	Paths []string
-	// Configs are what Files held at the start.
+	// Configs are the content of Files at the start.
 	Configs []v1alpha1.ClusterRoutes
 	Files   ConfigFiles
-	// Follow, if set, gives the keeper its configs until the context ends. The field Files is then
-	// used only to see when to call Notify again. Nil: the configs come from Files.
+	// Follow, if set, gives the keeper its configs until the context ends. Then Files only shows
+	// when to call Notify again. Nil means that the configs come from Files.
 	Follow func(context.Context, Running)
 	// Nodes makes keeper.Options.Nodes; nil for none.
 	Nodes func(*azure.Client) keeper.Nodes
-	// Notify reads who gets messages, at the start and when the config files change; nil for none.
+	// Notify reads the recipients of messages, at the start and when the config files change; nil
+	// means none.
 	Notify func() (*v1alpha1.Notify, error)
 	// Withhold is keeper.Options.Withhold.
 	Withhold func(keeper.Intent) string
-	// Interval is the time between two checks, ClusterInterval the time between two reads of the
-	// clusters themselves.
+	// Interval is the time between two checks, and ClusterInterval the time between two reads of
+	// the clusters themselves.
 	Interval, ClusterInterval time.Duration
 	DryRun                    bool
-	// ChangesPerMinute limits the changes of routes over all clusters; 0: no limit.
+	// ChangesPerMinute limits the changes of routes over all clusters; 0 means no limit.
 	ChangesPerMinute int
 	// Connect makes the client, which reports each call to called.
 	Connect func(_ context.Context, log *slog.Logger, called func(azure.Call)) (*azure.Client,
@@ -67,7 +68,8 @@ type Options struct {
 	// HistoryFile is the file of the history, "" for none.
 	HistoryFile string
 	History     history.Options
-	// Listen says where to listen and who may call; Run fills in the rest. Nil: it does not listen.
+	// Listen says where to listen and who may call; Run fills in the rest. Nil means that it does
+	// not listen.
 	Listen *serve.Options
 	// Actions lets people sync and repair on the pages.
 	Actions bool
@@ -88,11 +90,11 @@ type Options struct {
 type Running struct {
 	Keeper *keeper.Keeper
 	// Idle is called at least every half minute while there is no config, so that health checks do
-	// not take the keeper for stuck.
+	// not consider the keeper stuck.
 	Idle func()
 	// Live says why the keeper is stuck, or nil.
 	Live func() error
-	// Refused receives the configs that are refused now, a line for each.
+	// Refused receives the configs that are refused now, one line for each.
 	Refused func([]string)
 }
 
@@ -107,7 +109,7 @@ func (o Options) metrics() *serve.Metrics {
 	return m
 }
 
-// Wait listens as a replica that waits, until close is called. If that fails, Run will say so.
+// Wait makes a waiting replica listen, until close is called. If that fails, Run will say so.
 func Wait(o Options) (close func()) {
 	if o.Listen == nil {
 		return func() {}
@@ -127,7 +129,7 @@ func Wait(o Options) (close func()) {
 	}
 }
 
-// Run keeps the configured clusters correct until the context ends, which is not an error.
+// Run keeps the configured clusters in sync until the context ends. That end is not an error.
 func Run(ctx context.Context, o Options) error {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(garbage)
@@ -208,7 +210,7 @@ func Run(ctx context.Context, o Options) error {
 			}
 		},
 	})))
-	started := func() { // nothing that flags name is wrong
+	started := func() { // now it is clear that all flags name valid things
 		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
 			"interval", o.Interval.String(), "dryRun", o.DryRun)
 	}
@@ -264,7 +266,7 @@ func Run(ctx context.Context, o Options) error {
 			Live: health.Live, Refused: mistakes.objects})
 	}
 	go watch.run(ctx)
-	// Feed the watchdog until the end, also during the last write.
+	// Feed the watchdog until the end, even during the last write.
 	alive, dead := context.WithCancel(context.WithoutCancel(ctx))
 	defer dead()
 	go manager.feedWatchdog(alive, health.Live)
@@ -305,7 +307,7 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(unwritten, err)
 }
 
-// mode names what restricts the keeper at the moment, "" for nothing.
+// mode says what restricts the keeper at the moment, or returns "".
 func mode(dryRun bool, paused string) string {
 	switch {
 	case dryRun:
@@ -316,7 +318,8 @@ func mode(dryRun bool, paused string) string {
 	return ""
 }
 
-// askWriters adds to the history who made the changes that were repaired, until the context ends.
+// askWriters finds out who made the changes that were repaired, and adds them to the history, until
+// the context ends.
 func askWriters(ctx context.Context, l *history.Log, client *azure.Client) {
 	if l == nil {
 		return

@@ -28,7 +28,7 @@ type line struct {
 	flushed chan struct{}
 }
 
-// NewLines makes a Lines that writes to w. After lines were dropped, and once w accepts lines
+// NewLines returns a Lines that writes to w. After lines were dropped, and once w accepts lines
 // again, it calls say with their number. say may write to w.
 func NewLines(w io.Writer, say func(dropped int64)) *Lines {
 	l := &Lines{w: w, queue: make(chan line, bufferedLines), say: say}
@@ -79,7 +79,7 @@ func (l *Lines) Failed() error {
 // Dropped returns how many lines were dropped.
 func (l *Lines) Dropped() int64 { return l.dropped.Load() }
 
-// Flush waits until all lines so far are written, but not longer than longest.
+// Flush waits until all lines so far are written, but at most as long as longest.
 func (l *Lines) Flush(longest time.Duration) {
 	over := time.After(longest)
 	flushed := make(chan struct{})

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
 
-// mistakes shows on the page and in the metrics which configs are refused: the files, and the
+// mistakes shows on the page and in the metrics which configs are refused, from files and from
 // objects of the controller.
 type mistakes struct {
 	metrics *serve.Metrics

@@ -16,7 +16,7 @@ import (
 )
 
 // news logs what is new in a check: changes, and findings and pending changes that have appeared or
-// are gone. Everything else would fill the log without saying anything.
+// disappeared. Other lines would only fill the log.
 type news struct {
 	log     *slog.Logger
 	known   map[string]finding.Finding
@@ -24,7 +24,7 @@ type news struct {
 	dark    map[string]bool // clusters that were checked in an outage of Azure
 	unmade  map[string]bool // changes that were planned, observed, failed or skipped
 	said    time.Time       // when a check was last logged; zero before the first
-	silence time.Duration   // after which a check without news is logged
+	silence time.Duration   // a check without news is logged after this time
 }
 
 // News returns a function that logs what is new in a check, and reports whether there was anything.
@@ -85,14 +85,14 @@ func (n *news) report(r keeper.Result) bool {
 	return something
 }
 
-// loudness is the level at which a cluster's new state is logged.
+// loudness returns the level at which a cluster's new state is logged.
 var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
 	verdict.Unknown: slog.LevelWarn}
 
-// outage returns the finding that Azure answers nothing, or nil, and whether it has just reached
-// the last of all clusters. An outage is a line at its begin, a second one then, and one at its
-// end, however many clusters it has.
+// outage returns the finding that Azure answers nothing, or nil, and whether the outage has just
+// reached the last cluster. An outage logs a line at its begin, one when it reaches the last
+// cluster, and one at its end, no matter how many clusters there are.
 func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
 	i := slices.IndexFunc(r.Findings, finding.Finding.IsOutage)
 	if i < 0 {
@@ -106,7 +106,7 @@ func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
 	return &r.Findings[i], len(n.dark) > before && len(n.dark) == len(r.Managed) && before > 0
 }
 
-// verdicts logs the clusters whose state has changed, and what else a broken cluster has lost. The
+// verdicts logs the clusters whose state has changed, and further losses of a broken cluster. The
 // first state of a cluster is news unless all is well.
 func (n *news) verdicts(r keeper.Result) (something bool) {
 	for _, v := range r.Verdicts {
@@ -145,7 +145,8 @@ var levels = map[finding.Severity]slog.Level{
 }
 
 // findings logs new findings, known findings with another severity or other words, and known
-// findings that are gone. What an outage hides stays known: it is neither gone nor new afterwards.
+// findings that are gone. Findings that an outage hides stay known: they are not gone, and not new
+// afterwards.
 func (n *news) findings(all []finding.Finding, outage *finding.Finding,
 	whole bool) (something bool) {
 	known, changed := n.known, finding.News(n.known, all)

@@ -24,7 +24,7 @@ type notices struct {
 	also   func() []finding.Finding // more findings of the daemon about itself; nil for none
 }
 
-// newNotices reads who gets messages. What the history says was found before is not told again.
+// newNotices reads who gets messages. News that the history has from before is not sent again.
 func newNotices(o Options) (*notices, error) {
 	n := &notices{dryRun: o.DryRun,
 		to: notify.New(notify.Options{Secret: Secret, Log: o.Log})}
@@ -34,7 +34,8 @@ func newNotices(o Options) (*notices, error) {
 	if o.HistoryFile == "" {
 		return n, nil
 	}
-	if r, err := history.Read(o.HistoryFile); err == nil { // else it is new, or Open says so
+	// otherwise it is new, or Open reports the error
+	if r, err := history.Read(o.HistoryFile); err == nil {
 		defer r.Close()
 		if now, err := r.Now(); err == nil {
 			n.to.Known(slices.Collect(maps.Values(now.Verdicts)), now.Findings)
@@ -63,7 +64,8 @@ func (n *notices) configure(o Options) error {
 	return nil
 }
 
-// Secret reads the URL of a place. Its errors name the file or the variable, never the content.
+// Secret reads the URL of a destination. Its errors name the file or the variable, never the
+// content.
 func Secret(p v1alpha1.Place) (string, error) {
 	if p.URLEnv != "" {
 		if url := os.Getenv(p.URLEnv); url != "" {
@@ -78,7 +80,7 @@ func Secret(p v1alpha1.Place) (string, error) {
 	return string(raw), err
 }
 
-// check tells people the news of a check. On a dry run nothing leaves the program.
+// check sends people the news of a check. On a dry run it sends nothing.
 func (n *notices) check(r keeper.Result) {
 	if !n.dryRun {
 		n.to.Check(r.Started.Add(r.Elapsed), r.Managed, r.Verdicts, r.Findings, r.Changes)

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/silence"
 )
 
-// pauseExtension is the extension of a pause file, which holds the time when the pause ends.
+// pauseExtension is the extension of a pause file, which contains the end of the pause.
 const pauseExtension = ".paused"
 
 // PauseFile returns the pause file of a config: next to a file, or in the folder.
@@ -62,12 +62,12 @@ func newPauses(configs []string, log *slog.Logger) *pauses {
 	return p
 }
 
-// Paused says until when the keeper of these configs is paused, "" if it is not.
+// Paused says until when the keeper of these configs is paused, or returns "".
 func Paused(configs []string) string {
 	return newPauses(configs, slog.New(slog.DiscardHandler)).until()
 }
 
-// until says until when the keeper is paused, "" if it is not. One pause file is enough.
+// until says until when the keeper is paused, or returns "". One pause file is enough.
 func (p *pauses) until() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,8 +94,8 @@ func (p *pauses) forgotten(now time.Time) (found []finding.Finding) {
 	return found
 }
 
-// read reads a pause file. Only a file that exists and can be read is a pause. If it cannot be
-// read, for lack of file descriptors or because of a disk, the last content stays valid. So a
+// read reads a pause file. Only a file that exists and can be read is a pause. If the file cannot
+// be read, for lack of file descriptors or because of a disk, the last content stays valid. So a
 // machine without resources neither starts nor ends a pause.
 func (p *pauses) read(file string) pause {
 	raw, err := input.ReadFile(file, input.Small)
@@ -121,7 +121,7 @@ func (p *pauses) read(file string) pause {
 	return p.last[file]
 }
 
-// words say until when a file pauses the keeper, "" if it does not.
+// words says until when a file pauses the keeper, or returns "".
 func (p pause) words(file string, now time.Time) string {
 	switch {
 	case !p.there:

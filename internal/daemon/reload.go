@@ -12,16 +12,16 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// watchEvery is how often the files of a config are checked. Files that change are read once they
-// have stayed the same for as long: an editor may still be writing them.
+// watchEvery is how often the files of a config are checked. Changed files are read only after they
+// have stayed the same for this time, because an editor may still be writing them.
 const watchEvery = time.Second
 
 // ConfigFiles read the config of a daemon from files.
 type ConfigFiles struct {
 	// Read returns the whole config, or the error that makes it invalid.
 	Read func() ([]v1alpha1.ClusterRoutes, error)
-	// Fingerprint changes when the files change. An error says that this is unknown at the moment.
-	// Nil: the config cannot be read twice.
+	// Fingerprint changes when the files change. An error means that this is unknown at the moment.
+	// Nil means that the config cannot be read twice.
 	Fingerprint func() (string, error)
 }
 

@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/silence"
 )
 
-// specPauses are the pauses in the specs of the configs, as entries of the store of silences: so
-// they have the same effect as those of the page and the command line.
+// specPauses has the pauses in the specs of the configs, as entries of the store of silences. So
+// they work like those from the page and the command line.
 type specPauses struct {
 	k *keeper.Keeper
 

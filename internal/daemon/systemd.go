@@ -11,15 +11,15 @@ import (
 )
 
 // systemd is the service manager, if it has started this process with Type=notify: sd_notify(3). A
-// nil systemd hears nothing.
+// nil systemd sends nothing.
 //
-// Its socket stays open until the process ends. A connection for each sign of life would fail when
-// no more files can be opened, and systemd would then kill a keeper that still repairs.
+// Its socket stays open until the process ends. A new connection for each message would fail when
+// no more files can be opened. Then systemd would kill a keeper that still repairs.
 type systemd struct {
 	path string
 	log  *slog.Logger
 
-	mu     sync.Mutex // one writer at a time may connect again
+	mu     sync.Mutex // only one writer at a time may reconnect
 	socket net.Conn   // nil: not connected
 }
 
@@ -28,7 +28,8 @@ const patience = 5 * time.Second
 
 // newSystemd connects to systemd. It returns nil if systemd expects no messages.
 func newSystemd(log *slog.Logger) *systemd {
-	// An address that begins with @ is in the abstract namespace, also for package net.
+	// An address that begins with @ is in the abstract namespace. Package net uses the same
+	// notation.
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil

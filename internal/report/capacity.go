@@ -90,8 +90,8 @@ func (c Capacity) needs() Table {
 	return t
 }
 
-// Growth is how far the pools of a cluster can grow. Unseen says what could not be counted, a line
-// each.
+// Growth is how far the pools of a cluster can grow. Unseen says what could not be counted, one
+// line each.
 type Growth struct {
 	Pools  []capacity.Growth `json:"pools"`
 	Unseen []string          `json:"-"`

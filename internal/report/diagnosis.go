@@ -19,11 +19,11 @@ type Diagnosis struct {
 	// propose.
 	Verdicts []verdict.Verdict `json:"verdicts"`
 	Findings []finding.Finding `json:"findings"`
-	// Claims are the statements that must be true about them, and whether they are.
+	// Claims are the statements that must be true about these clusters, with their state.
 	Claims []build.Claim `json:"claims"`
 	// Least hides findings below it. The sentence counts all.
 	Least finding.Severity `json:"-"`
-	// Verify are the commands that show each cluster's claims.
+	// Verify has the commands that show each cluster's claims.
 	Verify map[string]finding.CommandLine `json:"-"`
 }
 
@@ -140,7 +140,7 @@ func (d Diagnosis) WriteBelow(w io.Writer) error {
 	return err
 }
 
-// Fixed is a diagnosis, the changes that were made, and what is left.
+// Fixed is a diagnosis with the changes that were made, and what is left.
 type Fixed struct {
 	Diagnosis
 	// Fixes is the check that made the changes; absent if there was nothing to change.

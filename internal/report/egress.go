@@ -11,14 +11,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// Egress is what the appliances behind the default routes of clusters let pass.
+// Egress shows what the appliances behind the default routes of clusters allow.
 type Egress struct {
 	Exits []egress.Exit `json:"exits"`
-	// Astray is what does not take the way that the configs declare.
+	// Astray is the egress that does not take the way that the configs declare.
 	Astray []Astray `json:"astray"`
 	// None are clusters whose nodes have no default route to an appliance.
 	None []string `json:"withoutAppliance"`
-	// Groups is what network security groups of nodes decide.
+	// Groups has the decisions of the nodes' network security groups.
 	Groups []trace.Filtered `json:"groups"`
 }
 

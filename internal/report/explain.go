@@ -16,7 +16,7 @@ func WriteCodes(w io.Writer, all []finding.Description, style Style) error {
 	return t.Write(w, Text, style)
 }
 
-// WriteCode explains a finding, and what to do.
+// WriteCode explains a finding, and how to act on it.
 func WriteCode(w io.Writer, d finding.Description, style Style) error {
 	_, err := fmt.Fprintf(w, "%s (%s): %s\n\n%s\n\nWhat to do: %s\n",
 		style.Bold(string(d.Code)), d.Severity, d.Title, d.Meaning, d.Remedy)

@@ -8,7 +8,7 @@ import (
 )
 
 // Wrap breaks a line that has more columns than a terminal between words. The lines that follow are
-// indented. A word that is too long, such as a resource ID, stays whole.
+// indented. A word that is too long, such as a resource ID, is not broken.
 func Wrap(line string, columns, indent int) string {
 	if width(line) <= columns {
 		return line
@@ -35,9 +35,9 @@ func Wrap(line string, columns, indent int) string {
 // pasted matches lines with a command: people paste it.
 var pasted = lazy.Regexp(`^(?:next|see): |(?:^|[ (])(?:routekeeper|az|kubectl|terraform) [a-z-]`)
 
-// Fold returns a writer that breaks long lines of a text for people. What follows stands below the
-// start of the line's last column, or of its words. What people paste stays on one line. Each write
-// must be whole lines.
+// Fold returns a writer that breaks long lines of a text for people. Continuation lines start below
+// the line's last column, or below its words. Text that people paste stays on one line. Each write
+// must consist of whole lines.
 func Fold(w io.Writer, columns func() int) io.Writer { return &folder{w, columns} }
 
 type folder struct {
@@ -59,8 +59,8 @@ func (f *folder) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hanging returns the indent of what follows the first part of a line: that of the last column if
-// there is room for it, else two more than the line's own.
+// hanging returns the indent of continuation lines: that of the last column if there is room for
+// it, or else two more than the line's own.
 func hanging(line string, columns int) int {
 	text := strings.TrimLeft(line, " ")
 	own := len(line) - len(text)

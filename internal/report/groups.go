@@ -11,8 +11,8 @@ import (
 // manyClusters is how many clusters of a group are written out.
 const manyClusters = 10
 
-// explained writes findings with what they mean. It writes the meaning of a code once. Findings
-// with the same code on several clusters form one group: a fleet has the same few many times.
+// explained writes findings with their meaning. It writes the meaning of a code once. Findings with
+// the same code on several clusters form one group, because a fleet has the same few many times.
 func explained(findings []finding.Finding, style Style) string {
 	var b strings.Builder
 	said := map[finding.Code]bool{}
@@ -62,8 +62,8 @@ func clustersOf(group []finding.Finding) (names []string) {
 	return names
 }
 
-// groupText writes findings with the same code on several clusters: a line for each with what to do
-// next, and for mere information the names of the clusters.
+// groupText writes findings with the same code on several clusters. Each gets a line with its next
+// step. For mere information it writes only the names of the clusters.
 func groupText(group []finding.Finding, meaning string, style Style) string {
 	var b strings.Builder
 	names := clustersOf(group)

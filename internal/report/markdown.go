@@ -8,9 +8,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// How text from outside becomes Markdown: it stays the text that it is. It begins no heading, list,
-// table cell, link or HTML. What GitHub, GitLab or Azure DevOps would act on, such as @user, #123
-// and addresses, becomes code: there they do nothing, and no escape prevents a mention elsewhere.
+// How text from outside becomes Markdown: it stays the text that it is. It starts no heading, list,
+// table cell, link or HTML. Words on which GitHub, GitLab or Azure DevOps act, such as @user, #123
+// and addresses, become code. There they do nothing, and elsewhere no escape prevents a mention.
 
 // active finds a word on which a site acts: mentions, references to issues and merge requests,
 // addresses, formulas and emoji.
@@ -36,7 +36,7 @@ func inline(s, bar string) string {
 	return strings.Join(words, " ")
 }
 
-// escapes are for what means something anywhere in a line.
+// escapes has the characters that mean something anywhere in a line.
 var escapes = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", `\<`, "](", `]\(`,
 	"~", `\~`, "&", `\&`)
 
@@ -51,7 +51,7 @@ func escaped(word string) string {
 	return word
 }
 
-// notFirst is what means something at the beginning of a line: a heading, a quote, a list, a
+// notFirst matches what means something at the beginning of a line: a heading, a quote, a list, a
 // checkbox, the definition of a link, a line below a heading.
 var notFirst = lazy.Regexp(`^(\s*\d*)(>|\[|[-+=]+(?:\s|$)|#+(?:\s|$)|[.)](?:\s|$))`)
 

@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/migrate"
 )
 
-// Migrating is how far a migration is.
+// Migrating shows the progress of a migration.
 type Migrating struct{ migrate.Progress }
 
 // Write writes it in the given format: one JSON object, or one line and one for each node that

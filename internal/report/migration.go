@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/migrate"
 )
 
-// Migration is the plan of clusters off kubenet.
+// Migration is the plan that moves clusters off kubenet.
 type Migration struct {
 	migrate.Plan
 	// Steps includes each cluster's steps in text. JSON and Markdown always have them.
@@ -46,7 +46,7 @@ func (m Migration) Sentence() string {
 }
 
 // fleet sums up several clusters: how much they move, how much time there is for each, and what
-// blocks how many of them, the most frequent first.
+// blocks how many of them, the most frequent blocker first.
 func (m Migration) fleet() []string {
 	if len(m.Clusters) < 2 {
 		return nil
@@ -212,7 +212,7 @@ func (m Migration) label(c migrate.Cluster) string {
 	return c.Name
 }
 
-// migrationState returns unknown if nothing blocks a cluster but that not all of it could be read.
+// migrationState returns unknown if the only blocker is that part of the cluster could not be read.
 func migrationState(c migrate.Cluster) string {
 	read := slices.ContainsFunc(c.Blockers, func(f finding.Finding) bool {
 		return f.Code != finding.ReadFailed && f.Code != finding.AzureUnreachable

@@ -8,22 +8,23 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Packets is what the calls between pods showed while the node subnet lost its route table. It
-// names nothing of the user's: it is also the line in the file that can be sent back.
+// Packets has the results of the calls between pods while the node subnet had no route table. It
+// contains no names of the user's, because it is also the line in the file that can be sent to the
+// maintainers.
 type Packets struct {
 	Plugin   string `json:"plugin"`
 	Nodes    int    `json:"nodes"`
 	Pods     int    `json:"pods"`
 	Machines int    `json:"machines"`
-	// Pairs are how many pods called how many addresses, each once a second.
+	// Pairs is how many pods called how many addresses, each once a second.
 	Pairs int `json:"pairs"`
-	// Before are the calls of some seconds before the strip; all of them arrived.
+	// Before counts the calls of some seconds before the strip. All of them arrived.
 	Before int `json:"before"`
 	Sent   int `json:"sent"`
 	Lost   int `json:"lost"`
-	// Unasked are calls that could not be made: they count as neither.
+	// Unasked counts calls that could not be made. They count as neither.
 	Unasked int `json:"unasked"`
-	// The seconds are since the write that strips the subnet was sent.
+	// The seconds count from when the write that strips the subnet was sent.
 	FirstLost  float64 `json:"firstLostSeconds"`
 	LastLost   float64 `json:"lastLostSeconds"`
 	RepairedIn float64 `json:"repairedSeconds"`

@@ -35,15 +35,15 @@ type PastReading struct{ Resource, Read string }
 type PastChange struct {
 	plan.Outcome
 	// Open is set if no outcome was seen. Lost is set if the program ended before it saw the
-	// outcome and the change was not in place afterwards, Found if it was.
+	// outcome, and the change was not in place afterwards. Found is set if it was.
 	Open, Lost, Found bool
 	// Settled is the time at which the outcome was seen; zero if none was.
 	Settled time.Time
-	// Note adds what else is known of the outcome.
+	// Note adds what else is known about the outcome.
 	Note string
 	// ChangedBy says who made the change that this one repaired; "" if unknown.
 	ChangedBy string
-	// Story says on one line how the repair went; "" if the change repaired nothing.
+	// Story says on one line how the repair went, or is "" if the change repaired nothing.
 	Story string
 }
 
@@ -90,7 +90,7 @@ func (h History) Write(w io.Writer, format Format, style Style) error {
 	return table.Write(w, format, style)
 }
 
-// shortList names the first of many clusters: a check that reads all of a fleet concerns them all.
+// shortList names the first of many clusters: a check that reads a whole fleet concerns them all.
 func shortList(names []string) string {
 	const most = 4
 	if more := len(names) - most; more > 0 {
@@ -167,7 +167,7 @@ func (p Past) Summary() string {
 	return strings.Join(parts, ", ")
 }
 
-// news says which findings were new or resolved, those of one code together.
+// news says which findings were new or resolved, grouped by code.
 func (p Past) news() (parts []string) {
 	var order []string
 	count := map[string]int{}
@@ -186,7 +186,7 @@ func (p Past) news() (parts []string) {
 	return parts
 }
 
-// stories returns how its repairs went.
+// stories returns the Story of each of its repairs.
 func (p Past) stories() (lines []string) {
 	for _, c := range p.Changes {
 		if c.Story != "" {
@@ -334,7 +334,7 @@ func (p Past) diff(style Style) (lines []string) {
 			lines = append(lines, "  "+style.Green("+ "+what+"  "+orNothing(c.New)))
 		}
 		lines = append(lines, "    "+c.became()+": "+plain(c.Why))
-		if c.Note != "" && c.State == plan.Done { // what Azure's network showed afterwards
+		if c.Note != "" && c.State == plan.Done { // the state of Azure's network afterwards
 			lines = append(lines, "    "+plain(c.Note))
 		}
 		if c.ChangedBy != "" {
@@ -354,7 +354,7 @@ func orNothing(v *plan.Value) string {
 	return plain(v.String())
 }
 
-// became says what the outcome of a change is.
+// became returns the outcome of a change in words.
 func (c PastChange) became() string {
 	switch {
 	case c.Note != "" && c.State != plan.Done:

@@ -23,7 +23,7 @@ type Prevention struct {
 	Refused  []PreventedWrite `json:"refused"`
 }
 
-// PreventionRule is a rule, and what it is about: subnets with what they must have, or tables.
+// PreventionRule is a rule and its subject: subnets with what they must have, or tables.
 type PreventionRule struct {
 	Name    string   `json:"name"`
 	Title   string   `json:"title"`

@@ -54,7 +54,7 @@ func (p Promotion) Write(w io.Writer, format Format, style Style) error {
 	return err
 }
 
-// writes returns how many resources the plan would change: Azure takes a PUT for each.
+// writes returns how many resources the plan would change, each with one PUT.
 func (p Promotion) writes() int {
 	resources := map[string]bool{}
 	for _, c := range p.Plan.Changes {

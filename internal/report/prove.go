@@ -17,16 +17,16 @@ type Proof struct {
 	DryRun       bool   `json:"dryRun"`
 	// Trials are in the order of execution.
 	Trials []ProofTrial `json:"trials"`
-	// Seconds is about how long they take. LogSeconds is how long prove then waits for the activity
-	// log at most. MostSeconds is when the program gives up.
+	// Seconds is about how long they take. LogSeconds is how long prove then waits at most for the
+	// activity log. MostSeconds is when the program gives up.
 	Seconds     int `json:"seconds"`
 	LogSeconds  int `json:"logSeconds"`
 	MostSeconds int `json:"mostSeconds"`
 	// Cost is what Azure bills for it, in words.
 	Cost      string          `json:"cost"`
 	Leftovers []ProofLeftover `json:"leftovers"`
-	// Group is the ID of the resource group that was created. Deleted says that it is proven to be
-	// gone.
+	// Group is the ID of the resource group that was created. Deleted is set if the group is proven
+	// to be gone.
 	Group     string         `json:"group,omitempty"`
 	Deleted   bool           `json:"deleted"`
 	Calls     int            `json:"calls"`
@@ -48,7 +48,7 @@ type ProofTrial struct {
 // ProofLeftover is a group of an earlier run.
 type ProofLeftover struct {
 	Group string `json:"group"`
-	// Stale says that its run has ended; otherwise that run may still be active.
+	// Stale is set if its run has ended. Otherwise that run may still be active.
 	Stale   bool   `json:"stale"`
 	Deleted bool   `json:"deleted"`
 	Error   string `json:"error,omitempty"`

@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Repairs are what iac fix says before and after the diffs.
+// Repairs are what iac fix prints before and after the diffs.
 type Repairs struct {
-	// Left are the problems that need a decision, Done the repaired ones, a line each.
+	// Left has the problems that need a decision, and Done the repaired ones, one line each.
 	Left, Done []string
 	// Found is the number of problems that can be repaired, Files the number of files that change.
 	Found, Files int

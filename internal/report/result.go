@@ -184,7 +184,7 @@ func changeRow(c plan.Outcome, style Style) []string {
 		row = append(row, style.Red("failed"))
 	case plan.Obsolete, plan.Skipped, plan.Observed:
 		row = append(row, style.Dim(string(c.State)))
-	case plan.Planned, plan.Done: // as expected, and the summary says which
+	case plan.Planned, plan.Done: // these are as expected, and the summary counts them
 	}
 	return row
 }

@@ -34,7 +34,7 @@ func cell(s string) string {
 }
 
 // paintAt finds the first color code of Style in a text. Both results are the end of the text if
-// there is none.
+// there is no color code.
 func paintAt(s string) (start, end int) {
 	start, end = len(s), len(s)
 	for _, code := range paints {

@@ -104,7 +104,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		switch {
 		case format == Text && judged:
 			row = []string{symbols[c.State], c.Name, c.word(), c.since(s.Now), c.Sentence}
-		case format == Text: // of objects, whose conditions say all
+		case format == Text: // of objects, whose conditions say everything
 			row = []string{symbols[c.State], c.Name, c.Sentence}
 		}
 		rows = append(rows, row)
@@ -147,7 +147,7 @@ func (s Style) byColor(color string) func(string) string {
 	return func(line string) string { return line }
 }
 
-// word returns the state of the verdict, or the color where there is none.
+// word returns the state of the verdict, or the color if there is no verdict.
 func (c ClusterStatus) word() string {
 	if c.Verdict == nil || c.State != c.Verdict.State.Color() {
 		return c.State
@@ -155,7 +155,7 @@ func (c ClusterStatus) word() string {
 	return string(c.Verdict.State)
 }
 
-// since says since when the cluster has its state.
+// since says how long the cluster has had its state.
 func (c ClusterStatus) since(now time.Time) string {
 	if c.Verdict == nil || c.Verdict.Since.IsZero() {
 		return ""
@@ -178,7 +178,7 @@ func (s *Status) sort() {
 	})
 }
 
-// foldFrom is how many good clusters are one line.
+// foldFrom is the number of good clusters from which they share one line.
 const foldFrom = 5
 
 // lastKnown shows the clusters as they were before an outage.
@@ -193,7 +193,8 @@ func (s *Status) lastKnown() {
 	}
 }
 
-// fold returns the clusters to show line by line, and one line for many good ones, which are last.
+// fold returns the clusters to show line by line. If many good ones are last, it returns one line
+// for them.
 func (s Status) fold() (shown []ClusterStatus, line string) {
 	n := len(s.Clusters)
 	for n > 0 && s.Clusters[n-1].State == "good" {
@@ -213,7 +214,7 @@ func (s Status) fold() (shown []ClusterStatus, line string) {
 	return s.Clusters, ""
 }
 
-// lines returns what concerns no particular cluster.
+// lines returns the lines that concern no particular cluster.
 func (s Status) lines() []string {
 	var lines []string
 	silenced := 0
@@ -232,7 +233,8 @@ func (s Status) lines() []string {
 	for _, f := range s.Findings {
 		if f.Silenced != nil {
 			silenced++
-		} else if f.IsOutage() && len(s.Clusters) > 1 && s.Sentence != "" { // the headline says it
+			// the headline already says it
+		} else if f.IsOutage() && len(s.Clusters) > 1 && s.Sentence != "" {
 			continue
 		} else if f.Severity >= finding.Warning {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))

@@ -81,7 +81,7 @@ func (m Matrix) Write(w io.Writer, format Format, style Style) error {
 	return put(w, m.text(style))
 }
 
-// text returns a summary and then the causes, worst first, with as many ends as fit a line.
+// text returns a summary and then the causes, the worst first, with as many ends as fit on a line.
 func (m Matrix) text(style Style) string {
 	text, paint := fmt.Sprintf("all %s are delivered", finding.Count(m.Pairs, "pair")), style.Green
 	if m.Delivered < m.Pairs {

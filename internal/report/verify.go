@@ -9,7 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Verification is what is right about clusters, and what is wrong.
+// Verification is what is correct about clusters, and what is wrong.
 type Verification struct {
 	// Clusters are the names of the verified clusters.
 	Clusters []string      `json:"clusters"`
@@ -18,7 +18,8 @@ type Verification struct {
 	Findings []finding.Finding `json:"findings"`
 }
 
-// AllRight reports whether every claim is right, except claims that Kubernetes was not asked for.
+// AllRight reports whether every claim is right, except claims that need Kubernetes when it was not
+// read.
 func (v Verification) AllRight() bool { return allRight(countClaims(v.Claims)) }
 
 func allRight(counts map[build.ClaimState]int) bool {
@@ -117,8 +118,9 @@ func byCluster(claims []build.Claim) (parts [][]build.Claim) {
 	return parts
 }
 
-// whatIsRight ends a diagnosis. For one cluster it lists what is right and what was not checked;
-// for several it counts claims. Wrong claims are listed only if no finding explains them.
+// whatIsRight ends a diagnosis. For one cluster it lists the correct claims and the ones that were
+// not checked. For several it counts claims. Wrong claims are listed only if no finding explains
+// them.
 func whatIsRight(claims []build.Claim, verify map[string]finding.CommandLine, style Style) string {
 	parts := byCluster(claims)
 	var b strings.Builder
