@@ -15,9 +15,9 @@ import (
 // How it works. ansible.go walks the plays, blocks and tasks of a file in their order and finds the
 // tasks of azure.azcollection; ansiblemodules.go says what each module does to subnets and tables.
 //
-// Values count as they are written. An expression is not evaluated: its variables come from
-// inventories, roles, other tasks and the command line. What depends on one is unknown, and a note
-// or a finding says so. Each file is read by itself, whatever includes it.
+// Values count as written. An expression is not evaluated: its variables come from inventories,
+// roles, other tasks and the command line. If something depends on an expression, it is unknown,
+// and a note or a finding says so. Each file is read alone, no matter which files include it.
 
 // ansible reads a file of plays or tasks.
 type ansible struct {
@@ -27,25 +27,25 @@ type ansible struct {
 	// registered are the subnets of tasks by the variable that the task registers.
 	registered map[string]arm.ID
 	clusters   map[string]aksNetwork // by name, in lower case
-	later      []func()              // what needs all clusters
+	later      []func()              // work that needs all clusters
 }
 
-// scope is what holds for a task because of where it stands.
+// scope has what applies to a task because of its place in the file.
 type scope struct {
 	defaults []*yamltree.Value // module_defaults, the innermost last
 	maybe    []string
 	check    bool
 }
 
-// inside are the keys of a play or block that hold tasks, in the order in which Ansible runs them,
-// with what has to happen first.
+// inside has the keys of a play or block that contain tasks, in the order in which Ansible runs
+// them, with what must happen first.
 var inside = []struct{ key, first string }{{"pre_tasks", ""}, {"tasks", ""}, {"post_tasks", ""},
 	{"handlers", notified}, {"block", ""}, {"rescue", "a task of its block fails"}, {"always", ""}}
 
 const notified = "a task notifies the handler"
 
-// structure are keys by which a list of maps is recognised as plays or tasks, without the name of a
-// collection. So are the modules.
+// structure has the keys by which a list of maps is recognised as plays or tasks, without the name
+// of a collection. So are the modules.
 var structure = []string{"hosts", "import_playbook", "block", "include_tasks", "import_tasks",
 	"include_role", "import_role", "set_fact", "debug", "command", "shell", "include_vars",
 	"assert", "action", "local_action"}
@@ -81,7 +81,8 @@ func shortModule(key string) string {
 // rolePart is the part of a task file's name that names its role.
 var rolePart = lazy.Regexp(`([^/]+)/(tasks|handlers)/`)
 
-// markThere records what a file of a folder is to what includes it: a file, and a role.
+// markThere records a file of a folder under the names by which others include it: as a file, and
+// as a role.
 func markThere(there map[string]bool, file string) {
 	there[path.Base(file)] = true
 	if role := rolePart().FindStringSubmatch(file); role != nil {
@@ -169,7 +170,7 @@ func (a *ansible) read(v *yamltree.Value, s scope) {
 	}
 }
 
-// within adds what a play, block or task says about what is in it.
+// within adds what a play, block or task sets for its contents.
 func (s scope) within(v *yamltree.Value) scope {
 	if defaults := v.Get("module_defaults"); defaults != nil {
 		s.defaults = append(slices.Clip(s.defaults), defaults)
@@ -202,7 +203,7 @@ func listOf(v *yamltree.Value) []*yamltree.Value {
 // mostConditions limits the conditions that are named.
 const mostConditions = 10
 
-// provided adds what has to hold for the task.
+// provided adds the conditions of the task.
 func (s scope) provided(that string) []string {
 	switch len(s.maybe) {
 	case mostConditions:
@@ -224,7 +225,7 @@ func truth(v *yamltree.Value) int {
 	return 0
 }
 
-// includes notes that what a file includes is not read.
+// includes notes that included files are not read.
 func (a *ansible) includes(at *yamltree.Value, what string) {
 	where := "which is not checked with this file: name its file or the folder, too"
 	if a.there != nil {
@@ -287,8 +288,8 @@ func (a *ansible) task(task *yamltree.Value, s scope, module string, args *yamlt
 	do(t)
 }
 
-// isExpression reports whether the code does not show a value: an expression of Jinja, or what only
-// a program can decode, such as an encrypted value.
+// isExpression reports whether the code does not show a value. It may be an expression of Jinja, or
+// something that only a program can decode, such as an encrypted value.
 func isExpression(v *yamltree.Value) bool {
 	return v.Is(yamltree.Unknown) || v.Is(yamltree.Scalar) &&
 		(strings.Contains(v.Text, "{{") || strings.Contains(v.Text, "{%"))
@@ -316,7 +317,7 @@ func (t *ansibleTask) text(names ...string) string { return shown(t.arg(names...
 
 func (t *ansibleTask) absent() bool { return strings.EqualFold(t.text("state"), "absent") }
 
-// provided says on what a task depends.
+// provided returns the conditions on which a task depends.
 func (t *ansibleTask) provided() string {
 	if len(t.maybe) == 0 {
 		return ""
@@ -324,7 +325,7 @@ func (t *ansibleTask) provided() string {
 	return ", provided that " + strings.Join(t.maybe, ", and ")
 }
 
-// unknown reports whether an argument is an expression, and notes what that leaves open.
+// unknown reports whether an argument is an expression, and notes what is unknown because of it.
 func (t *ansibleTask) unknown(name, open string) bool {
 	return t.isUnknown(name, t.args[name], open)
 }

@@ -22,13 +22,13 @@ var modules = map[string]func(*ansibleTask){
 	"azure_rm_virtualnetwork": (*ansibleTask).network,
 }
 
-// mayBeEmpty are the words by which an expression can have no value.
+// mayBeEmpty has the words by which an expression can have no value.
 var mayBeEmpty = lazy.Regexp(`\b(omit|default|d|none|None|if|ternary)\b`)
 
-// subnet reads azure_rm_subnet. Since azure.azcollection 1.11.0 it removes the route table that the
-// subnet has if the task names none (pull request 727); that this breaks AKS was reported, and
-// closed as not a bug (#890). It does the same with the NAT gateway, and keeps the group
-// (azure_rm_subnet.py, exec_module).
+// subnet reads azure_rm_subnet. Since azure.azcollection 1.11.0 it removes the subnet's route table
+// if the task names none (pull request 727). A report that this breaks AKS was closed as not a bug
+// (#890). It does the same with the NAT gateway, and keeps the group (azure_rm_subnet.py,
+// exec_module).
 func (t *ansibleTask) subnet() {
 	vnet, name := t.arg("virtual_network_name", "virtual_network"), t.arg("name")
 	id := subnetID(t.text("subscription_id"), t.text("resource_group"), shown(vnet), shown(name))
@@ -94,10 +94,10 @@ func (t *ansibleTask) gives(id arm.ID, p inventory.Property, options ...string) 
 	return w
 }
 
-// network reads azure_rm_virtualnetwork. Where it changes a network that exists, it sends back the
-// subnets as it has read them (subnets=vnet.subnets in azure.azcollection), so
-// that each keeps its table; it has no option for subnets. Ansible's own module before the
-// collection, up to 2.7, sent none, which removed them (ansible/ansible#49885).
+// network reads azure_rm_virtualnetwork. When it changes an existing network, it sends back the
+// subnets as it read them (subnets=vnet.subnets in azure.azcollection), so each keeps its table. It
+// has no option for subnets. Ansible's own module before the collection, up to 2.7, sent none,
+// which removed them (ansible/ansible#49885).
 func (t *ansibleTask) network() {
 	if t.absent() {
 		t.note(t.place(), false, "the network is deleted with its subnets, which Azure refuses "+

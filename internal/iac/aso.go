@@ -16,15 +16,15 @@ const (
 	groupASOCluster = "containerservice.azure.com"
 )
 
-// policyAnnotation says whether ASO writes a resource at all. Its values are case-sensitive, and
-// ASO manages a resource with a value that it does not know (ASO's guide, annotations).
+// policyAnnotation says whether ASO writes a resource at all. The values are case-sensitive. ASO
+// manages a resource whose value it does not know (ASO's guide, annotations).
 const policyAnnotation = "serviceoperator.azure.com/reconcile-policy"
 
 // aso judges an object of ASO. ASO writes a resource as the object says, when the object changes
 // and then every hour by default. It has no field for the subnets of a VirtualNetwork and the
-// routes of a RouteTable; it reads both first and passes them on, after ASO#1944 had reported that
-// an update of a network removed its subnets (v2.0.0-alpha.2). So a subnet's table is lost only by
-// its own object.
+// routes of a RouteTable. It reads both first and passes them on, since ASO#1944 reported that an
+// update of a network removed its subnets (v2.0.0-alpha.2). So only its own object can remove a
+// subnet's table.
 func (m *manifests) aso(o *kubeObject) {
 	switch o.kind {
 	case "VirtualNetworksSubnet":
@@ -76,8 +76,8 @@ func (m *manifests) asoSubnet(o *kubeObject) {
 var asoKinds = map[inventory.Property]string{inventory.PropertyTable: "RouteTable",
 	inventory.PropertyNAT: "NatGateway", inventory.PropertyGroup: "NetworkSecurityGroup"}
 
-// asoWrite returns what a subnet's object does to a property. Where it writes a NAT gateway or
-// security group that is not known, it gives one.
+// asoWrite returns what a subnet's object does to a property. If it writes an unknown NAT gateway
+// or security group, that counts as a value.
 func (m *manifests) asoWrite(o *kubeObject, policy string, id arm.ID,
 	p inventory.Property) codeWrite {
 	w := codeWrite{by: o.by, outcome: asoOutcome(o, p)}
@@ -125,8 +125,8 @@ func asoOutcome(o *kubeObject, p inventory.Property) outcome {
 	return strips
 }
 
-// policy returns an object's reconcile-policy: its own, or that of its namespace. One that holds
-// for the whole operator is in no manifest.
+// policy returns an object's reconcile-policy: its own, or that of its namespace. A policy for the
+// whole operator is in no manifest.
 func (m *manifests) policy(o *kubeObject) string {
 	own := manifestText(o.annotations.Get(policyAnnotation))
 	if namespace := m.find("v1", "Namespace", "", o.namespace); own == "" && namespace != nil {
@@ -173,7 +173,7 @@ func (m *manifests) asoSubnetID(o *kubeObject) (id arm.ID, known bool) {
 	return subnetID(subscription, group, azureName(network), azureName(o)), true
 }
 
-// asoNeeds says why the subnets of a cluster need their table, "" if they do not.
+// asoNeeds says why the subnets of a cluster need their table, or returns "".
 func asoNeeds(o *kubeObject) string {
 	profile := o.spec.Get("networkProfile")
 	return nodesNeed(azureName(o), manifestText(profile.Get("networkPlugin")),

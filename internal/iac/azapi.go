@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// subnetsKept is the api-version from which a PUT of a virtual network without subnets keeps them;
-// before, it deletes them.
+// subnetsKept is the api-version from which a PUT of a virtual network without subnets keeps them.
+// Older versions delete them.
 const subnetsKept = "2023-09-01"
 
 // armSubnet is a subnet as a body writes it.
@@ -144,7 +144,7 @@ func (j *judge) azapi(r *tfResource) {
 	}
 }
 
-// routesApart says how a table is written without its pod routes.
+// routesApart says how to write a table without its pod routes.
 const routesApart = "make the table as azurerm_route_table without route blocks, and each route " +
 	"as azurerm_route"
 
@@ -240,8 +240,8 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 	}
 }
 
-// bodyWithout judges a network's body that lists no subnets, at an api-version that deletes them
-// then.
+// bodyWithout judges a network's body that lists no subnets, at an api-version that then deletes
+// them.
 func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	if len(j.subnets[vnet.Key()]) == 0 {
 		j.notes = append(j.notes, listsNone(r.place(), version))
@@ -253,14 +253,14 @@ func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	}
 }
 
-// listsNone notes that a network's body deletes its subnets, about which nothing is known.
+// listsNone notes that a network's body deletes its subnets, about which nothing else is known.
 func listsNone(at Place, version string) Note {
 	return Note{Place: at, Text: "its body lists no subnets, which at api-version " + version +
 		" deletes the subnets of the network: use " + subnetsKept + " or later", Unknown: true}
 }
 
-// bodySubnet judges a subnet that a body writes, as a whole or only what the body names; u is what
-// is unknown of its properties.
+// bodySubnet judges a subnet that a body writes, completely or only what the body names. u has what
+// is unknown about its properties.
 func (j *judge) bodySubnet(r *tfResource, whole bool, id arm.ID, before, after armSubnet,
 	u unknown) {
 	for _, p := range inventory.Properties {

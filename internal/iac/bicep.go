@@ -6,12 +6,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// bicepFile is Bicep as far as a repair has to understand it: the resources, and the text of their
+// bicepFile is Bicep as far as a repair must understand it: the resources, and the text of their
 // objects. It evaluates nothing.
 type bicepFile struct {
 	text string
-	// mask is the text with blanks for comments and tildes for strings, so that every brace in it
-	// is a real brace.
+	// mask is the text with blanks instead of comments and tildes instead of strings, so that every
+	// brace in it is a real brace.
 	mask      string
 	resources []*bicepResource
 }
@@ -20,7 +20,7 @@ type bicepFile struct {
 type bicepResource struct {
 	symbol, kind, version string
 	at                    int // where its declaration starts
-	versionAt             int // where its api-version stands
+	versionAt             int // where its api-version is
 	existing, looped      bool
 	body                  bicepSpan
 }
@@ -96,8 +96,8 @@ func past(text string, from int, end string) int {
 	return len(text)
 }
 
-// bicepString returns the length of the string at the start of a text; its expressions, ${…}, may
-// hold strings themselves.
+// bicepString returns the length of the string at the start of a text. Its expressions, ${…}, may
+// contain strings themselves.
 func bicepString(text string) int {
 	for i := 1; i < len(text); i++ {
 		switch {
@@ -132,7 +132,7 @@ func (f *bicepFile) depth(at int) int {
 	return strings.Count(f.mask[:at], "{") - strings.Count(f.mask[:at], "}")
 }
 
-// open returns the first brace after an offset that opens the body of a declaration: conditions and
+// open returns the first brace after an offset that opens the body of a declaration. Conditions and
 // loops may precede it.
 func (f *bicepFile) open(at int) int {
 	depth := 0
@@ -216,7 +216,7 @@ func (f *bicepFile) member(object bicepSpan, name string) *bicepMember {
 	return nil
 }
 
-// starts reports whether a value starts with a bracket.
+// starts reports whether the value at an offset starts with a bracket.
 func (f *bicepFile) starts(s bicepSpan, bracket byte) bool {
 	return s.from < s.to && f.mask[s.from] == bracket
 }

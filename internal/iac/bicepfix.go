@@ -11,9 +11,9 @@ import (
 )
 
 // FixBicep repairs the text of a Bicep file, and keeps layout and comments. A subnet without
-// routeTable passes on its present one, read from an existing subnet. A network that lists no
-// subnets gets an api-version that keeps them. With carriers, it repairs only subnets with their
-// names. It does not compile Bicep: compile the result, and check it.
+// routeTable keeps its present one, which the code reads from an existing subnet. A network that
+// lists no subnets gets an api-version that keeps them. With carriers, it repairs only subnets that
+// have one of their names. It does not compile Bicep: compile the result, and check it.
 func FixBicep(file File, carriers []Carrier) *TemplateFix {
 	b := &bicepFix{
 		bicepFile: parseBicep(string(file.Data)), carriers: carriers, edit: &textEdit{

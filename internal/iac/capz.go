@@ -12,13 +12,13 @@ import (
 // start with Azure.
 const groupCAPZ = "infrastructure.cluster.x-k8s.io"
 
-// managedBy on a cluster's object says that CAPZ leaves its infrastructure alone.
+// managedBy on a cluster's object means that CAPZ does not touch its infrastructure.
 const managedBy = "cluster.x-k8s.io/managed-by"
 
-// capz judges an object of CAPZ. CAPZ writes subnets through Azure Service Operator, and only in a
-// network that it created: it leaves one that was there before alone. A file does not show which is
-// the case. AzureASOManaged… objects contain objects of Azure Service Operator, which are judged as
-// such.
+// capz judges an object of CAPZ. CAPZ writes subnets through Azure Service Operator, but only in a
+// network that it created. It does not touch one that existed before. A file does not show which of
+// the two it is. AzureASOManaged… objects contain objects of Azure Service Operator, which are
+// judged as such.
 func (m *manifests) capz(o *kubeObject) {
 	spec, name := o.spec, o.name
 	if template := spec.At("template", "spec"); template != nil {
@@ -37,8 +37,8 @@ func (m *manifests) capz(o *kubeObject) {
 
 const onlyOwn = "; it leaves a network alone that was there before the cluster"
 
-// capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), nor
-// for a NAT gateway or a group (SubnetSpecs in azure/scope/managedcontrolplane.go), so it writes
+// capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), or
+// for a NAT gateway or a group (SubnetSpecs in azure/scope/managedcontrolplane.go). So it writes
 // the subnet without what AKS or a person has put there.
 func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string) {
 	network := spec.Get("virtualNetwork")

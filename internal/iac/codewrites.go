@@ -23,8 +23,8 @@ func newCodeReading(format Format, b *budget) *codeReading {
 		budget: b}
 }
 
-// budget limits what is read, of all files together: it counts what may still be read. With aliases
-// and defaults, little code can stand for a lot of it.
+// budget limits what is read of all files together: it counts what may still be read. With aliases
+// and defaults, little code can expand to a lot.
 type budget struct {
 	steps                      int // tasks, arguments and objects
 	subnets, carriers, removed int
@@ -34,8 +34,8 @@ type budget struct {
 // mostSteps limits the steps. A folder with ten thousand tasks needs less than half of them.
 const mostSteps = 250_000
 
-// mostOfAKind limits the subnets of the code, the pools and gateways in them, and what is removed:
-// each is compared with each.
+// mostOfAKind limits the subnets of the code, the pools and gateways in them, and removed things,
+// because each is compared with each.
 const mostOfAKind = 2000
 
 func newBudget() *budget {
@@ -60,7 +60,9 @@ type codeSubnet struct {
 type codeWrite struct {
 	by      Place
 	outcome outcome
-	table   string // or another property's value that it gives, "" if unknown
+	// maybe says on what the write depends, if it may not happen. never is set if that applies even
+	// to a subnet that is known to carry pods.
+	table string
 	// maybe says on what it depends whether it happens at all; never is set if that is so even
 	// for a subnet that is known to carry pods.
 	maybe string
@@ -108,7 +110,7 @@ func (c *codeReading) write(id arm.ID, p inventory.Property, w codeWrite) {
 	s.writes = append(s.writes, w)
 }
 
-// room reports whether one more of a kind is read. The first that is not is noted.
+// room reports whether one more of a kind is read. The first one that is not read is noted.
 func (c *codeReading) room(left *int) bool {
 	if *left > 0 {
 		*left--
@@ -148,8 +150,8 @@ func (c *codeReading) carrier(id arm.ID, by Place, why string) {
 	c.reading.Carriers = append(c.reading.Carriers, Carrier{Place: p, Why: why})
 }
 
-// judge turns the writes into effects. inOrder is set if the code's order is the order of writes.
-// That a subnet carries pods shows that it has a table, and nothing else.
+// judge turns the writes into effects. inOrder is set if the code's order is the order of writes. A
+// subnet that carries pods must have a table. Nothing else follows from that.
 func (c *codeReading) judge(inOrder bool, known []Carrier) {
 	for _, s := range c.subnets {
 		table := s.property == inventory.PropertyTable
@@ -180,7 +182,7 @@ func (c *codeReading) carries(p Place, known []Carrier) bool {
 	return false
 }
 
-// judge says what the writes do to a subnet's property. A write that surely removes it counts
+// judge says what the writes do to a subnet's property. A write that certainly removes it counts
 // before one that may.
 func (s *codeSubnet) judge(inOrder, carries bool) (Effect, bool) {
 	lost, given := -1, -1
@@ -229,8 +231,8 @@ func rank(w codeWrite) int {
 	return n
 }
 
-// nameFix returns a fix: the setting that must name the table of the subnet (or what else it has),
-// and the command that shows the present one.
+// nameFix returns a fix: the setting that must name the subnet's table (or other property), and the
+// command that shows the present one.
 func nameFix(where, setting string, at Place, p inventory.Property) string {
 	return fmt.Sprintf("in %s: %s, with the %s that the subnet has: %s", where, setting, p.Noun(),
 		ask(at, p))
@@ -240,7 +242,7 @@ func nameFix(where, setting string, at Place, p inventory.Property) string {
 // part of an ID.
 func unknownName(expression string) string {
 	const longest = 40
-	var text []rune // no more than is shown: expressions can be long, and many
+	var text []rune // no more than is shown, because expressions can be long, and many
 	space := false
 	for _, r := range expression {
 		switch {

@@ -22,8 +22,8 @@ type Edit struct {
 	Before, After []byte
 }
 
-// Repairs returns the findings at or above a severity, each with its repair; nil if only a person
-// can decide on one. Notes with a repair are included at any severity: without the repair the apply
+// Repairs returns the findings at or above a severity, each with its repair, or nil if only a
+// person can decide. Notes with a repair are included at any severity: without the repair the apply
 // fails.
 func (r *Reading) Repairs(known Known, from finding.Severity) (findings []finding.Finding,
 	repairs []*Repair) {
@@ -47,7 +47,7 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 }
 
 // Fix makes repairs in the code. The edits are sorted by file. For each repair, why says why it was
-// not made, "" if it was.
+// not made, or is "".
 func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	x := &fixer{source: s, open: map[string]*hclwrite.File{}, set: map[string]string{}}
 	for _, r := range repairs {
@@ -68,8 +68,8 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 }
 
 // layout formats new lines like terraform fmt, and keeps all others byte by byte. If the whole file
-// was formatted before, the whole file is formatted again: new lines can move the equal signs next
-// to them.
+// was formatted before, it is formatted again, because new lines can move the equal signs next to
+// them.
 func layout(before, after []byte) []byte {
 	plain := func(text []byte) []byte {
 		return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
@@ -221,7 +221,8 @@ func (x *fixer) repair(r Repair) string {
 	}
 	kind := block.Labels()[0]
 	inline := writtenBlock(block.Body(), r.Subnet)
-	if kind == tfVNet && inline == nil { // it is not written out: the blocks are ignored instead
+	// the block is not written out, so blocks are ignored instead
+	if kind == tfVNet && inline == nil {
 		return ignore(block.Body(), "subnet")
 	}
 	if conflict := x.claim(file, r); conflict != "" {
@@ -240,8 +241,8 @@ func (x *fixer) repair(r Repair) string {
 	return ""
 }
 
-// claim records what is set where. Instances of one block cannot have different tables, and a
-// module only has the tables that its callers pass in.
+// claim records what is set where. Instances of one block cannot have different tables. A module
+// has only the tables that its callers pass in.
 func (x *fixer) claim(file string, r Repair) string {
 	keyed, inModule := r.Address != withoutKeys(r.Address), moduleOf(r.Address) != ""
 	for _, s := range r.Set {

@@ -59,7 +59,7 @@ func openUp(b *hclwrite.Block) {
 	}
 }
 
-// unignore removes an attribute from ignore_changes, and removes what is empty then.
+// unignore removes an attribute from ignore_changes, and removes blocks that are then empty.
 func unignore(body *hclwrite.Body, attribute string) {
 	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
 	if lifecycle == nil {
@@ -123,7 +123,7 @@ func rootOf(item string) string {
 }
 
 // without removes from a literal list the items that begin with an attribute, with the comments
-// after them, and keeps the other lines. instead replaces the first of them, if it is not "".
+// after them, and keeps the other lines. If instead is not "", it replaces the first of them.
 func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
 	space := func(i int) bool {
 		return list[i].Type == hclsyntax.TokenNewline || list[i].Type == hclsyntax.TokenComment
@@ -165,7 +165,7 @@ func without(list hclwrite.Tokens, attribute, instead string) hclwrite.Tokens {
 			if !comma && out[len(out)-1].Type == hclsyntax.TokenComma {
 				out = out[:len(out)-1]
 			}
-			// it had the line for itself
+			// the item had its own line
 			if before := out[len(out)-1]; i < last && space(i) &&
 				strings.HasSuffix(string(before.Bytes), "\n") {
 				i++

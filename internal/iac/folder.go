@@ -14,8 +14,8 @@ import (
 )
 
 // How it works. ReadFolder walks a folder once and sorts its files by kind. Then it reads each
-// kind: configurations of Terraform, all YAML together, and each template. What it does not read is
-// a note, if it may matter to route tables.
+// kind: configurations of Terraform, all YAML together, and each template. If it may matter to
+// route tables, a file that is not read becomes a note.
 
 // Part is what a folder holds of one kind: its configuration, its YAML code, or one template. Name
 // is the folder or file that it comes from.
@@ -47,7 +47,8 @@ type folderCode struct {
 	opened     int
 	size       int
 	notes      []Note // always told
-	aside      []Note // told only if nothing is read: they do not mention what matters
+	// reported only if nothing is read: these files do not mention anything that matters
+	aside []Note
 }
 
 // ReadFolder reads all the code below a folder: Terraform configuration, playbooks and roles,
@@ -143,12 +144,12 @@ func (c *folderCode) count(size int) error {
 	return nil
 }
 
-// matter finds what code says that may write subnets or route tables, or place clusters.
+// matter matches code that may write subnets or route tables, or place clusters.
 var matter = lazy.Regexp(`(?i)azure_rm_|network\.azure\.com|containerservice\.azure\.com|` +
 	`infrastructure\.cluster\.x-k8s\.io|virtual-?networks?\b|route-?tables?\b|` +
 	`managed-?clusters?\b|azurerm_|azapi_`)
 
-// notRead notes that a file is not read. It may be told only if nothing else is.
+// notRead notes that a file is not read. It may be reported only if nothing else is.
 func (c *folderCode) notRead(name string, matters bool, format string, args ...any) {
 	n := Note{Place: Place{File: name, Line: 1}, Unknown: true, Text: fmt.Sprintf(format, args...)}
 	if matters {
@@ -216,7 +217,7 @@ func (c *folderCode) addYAML(name string, data []byte) {
 }
 
 // readJSON collects templates, their parameters and manifests. Other JSON is not code, or shows one
-// moment: such as a plan, which is not read because it may be an old one.
+// moment. A plan, for example, is not read because it may be old.
 func (c *folderCode) readJSON(name string) error {
 	f, err := c.files.Open(name)
 	if err != nil {

@@ -119,8 +119,8 @@ func (m *sourceModule) removals() (out []Effect) {
 var networked = lazy.Regexp(`(?i)subnet|vnet|virtual-?network|route-?table|\b(aks|` +
 	`kubernetes)\b|managed-?cluster`)
 
-// notSeen notes the modules whose code is not here: of a registry or a repository. One that nothing
-// connects with networks is worth no warning.
+// notSeen notes the modules whose code is not here: of a registry or a repository. If nothing
+// connects a module with networks, it is worth no warning.
 func (m *sourceModule) notSeen() (notes []Note) {
 	for _, call := range m.unseen {
 		source := cmp.Or(literal(call.Body, "source"), "named by an expression")
@@ -227,8 +227,8 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 	return out
 }
 
-// useless reports that a part of a set is not a protection: Terraform refuses an index or a splat
-// into inline blocks, which are a set.
+// useless reports that a part of a set protects nothing. Terraform refuses an index or a splat into
+// inline blocks, which are a set.
 func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
 	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
 		return nil
@@ -296,7 +296,7 @@ func (r *sourceResource) inlineCode() (out []inlineCode) {
 	return out
 }
 
-// written returns the items of a list that is an expression, such as a local, by its value.
+// written returns the items of a list that an expression, such as a local, gives by its value.
 func (r *sourceResource) written(a *hclsyntax.Attribute, items []item) []turn {
 	if _, diagnostics := hcl.ExprList(a.Expr); len(items) > 0 || !diagnostics.HasErrors() {
 		return nil
@@ -321,8 +321,8 @@ type repeated struct {
 	in    bindings
 }
 
-// dynamic returns the repetitions of the dynamic blocks of a kind. What a variable leaves empty in
-// the root module may be filled when it is applied: then one is unknown, if that counts (filled).
+// dynamic returns the repetitions of the dynamic blocks of a kind. A variable that is empty in the
+// root module may be filled at apply. Then one repetition is unknown, if filled is set.
 func (r *sourceResource) dynamic(kind string, filled bool) (out []repeated) {
 	for _, d := range blocks(r.Body, "dynamic") {
 		each := d.Body.Attributes["for_each"]
@@ -361,7 +361,7 @@ func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 			Fix: fmt.Sprintf("in %s, the subnet block: %s = <the %s's id>; or "+
 				"lifecycle { ignore_changes = [subnet] }", res.place.Address, attribute, p.Noun()),
 		}
-		if !empty(expr) { // a variable may be given another value
+		if !empty(expr) { // a variable may get another value
 			e.Doubt = true
 			e.How = "its inline subnet block names no " + p.Name() + " by the values of " +
 				"variables here, so that any change of the network's blocks removes the one it has"

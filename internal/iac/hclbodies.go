@@ -36,7 +36,7 @@ func empty(expr hclsyntax.Expression) bool {
 		v.AsString() == "")
 }
 
-// item is an object in a list, with the names that hold in it.
+// item is an object in a list, with the names that are valid in it.
 type item struct {
 	object *hclsyntax.ObjectConsExpr
 	in     bindings

@@ -14,8 +14,8 @@ import (
 const (
 	// deepestHCL is how deep brackets, blocks, templates and signs can be nested.
 	deepestHCL = 200
-	// mostOperators is how many operators, indexes and directives one attribute can have: each can
-	// be one more level.
+	// mostOperators is how many operators, indexes and directives one attribute can have, because
+	// each can be one more level.
 	mostOperators = 5000
 	// mostHCL is how large a file can be, in bytes: one byte of code can become a token of 150
 	// bytes.

@@ -14,12 +14,12 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
-// bindings are the values of names that hold only in a part of the code: the iterator of a dynamic
-// block, the variables of a for expression.
+// bindings has the values of names that are valid only in a part of the code: the iterator of a
+// dynamic block, the variables of a for expression.
 type bindings map[string]cty.Value
 
-// functions are those of Terraform that people choose subnets and tables with. None of them makes
-// more text than its arguments have, so that no code grows without end.
+// functions has the functions of Terraform with which people choose subnets and tables. None of
+// them makes more text than its arguments have, so that no code grows forever.
 var functions = map[string]function.Function{
 	"try": tryfunc.TryFunc, "can": tryfunc.CanFunc,
 	"merge": stdlib.MergeFunc, "concat": stdlib.ConcatFunc,
@@ -30,7 +30,7 @@ var functions = map[string]function.Function{
 	"tomap":  stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)),
 }
 
-// What is larger is unknown: code can double a value with each local.
+// Larger values are unknown, because code can double a value with each local.
 const (
 	longestText   = 1 << 10
 	mostParts     = 2000
@@ -38,8 +38,8 @@ const (
 	mostEvaluated = 500_000 // expressions of a whole configuration
 )
 
-// value returns what an expression is by the code alone, without the resources that it refers to:
-// variables have the value that terraform.tfvars, a caller or their default gives them. It is
+// value returns the value of an expression by the code alone, without the resources that it refers
+// to. Variables have the value that terraform.tfvars, a caller or their default gives them. It is
 // unknown (cty.DynamicVal) if the code does not show it, and can have unknown parts.
 func (m *sourceModule) value(expr hclsyntax.Expression, in bindings) (v cty.Value) {
 	if expr == nil {
@@ -57,7 +57,7 @@ func (m *sourceModule) value(expr hclsyntax.Expression, in bindings) (v cty.Valu
 	if m.whole.steps += 1 + (at.End.Byte-at.Start.Byte)>>6; m.whole.steps > mostEvaluated {
 		return cty.DynamicVal
 	}
-	// What is not known of one part leaves the others known.
+	// An unknown part leaves the other parts known.
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
 		return m.value(e.Expression, in)
@@ -260,8 +260,8 @@ func (m *sourceModule) named(root, name string) cty.Value {
 	return m.values[key]
 }
 
-// variable returns what a variable is given, or its default, as its type has it: attributes that
-// the type lists as optional are null.
+// variable returns the value that a variable gets, or its default, in the form of its type:
+// attributes that the type lists as optional are null.
 func (m *sourceModule) variable(name string) cty.Value {
 	block := m.variables[name]
 	if block == nil {
@@ -340,7 +340,8 @@ func (m *sourceModule) literal(body *hclsyntax.Body, name string) string {
 	return m.text(a.Expr, nil)
 }
 
-// rests reports whether an expression has what a caller or a file of variables can change.
+// rests reports whether an expression depends on values that a caller or a file of variables can
+// change.
 func rests(expr hclsyntax.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
 		root := t.RootName()

@@ -27,11 +27,11 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// Given are the tables, NAT gateways and security groups that templates, tasks and manifests
-	// give to subnets, as they would be reported if a config names another one, or the real network
-	// shows it.
+	// Given has the tables, NAT gateways and security groups that templates, tasks and manifests
+	// give to subnets. Each becomes a finding if a config names a different one, or the real
+	// network shows one.
 	Given []Effect
-	// Open are losses of a NAT gateway or security group by code that does not show whether the
+	// Open has losses of a NAT gateway or security group by code that does not show whether the
 	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network
 	// shows it.
 	Open []Effect
@@ -40,8 +40,8 @@ type Reading struct {
 	// After is the resulting network as far as the file shows it, nil if the file shows only
 	// changes. Before is the present network as far as the file shows it.
 	After, Before *inventory.Snapshot
-	// own are the routes that a plan has as resources of their own. rewritten are the tables, by
-	// key, whose inline routes it changes.
+	// own has the routes that a plan has as separate resources. rewritten has the tables, by key,
+	// whose inline routes it changes.
 	own       ownRoutes
 	rewritten map[string]bool
 	// Notes tell the reader what was not understood, or cannot be seen in this kind of file.
@@ -79,10 +79,10 @@ type Place struct {
 // Verb is what happens.
 type Verb string
 
-// The ways to break traffic. A subnet Loses its table, NAT gateway or network security group;
-// MayLose it if the file does not show whether it has one; gets Another; Flaps if it has none for a
-// moment and then one again; is Recreated, without its machines, or deleted while the network
-// stays. A table loses pod routes (RoutesGone).
+// The ways to break traffic. A subnet Loses its table, NAT gateway or network security group, or
+// MayLose it if the file does not show whether it has one. It gets Another. It Flaps if it has none
+// for a moment and then one again. It is Recreated, without its machines, or deleted while the
+// network stays. A table loses pod routes (RoutesGone).
 const (
 	Loses      Verb = "loses"
 	MayLose    Verb = "may-lose"
@@ -105,18 +105,19 @@ const (
 // Effect is one thing that would happen to a subnet, a table or a cluster.
 type Effect struct {
 	Verb Verb
-	// What is the subnet, route table or cluster that is affected; By is the code that does it, if
-	// that is something else.
+	// What is the affected subnet, route table or cluster. By is the code that does it, if that is
+	// something else.
 	What, By Place
-	// Doubt is set if the code leaves open what it writes, or whether it does. Neither a config nor
-	// the real network can make such a possible loss certain.
+	// Doubt is set if the code leaves open what it writes, or whether it does. Then neither a
+	// config nor the real network can make such a possible loss certain.
 	Doubt bool
 	// Property is what the subnet loses, "" for its route table.
 	Property inventory.Property
 	// Before and After are names or IDs of the subnet's table, or of what it loses, "" for none or
 	// unknown.
 	Before, After string
-	// stated is the table before according to the file, if the real network shows another one.
+	// stated is the previous table according to the file, if the real network shows a different
+	// one.
 	stated string
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []Route
@@ -131,7 +132,7 @@ type Effect struct {
 	Fix string
 	// Repair is Fix for a program, nil if a person has to decide.
 	Repair *Repair
-	// Left is what was in the subnet, if the same file destroys all of it: then the loss of the
+	// Left is what was in the subnet, if the same file destroys all of it. Then the loss of the
 	// table does no harm. If that is not a whole cluster (Part), the user may know of more in the
 	// subnet than the file shows.
 	Left string
@@ -196,8 +197,8 @@ type Carrier struct {
 	// Named is set if the user names it. A carrier that was seen in Azure or in a state is still
 	// listed when a plan destroys it.
 	Named bool
-	// Must is what a config says that the subnet must have; "" is one that it does not name. Nil:
-	// the subnet carries pods, and the loss of anything harms.
+	// Must is what a config requires of the subnet. "" is a property that it does not name. Nil
+	// means that the subnet carries pods, and the loss of any property does harm.
 	Must map[inventory.Property]arm.ID
 }
 

@@ -23,9 +23,9 @@ func Named(name, why string) Carrier {
 	return Carrier{Place: Place{Name: subnet, VNet: vnet}, Why: why, Named: true}
 }
 
-// nodesNeed says why the subnets of a cluster's nodes need their table, "" if they do not: pods of
-// kubenet need it, and with userDefinedRouting it is the egress of the nodes. With Azure CNI,
-// overlay or not, pods need no table. A plugin in braces is not known.
+// nodesNeed says why the subnets of a cluster's nodes need their table, or returns "". Pods of
+// kubenet need it, and with userDefinedRouting the nodes' egress does. With Azure CNI, overlay or
+// not, pods need no table. A plugin in braces is not known.
 func nodesNeed(cluster, plugin, outbound string) string {
 	nodes := "nodes of the cluster " + cluster
 	switch {
@@ -58,7 +58,7 @@ func (k *Known) Observe(s *inventory.Snapshot) {
 		nodes := s.NodePrefixes(c)
 		for key, table := range s.Tables {
 			for _, route := range table.Routes() {
-				// Clusters can have the same pod CIDR: then the node's address tells them apart.
+				// Clusters can have the same pod CIDR. Then the node's address distinguishes them.
 				known := k.Tables[key] != "" && !inventory.Within(nodes, route.Hop)
 				if route.Hop.IsValid() && route.Prefix.IsValid() && !known &&
 					slices.ContainsFunc(c.PodCIDRs, func(cidr netip.Prefix) bool {

@@ -17,7 +17,7 @@ func (r *Reading) Overlay(real *inventory.Snapshot) *inventory.Snapshot {
 	if o.after == nil {
 		o.after = inventory.NewSnapshot()
 	}
-	if o.before == nil { // a template does not say what is there: the real network does
+	if o.before == nil { // a template does not show what exists; the real network does
 		o.before = o.touched()
 	}
 	o.out.VNets, o.out.Gateways = maps.Clone(real.VNets), maps.Clone(real.Gateways)
@@ -55,7 +55,7 @@ func (o *overlay) touched() *inventory.Snapshot {
 	return s
 }
 
-// both puts what is real and in a file.
+// both adds resources that are real and also in a file.
 func both[T any](to, real, after map[string]*T) {
 	for key, value := range real {
 		if after[key] != nil {
@@ -64,7 +64,8 @@ func both[T any](to, real, after map[string]*T) {
 	}
 }
 
-// addNew puts what a file makes. What it expects to exist, but does not, is not made.
+// addNew adds resources that a file makes. If it expects a resource to exist, but none does,
+// nothing is made.
 func addNew[T any](to, before, after map[string]*T) {
 	for key, value := range after {
 		if before[key] == nil && to[key] == nil {
@@ -195,7 +196,8 @@ func (o *overlay) gateways() {
 	}
 }
 
-// links makes what subnets and tables show of each other and of gateways fit the changes.
+// links updates what subnets and tables show of each other and of gateways, so that it fits the
+// changes.
 func (o *overlay) links() {
 	for key := range merged(o.real.Subnets, o.out.Subnets) {
 		var was, is arm.ID
@@ -240,7 +242,7 @@ func merged[T any](a, b map[string]*T) map[string]bool {
 	return out
 }
 
-// associate makes a table show a subnet, or not.
+// associate makes a table show a subnet, or stop showing it.
 func (o *overlay) associate(table, subnet arm.ID, on bool) {
 	if here := o.out.Table(table); here != nil {
 		changed := *here
@@ -249,7 +251,7 @@ func (o *overlay) associate(table, subnet arm.ID, on bool) {
 	}
 }
 
-// place makes a subnet show a gateway, or not.
+// place makes a subnet show a gateway, or stop showing it.
 func (o *overlay) place(gateway, subnet arm.ID, on bool) {
 	if here := o.out.Subnet(subnet); here != nil {
 		changed := *here

@@ -16,7 +16,7 @@ var errUnknownFormat = errors.New("unknown format: expected a plan or state of T
 	"OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM " +
 	"template, a what-if result, Ansible tasks or Kubernetes manifests")
 
-// errBicep says that Bicep is read as what it compiles to.
+// errBicep says that only compiled Bicep is read.
 var errBicep = errors.New("expected the compiled template: az bicep build --file FILE, or " +
 	"az bicep build-params for a .bicepparam file")
 

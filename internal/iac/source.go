@@ -132,7 +132,7 @@ func (e *SyntaxError) Error() string {
 	return fmt.Sprintf("%s: it is not valid HCL: %s", at, e.Summary)
 }
 
-// settings reads what a configuration is given besides its code: the values of variables in
+// settings reads the values that a configuration has outside its code: variables in
 // terraform.tfvars and *.auto.tfvars, and the version of azurerm in the lock file.
 func (m *sourceModule) settings(files fs.FS) error {
 	names, err := fs.Glob(files, path.Join(m.dir, "*.auto.tfvars"))
@@ -314,8 +314,8 @@ func (s *Source) find(address string) (Place, bool) {
 	return Place{}, false
 }
 
-// Locate adds file and line to every resource that the configuration has, and of a subnet in the
-// code of its network those of the subnet.
+// Locate adds file and line to every resource of the configuration. For a subnet in the code of its
+// network it adds the subnet's place.
 func (r *Reading) Locate(s *Source) {
 	r.places(func(p *Place) {
 		if found := s.resource(p.Address); found != nil && p.File == "" {

@@ -279,7 +279,7 @@ func (t *armReading) carriers() {
 	})
 }
 
-// needs says why the subnets of a cluster need their table, "" if they do not.
+// needs says why the subnets of a cluster need their table, or returns "".
 func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	profile := cluster.Body.Object("properties").Object("networkProfile")
 	plugin := profile.Get("networkPlugin")
@@ -291,7 +291,7 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 	return nodesNeed(lastName(cluster.Name), text, profile.Text("outboundType"))
 }
 
-// carries says why a subnet is known to need its table, "" if it is not.
+// carries says why a subnet is known to need its table, or returns "".
 func (t *armReading) carries(p Place) string {
 	for _, c := range slices.Concat(t.options.Carriers, t.reading.Carriers) {
 		if c.same(p) && c.needs(inventory.PropertyTable) {

@@ -18,8 +18,8 @@ type templateSubnet struct {
 	writes []subnetWrite
 	// property is what the writes' outcomes are about.
 	property inventory.Property
-	// table is the final table as far as it is known; kept says that it does not change, doubt why
-	// it is unknown.
+	// table is the final table, as far as it is known. kept means that it does not change. doubt
+	// says why it is unknown.
 	table       string
 	kept, doubt bool
 	// lost is the write that removes the table or the subnet, and verb its effect.
@@ -180,8 +180,8 @@ func (t *armReading) write(vnet, name string, body *armtemplate.Object, by *armt
 	s.writes = append(s.writes, w)
 }
 
-// others judges what the template does to the subnet's other properties. Where a template writes a
-// value that is not known, it gives one.
+// others judges what the template does to the subnet's other properties. If a template writes an
+// unknown value, that counts as a value.
 func (t *armReading) others(s *templateSubnet) {
 	for _, p := range inventory.Properties[1:] {
 		view := &templateSubnet{place: s.place, vnet: s.vnet, property: p}
@@ -274,10 +274,10 @@ func (s *templateSubnet) inOrder() (open bool) {
 func (t *armReading) judge(s *templateSubnet) {
 	open := s.inOrder()
 	final := s.writes[len(s.writes)-1]
-	var lost *subnetWrite // the write that takes the table, or the subnet, away
+	var lost *subnetWrite // the write that removes the table or the subnet
 	for i, w := range s.writes {
-		// Deleting the subnet is worse than losing the table, and that is worse than unknown; among
-		// equals the last counts.
+		// Deleting the subnet is worse than losing the table, and losing it is worse than unknown.
+		// Among equals, the last one counts.
 		switch worse := w.outcome; {
 		case worse != strips && worse != deletes && worse != doubts:
 		case lost == nil, worse == deletes, worse == strips && lost.outcome != deletes,
@@ -301,7 +301,7 @@ func (t *armReading) judge(s *templateSubnet) {
 		e.By.File, e.By.Line = lost.file, lost.line
 	}
 	e.Doubt = lost.by.Maybe != nil || lost.outcome == doubts
-	// that a subnet carries pods shows that it has a table, and nothing else
+	// a subnet that carries pods must have a table; nothing else follows from that
 	certain := !e.Doubt && (why != "" && e.Property == "" || t.givenBefore(s))
 	switch ends := final.outcome == gives || final.outcome == keeps; {
 	case lost.outcome == deletes:

@@ -42,7 +42,7 @@ func (p *tfPlan) picture(r *tfResource, values ...*tfValues) {
 	}
 }
 
-// take adds one resource. It skips resources without an ID, but for pools and routes of their own.
+// take adds one resource. It skips resources without an ID, except pools and separate routes.
 func (pic *picture) take(kind string, v *tfValues) {
 	if kind == tfRoute {
 		pic.routes = append(pic.routes, newOwnRoute(v))
@@ -145,7 +145,7 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 		case Another:
 			then[key] = arm.ID(e.After)
 		case MayLose, Useless: // it is as it was, as far as the plan shows
-		case Flaps: // its table again, that of an association (above), or one not known yet
+		case Flaps: // its own table again (above), or one that is not known yet
 		case RoutesGone, MayLoseRoutes, Destroyed, Migrates: // the documents show it
 		}
 	}
@@ -153,7 +153,7 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 }
 
 // snapshot makes a snapshot of the documents and of the subnets' tables, by the subnets' keys, and
-// other properties. A table that only has a name yet is unknown.
+// other properties. A table that has only a name so far is unknown.
 func (pic picture) snapshot(tables map[string]arm.ID, others map[slot]arm.ID) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	gateways := map[string][]arm.ID{}

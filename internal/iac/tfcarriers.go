@@ -9,7 +9,7 @@ import (
 // use is a subnet with the cluster, pool or gateway that is in it.
 type use struct {
 	subnet arm.ID
-	why    string // why it needs its table, "" where it does not
+	why    string // why it needs its table, or ""
 	by     *tfResource
 	leaves bool // the resource that uses the subnet is destroyed
 }
@@ -121,8 +121,8 @@ func (p *tfPlan) carriers(uses []use) []Carrier {
 	return out
 }
 
-// abandoned returns the subnets, by key, that all known users leave, with one of the users: the
-// cluster, if there is one.
+// abandoned returns the subnets, by key, that all known users leave. With each it returns one of
+// the users: the cluster, if there is one.
 func abandoned(uses []use) map[string]*tfResource {
 	out := map[string]*tfResource{}
 	for _, u := range uses {

@@ -79,8 +79,8 @@ func (j *judge) cluster(r *tfResource) {
 	j.add(e)
 }
 
-// pool notes a pool that is replaced by itself: nothing of the cluster or its routes is lost, but
-// the pool's nodes go all at once. A pool that is created before the old one goes is no problem.
+// pool notes a pool that alone is replaced. The cluster and its routes lose nothing, but the pool's
+// nodes disappear all at once. A pool that is created before the old one is deleted is no problem.
 func (j *judge) pool(r *tfResource) {
 	if !r.replaces() || r.Change.Actions[0] != "delete" {
 		return

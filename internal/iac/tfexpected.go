@@ -83,7 +83,7 @@ func expectedBody(now, before []byte, u unknown) json.RawMessage {
 	return out
 }
 
-// filled returns a value with what is unknown of it taken from before.
+// filled returns a value in which unknown parts are taken from the value before.
 func filled(now, before any, u unknown) any {
 	if u.all {
 		return before

@@ -16,7 +16,7 @@ import (
 // facts are what a plan or a state shows of the present network: which subnet has which table, and
 // who uses it. They keep as little as possible of each resource, because there can be very many.
 type facts struct {
-	// tables are the subnets' tables, by the subnet's key, if anything names one: an association, a
+	// tables has the subnets' tables, by the subnet's key, if anything names one: an association, a
 	// subnet, an inline block, or the table itself.
 	tables map[string]arm.ID
 	// others are the subnets' other properties.
@@ -89,7 +89,7 @@ func (p *tfPlan) changed(r *tfResource) {
 		routesDiffer(r.before().Route, r.expected().orEmpty().Route) {
 		p.rewritten[r.before().ID.Key()] = true
 	}
-	// what is new takes nothing away; what it adds is in the pictures
+	// a new resource removes nothing; the pictures have what it adds
 	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute},
 		r.Type); !made {
 		p.changes = append(p.changes, r)
@@ -103,7 +103,7 @@ func (p *tfPlan) changed(r *tfResource) {
 }
 
 // learn adds what a resource shows of the network before the changes, and reports whether it is
-// new: the same resource appears as a change and in the state, in either order.
+// new. The same resource appears as a change and in the state, in either order.
 func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	s := p.byAddress[r.Address]
 	if s != nil && r.Deposed == "" {

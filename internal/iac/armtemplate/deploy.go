@@ -14,14 +14,14 @@ type World interface {
 	Resource(id, apiVersion string) (*Object, error)
 	// List calls a function of a resource, such as listKeys.
 	List(function, id, apiVersion string, body any) (any, error)
-	// NewGUID returns a random GUID.
+	// Now is when the deployment began.
 	NewGUID() string
 	// Now is when the deployment began.
 	Now() time.Time
 }
 
 // Deployment is a template that is being deployed. The caller asks for one body after the other.
-// reference() in a body returns what the World shows at that moment.
+// reference() in a body returns what the World shows at that time.
 type Deployment struct {
 	d     *deployment
 	needs map[*Resource][]*Resource
@@ -51,7 +51,7 @@ func Prepare(template, parameters *Object, o Options, w World) (ready *Deploymen
 	return d.prepare()
 }
 
-// recovered returns an error if an evaluation was stopped because it grows without end.
+// recovered returns an error if an evaluation was stopped because it would never end.
 func recovered(err *error) {
 	if l, is := recover().(limit); is {
 		*err = fmt.Errorf("%s", l.text)
@@ -82,7 +82,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 			return nil, err
 		}
 		if c := r.nested(); c != nil {
-			// References of an outer scope are references of the containing template.
+			// References in an outer scope count as references of the containing template.
 			for _, inner := range c.resources {
 				inner.evaluate()
 				r.needs = append(r.needs, inner.needs...)
@@ -236,7 +236,7 @@ func (ready *Deployment) circle() *Resource {
 	return nil
 }
 
-// Resources returns the resources to deploy, in the order of the file, without those whose
+// Resources returns the resources to deploy, in the order of the file, without the ones whose
 // condition is false.
 func (ready *Deployment) Resources() []*Resource {
 	var out []*Resource
@@ -276,8 +276,8 @@ func (ready *Deployment) Body(r *Resource) (body *Object, err error) {
 	return r.Body, nil
 }
 
-// Nested returns the deployment that a resource is, as it is at this moment, or nil for another
-// resource. With planned it is what is known of it before anything is deployed.
+// Nested returns the deployment that a resource describes, in its present state, or nil for another
+// resource. With planned, it returns what is known before anything is deployed.
 func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, err error) {
 	if !strings.EqualFold(r.Type, typeDeployment) {
 		return nil, nil

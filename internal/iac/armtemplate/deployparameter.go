@@ -59,7 +59,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 				shorten(name), declared.Line)
 		}
 		if d.planning {
-			return nil // known once the resource that it reads exists
+			return nil // known only once the resource that it reads exists
 		}
 		return fmt.Errorf("the value for the template parameter '%s' is not known: %s",
 			shorten(name), u.Why)

@@ -30,8 +30,9 @@ type function struct {
 	min, max int // number of arguments; max -1: any number
 	call     func(x *scope, args []any) (any, error)
 	lazy     func(x *scope, args []expression) (any, error)
-	// open: the function accepts unknown arguments; otherwise its result for them is unknown. text:
-	// the function returns text; for partly unknown text the result is partly unknown, too.
+	// open means that the function accepts unknown arguments. Otherwise its result for them is
+	// unknown. text means that the function returns text. For partly unknown text its result is
+	// partly unknown, too.
 	open, text bool
 }
 
@@ -49,8 +50,8 @@ func init() { // not in the declaration, because functions call functions
 	}
 }
 
-// later are functions whose result only Azure knows, at deployment, and some that are rare: dates,
-// data URIs, groups of values. No template was seen in which one decides what a subnet has.
+// later has functions whose result only Azure knows, at deployment, and some rare ones: dates, data
+// URIs, groups of values. In no known template does one of them decide about a subnet.
 var later = map[string]bool{"datetimeadd": true, "datetimefromepoch": true,
 	"datetimetoepoch": true, "datauri": true, "datauritostring": true,
 	"uricomponenttostring": true, "groupby": true, "mapvalues": true, "intersection": true,

@@ -9,7 +9,7 @@ import (
 )
 
 // uniqueString computes Resource Manager's function: 64 bits of MurmurHash3 (x86, two lanes) of the
-// texts joined with "-", in base 32. It is not documented; people derived it from the public
+// texts joined with "-", in base 32. It is not documented. People derived it from the public
 // package Azure.Deployments.Expression. The tests contain values from Azure.
 func uniqueString(texts ...string) string {
 	var raw [8]byte

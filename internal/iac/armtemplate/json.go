@@ -139,8 +139,8 @@ func (p *jsonParser) value(depth int) (any, error) {
 	}
 }
 
-// item returns the first byte of the next item, or of the end, which it passes. Resource Manager
-// accepts a comma after the last item.
+// item returns the first byte of the next item, or consumes the closing bracket and returns it.
+// Resource Manager accepts a comma after the last item.
 func (p *jsonParser) item(first bool, end byte, in string) (byte, error) {
 	c, err := p.next()
 	if err == nil && c != end && !first {

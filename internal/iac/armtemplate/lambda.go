@@ -29,8 +29,8 @@ func lambdaVariable(x *scope, args []any) (any, error) {
 	return v, nil
 }
 
-// lambda turns an argument into a function. Variables that the lambda does not declare are dropped,
-// such as the index that map passes.
+// lambda turns an argument into a function. It drops values for which the lambda declares no
+// variable, such as the index that map passes.
 func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error) {
 	c, is := arg.(*call)
 	if !is || !strings.EqualFold(c.name, "lambda") || len(c.args) == 0 {
@@ -63,7 +63,7 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 }
 
 // each evaluates an array and a lambda, and calls the lambda for each element, with its number,
-// until do ends it. Then it returns that end, otherwise out.
+// until do ends it. Then it returns the result of do, and otherwise out.
 func (x *scope) each(list, lambda expression, do func(item, result any) (end any, err error),
 	out func() any) (any, error) {
 	v, err := x.eval(list)

@@ -124,7 +124,7 @@ func empty(_ *scope, args []any) (any, error) {
 	case string:
 		return v == "", nil
 	case Opaque:
-		// Text outside of the braces is not empty, whatever the braces contain.
+		// Text outside the braces is not empty, whatever the braces contain.
 		if rest := string(v); rest[0] != '{' || strings.IndexByte(rest, '}') != len(rest)-1 {
 			return false, nil
 		}

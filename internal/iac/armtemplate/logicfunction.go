@@ -46,7 +46,7 @@ func ifThen(x *scope, args []expression) (any, error) {
 	return nil, fmt.Errorf("if: the condition is %s", kindOf(condition))
 }
 
-// all returns the function and (true) or or (false). One argument with the other value decides,
+// all returns the function and (true) or or (false). One argument with the opposite value decides,
 // even if others are unknown.
 func all(wanted bool) func(*scope, []expression) (any, error) {
 	return func(x *scope, args []expression) (any, error) {

@@ -38,7 +38,7 @@ func Parameters(v any) (*Object, error) {
 	return values, nil
 }
 
-// Merge returns all parameters of two files. If both have a parameter, the second file wins.
+// Merge returns all parameters of two files. If both files have a parameter, the second one wins.
 func Merge(a, b *Object) *Object {
 	if a == nil {
 		return b

@@ -114,8 +114,8 @@ func present(id string) *Unknown {
 
 func lastOf(id string) string { return id[strings.LastIndexByte(id, '/')+1:] }
 
-// stateOf returns the future state of a resource of the template: its body as far as it is written,
-// and more that is unknown.
+// stateOf returns the future state of a resource of the template: its body as written, and further
+// members that are unknown.
 func (x *scope) stateOf(r *Resource, full bool) any {
 	if x.resource != nil && x.resource != r {
 		x.resource.needs = append(x.resource.needs, r)

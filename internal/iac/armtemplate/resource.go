@@ -156,7 +156,7 @@ func (r *Resource) evaluate() {
 	r.d.measure(body)
 }
 
-// measure counts the size of a value, so that later walks over it end: values share parts.
+// measure counts the size of a value, so that later walks over it end: values can share parts.
 func (d *deployment) measure(v any) {
 	d.spend(1)
 	switch v := v.(type) {
@@ -245,8 +245,8 @@ func (d *deployment) holder() *Resource {
 	return nil
 }
 
-// deploys reports whether the resource is a nested deployment that deploys the other one, itself or
-// by a deployment inside it.
+// deploys reports whether the resource is a nested deployment that deploys the other one, directly
+// or through a deployment inside it.
 func (r *Resource) deploys(other *Resource) bool {
 	for h := other.d.holder(); h != nil; h = h.d.holder() {
 		if h == r {

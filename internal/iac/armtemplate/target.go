@@ -94,7 +94,8 @@ var scopeFunctions = map[string]function{
 	"deployer":                  {max: 0, call: deployer},
 }
 
-// idParts splits the arguments of resourceId: those before the type, the type, and the names.
+// idParts splits the arguments of resourceId into the ones before the type, the type, and the
+// names.
 func idParts(args []any) (before []string, resourceType, name string, err error) {
 	for i, arg := range args {
 		text, is := TextOf(arg)
@@ -192,7 +193,7 @@ func extensionResourceID(x *scope, args []any) (any, error) {
 	})(x, args[1:])
 }
 
-// described makes an object of names and values; it may have more members that are unknown.
+// described returns an object of names and values, which may have more members that are unknown.
 func described(why string, pairs ...string) *Object {
 	o := &Object{Open: &Unknown{Why: why}}
 	for i := 0; i < len(pairs); i += 2 {

@@ -1,10 +1,10 @@
-// Package armtemplate evaluates ARM templates, including compiled Bicep, as far as
-// they show by themselves what they would deploy.
+// Package armtemplate evaluates ARM templates, including compiled Bicep, as far as the template
+// itself shows what it would deploy.
 //
 // How it works. Parse reads a template. Evaluating it gives resources with their values. A value
-// that only Azure or the caller knows stays Unknown, or Opaque if it is text, and so does
-// everything computed from it. An unknown function is noted, never guessed. Functions follow
-// Microsoft's reference of template functions; the tests contain its examples.
+// that only Azure or the caller knows stays Unknown, or Opaque if it is text. So does everything
+// computed from it. An unknown function is noted, never guessed. Functions follow Microsoft's
+// reference of template functions; the tests contain its examples.
 //
 // The package is pure, and must not know what its callers look for in a template.
 package armtemplate
@@ -17,8 +17,8 @@ import (
 // MaxCopies is the maximum number of copies of a loop (copy-resources).
 const MaxCopies = 800
 
-// maxSteps limits the work on one template, so that a hostile one ends. A large real template takes
-// some 100,000 steps.
+// maxSteps limits the work on one template, so that a hostile template ends. A large real template
+// takes some 100,000 steps.
 const maxSteps = 2_000_000
 
 // Options say where a template is deployed. Empty fields are unknown.
@@ -30,8 +30,8 @@ type Options struct {
 
 // Result is what a template would deploy.
 type Result struct {
-	// Resources are in the order of the file, those of a nested deployment after it, without those
-	// whose condition is false.
+	// Resources are in the order of the file, those of a nested deployment after it, without the
+	// ones whose condition is false.
 	Resources []*Resource
 	// Outputs are its outputs, each with type and value.
 	Outputs *Object
@@ -108,7 +108,7 @@ type run struct {
 	noted  map[string]bool
 }
 
-// limit is the panic that ends an evaluation that grows without end.
+// limit is the panic that ends an evaluation that would never end.
 type limit struct{ text string }
 
 func (r *run) spend(n int) {

@@ -52,7 +52,7 @@ var textFunctions = map[string]function{
 	"padLeft":     {min: 2, max: 3, text: true, call: padLeft},
 }
 
-// maxText is the maximum length of a text, so that no template can make one grow without end.
+// maxText is the maximum length of a text, so that no template can make it grow forever.
 const maxText = 1 << 20
 
 func onText(f func(string) any) func(*scope, []any) (any, error) {

@@ -15,8 +15,8 @@ type Object struct {
 	// Open is set if the object has unknown members, such as the future state of a resource. Of
 	// names the resource.
 	Open *Unknown
-	// File and Line are its place in the code, also for a copy that an expression made; "" and 0 if
-	// an expression made it.
+	// File and Line are its place in the code, even for a copy that an expression made. They are ""
+	// and 0 if an expression made the object.
 	File string
 	Line int
 	// Start is the offset of its opening brace in the file.
@@ -39,8 +39,8 @@ type Member struct {
 type Unknown struct {
 	// Why describes the value, for messages: "the parameter prefix".
 	Why string
-	// Of is the ID of the resource if this is part of its state, and Path the part, such as
-	// routeTable.id; otherwise "".
+	// Of is the resource's ID if this is part of its state, and Path is the part, such as
+	// routeTable.id. Otherwise both are "".
 	Of, Path string
 }
 
@@ -64,7 +64,7 @@ func (o *Object) Lookup(name string) (any, bool) {
 	return nil, false
 }
 
-// Get works like Lookup without the difference between null and absent.
+// Get works like Lookup, but does not distinguish null from absent.
 func (o *Object) Get(name string) any {
 	v, _ := o.Lookup(name)
 	return v

@@ -16,7 +16,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Following are the codes of findings that are consequences of a lost route table or lost routes.
+// Following has the codes of findings that follow from a lost route table or lost routes.
 var Following = []finding.Code{
 	finding.AssociationLost, finding.AssociationOther, finding.SubnetMissing, finding.SourceEmpty,
 	finding.TargetDrift, finding.PoolWithoutTable,
@@ -25,8 +25,8 @@ var Following = []finding.Code{
 }
 
 // Findings returns the findings about files: about each change, and about the network that results.
-// What a file shows by itself counts whatever the real network shows, because that may have been
-// read with too few rights, or be the one of another subscription.
+// A file's own facts count even against the real network, which may have been read with too few
+// permissions, or belong to another subscription.
 func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.ClusterRoutes,
 	known iac.Known) []finding.Finding {
 	told := whole.Findings(known)
@@ -50,7 +50,7 @@ func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.Cl
 		}
 	}
 	for _, r := range readings {
-		if known.Live != nil { // first, because it has more to show
+		if known.Live != nil { // first, because it shows more
 			add(introduced(known.Live, r.Overlay(known.Live), configs, told))
 		}
 		if r.Before != nil && r.After != nil {
@@ -61,7 +61,7 @@ func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.Cl
 }
 
 // introduced returns the findings of a diagnosis that a plan adds, for clusters that exist before
-// and after it. told are the findings about the plan itself; findings about the same resources that
+// and after it. told has the findings about the plan itself. Findings about the same resources that
 // follow from them and are no worse are left out.
 func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRoutes,
 	told []finding.Finding) []finding.Finding {
@@ -143,7 +143,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 }
 
 // rotating returns the network while pools move to other subnets, and these subnets. The old nodes,
-// which have the cluster's table, are there as well: afterwards nothing shows that they had it.
+// which have the cluster's table, stay in it: later nothing would show that they had it.
 func rotating(before, after *inventory.Snapshot) (both *inventory.Snapshot, to []arm.ID) {
 	both = after.Fork()
 	for key, cluster := range after.Clusters {

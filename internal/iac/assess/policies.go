@@ -12,8 +12,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
-// Refused returns what iac.Known asks about a value that code gives a subnet: which policies refuse
-// it, the assigned ones and those of rules that are not assigned yet.
+// Refused answers the question of iac.Known about a value that code gives a subnet: which policies
+// refuse it, assigned ones and the ones that are not assigned yet.
 func Refused(s *inventory.Snapshot, rules []prevent.Rule) func(arm.ID, inventory.Property,
 	arm.ID) []string {
 	return func(id arm.ID, p inventory.Property, value arm.ID) (lines []string) {
@@ -23,7 +23,7 @@ func Refused(s *inventory.Snapshot, rules []prevent.Rule) func(arm.ID, inventory
 			}
 		}
 		for _, r := range rules {
-			if r.Property != p { // what else the subnet has is not known
+			if r.Property != p { // the subnet's other properties are unknown
 				continue
 			}
 			for _, by := range prevent.Refusing(prevent.Assigned([]prevent.Rule{r}), id,
@@ -43,8 +43,8 @@ func refuses(p inventory.AssignedPolicy) string {
 	return fmt.Sprintf("policy %s, assigned to %s, refuses this write", p.Name, p.Scope)
 }
 
-// RefuseTables adds to findings about route tables, and about subnets with them, which policies
-// refuse what code makes of the table.
+// RefuseTables adds the policies that refuse the code's table to findings about route tables, and
+// about subnets with them.
 func RefuseTables(found []finding.Finding, readings []*iac.Reading, live *inventory.Snapshot,
 	policies []inventory.AssignedPolicy) ([]finding.Finding, error) {
 	if live == nil || len(policies) == 0 {
@@ -73,7 +73,7 @@ func RefuseTables(found []finding.Finding, readings []*iac.Reading, live *invent
 	return found, nil
 }
 
-// aboutRoutes are findings about subnets whose table lost its default route.
+// aboutRoutes has findings about subnets whose table lost its default route.
 var aboutRoutes = []finding.Code{finding.EgressBypassed, finding.EgressRouteMissing,
 	finding.EgressDropped}
 

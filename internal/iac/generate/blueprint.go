@@ -31,7 +31,7 @@ const (
 // Hosts returns all of them.
 func Hosts() []Host { return []Host{HostAKS, HostContainerApps} }
 
-// check refuses what cannot be written.
+// check refuses blueprints that cannot be written.
 func (b Blueprint) check() error {
 	switch {
 	case b.Provider != 4 && b.Provider != 5:

@@ -35,9 +35,10 @@ var (
 type steps struct {
 	*deployment
 	marked build.Cluster
-	// linked are the resource groups of an existing network and of what its subnets link to.
+	// linked has the resource groups of an existing network and of the resources that its subnets
+	// link to.
 	linked []arm.ID
-	// symbols are the symbolic names of the resources, by ID. replaced replaces texts that depend
+	// symbols has the symbolic names of the resources, by ID. replaced replaces texts that depend
 	// on the cluster with marks (see mark).
 	symbols  map[arm.ID]string
 	replaced *strings.Replacer
@@ -151,8 +152,8 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 		n.parent = s.deployment.node(symbol)
 	}
 	n.comment = comments(s.marked)[n.symbol]
-	// Resources that other writers change are written only once: routes, links of a subnet, and
-	// what the add-on configures.
+	// Some resources are written only once, because other writers change them: routes, links of a
+	// subnet, and what the add-on configures.
 	n.once = n.kind == arm.TypeRouteTable || n.kind == arm.TypeSubnet || n.kind == arm.TypeGateway
 	for _, m := range ordered(step.Body(made)) {
 		value, err := s.value(m.value)

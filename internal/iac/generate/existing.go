@@ -9,11 +9,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/build"
 )
 
-// How existing networks work. The code refers to what exists by its ID, and never declares it.
-// Everything that is written in the network's resource group is in modules that are deployed there:
-// new subnets, role assignments, and associations. A module that associates a table gets the subnet
-// as Azure shows it during the deployment, and writes all of it back with the table. So the subnet
-// keeps what others have linked to it, and a table that was associated in the meantime.
+// How existing networks work. The code refers to existing resources by ID, and never declares them.
+// Modules write everything in the network's resource group, and are deployed there: new subnets,
+// role assignments, and associations. A module that associates a table reads the subnet during the
+// deployment, and writes all of it back with the table. So the subnet keeps its links, and even a
+// table that was associated in the meantime.
 
 // placed returns what the code declares for a node: the node itself, a module in the network's
 // resource group, or nil for an existing resource that does not change.
@@ -31,7 +31,7 @@ func (s *steps) placed(step build.Step, n *node) *node {
 	return s.inItsGroup(n)
 }
 
-// existing returns a resource that is only referred to.
+// existing returns a resource that the code only refers to.
 func (s *steps) existing(symbol string, id arm.ID) *node {
 	n := &node{symbol: symbol, kind: id.Type(), version: versions[id.Type()], existing: true,
 		id: id, name: id.Name(), group: s.group(id), comment: "Existing."}
@@ -116,8 +116,8 @@ func (s *steps) guest(n *node, id arm.ID) *node {
 	return m
 }
 
-// inItsGroup returns a node, or a module if it is a role assignment on something that exists in its
-// own resource group.
+// inItsGroup returns a node. For a role assignment on an existing resource, it returns a module in
+// that resource's group.
 func (s *steps) inItsGroup(n *node) *node {
 	if n.kind != arm.TypeRoleAssignment || n.on == nil || !n.on.existing {
 		return n
@@ -153,7 +153,8 @@ func (s *steps) assignedIn(n *node, group arm.ID, at []*node) *node {
 	return m
 }
 
-// waitForNetwork makes nodes depend on what makes or changes the subnets that they refer to.
+// waitForNetwork makes nodes depend on the resources that make or change the subnets to which they
+// refer.
 func (s *steps) waitForNetwork() {
 	for _, n := range s.nodes {
 		if n.existing {

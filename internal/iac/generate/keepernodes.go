@@ -81,8 +81,8 @@ func (s *steps) config() lines {
 	return append(out, "")
 }
 
-// keeperRoles adds the keeper's rights: what it reads in the subscription, the rest where it is
-// used.
+// keeperRoles adds the keeper's permissions: what it reads in the subscription, and everything else
+// where it is used.
 func (s *steps) keeperRoles(identity *node) {
 	on := map[string][]*node{"links": {nil}, "subnets": {s.deployment.node("nodeSubnet")}}
 	if table := s.symbols[s.marked.GatewayTableID()]; s.marked.GatewayTable() {

@@ -1,8 +1,8 @@
 package generate
 
 // KeeperRole is one of the keeper's roles. There are several because each is assigned in different
-// places: rights to read in many, rights to write in few. None of them can write a cluster's route
-// table: only the cluster's cloud provider may.
+// places: permissions to read in many, permissions to write in few. None of them can write a
+// cluster's route table: only the cluster's cloud provider may.
 type KeeperRole struct {
 	// Name is the end of the role's name, Where describes the scopes that it is assigned at.
 	Name, Where string
@@ -23,8 +23,8 @@ func CredentialsRole() KeeperRole {
 		}}
 }
 
-// KeeperRoles returns the minimum for init, sync, run and doctor: package azure uses each action,
-// and a test shows that something is refused or missing without it.
+// KeeperRoles returns the minimum for init, sync, run and doctor. Package azure uses each action,
+// and a test shows that without it something is refused or missing.
 func KeeperRoles() []KeeperRole {
 	return []KeeperRole{
 		{"reads", "the subscriptions of the clusters and their networks: lists show only what " +

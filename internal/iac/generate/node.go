@@ -11,9 +11,9 @@ import (
 
 // How it works. The cluster's steps are computed with marks instead of its name, location,
 // subscription and resource group. So every text in a body shows which parts come from a parameter,
-// and every resource ID shows which resource it is. The steps become the nodes of a deployment,
-// which is written as Bicep or as ARM JSON. Terraform has different arguments, so templates write
-// it. The tests compare all three with what cluster create writes.
+// and every resource ID shows its resource. The steps become the nodes of a deployment, which is
+// written as Bicep or as ARM JSON. Terraform has different arguments, so templates write it. The
+// tests compare all three with what cluster create writes.
 
 // deployment is the content of a Bicep file or an ARM template.
 type deployment struct {
@@ -47,18 +47,18 @@ type node struct {
 	// assignment, is on another node, or on the resource group if on is nil.
 	name       string
 	parent, on *node
-	// existing is set for a resource that is only referred to. group is the resource group that it
-	// is in, or that a module deploys to, "" for that of the deployment. madeBy is the module that
-	// makes or changes it, nil for none.
+	// existing is set for a resource that the code only refers to. group is the resource group that
+	// contains it, or to which a module deploys, or "" for that of the deployment. madeBy is the
+	// module that makes or changes it, or nil.
 	existing bool
 	id       arm.ID // of an existing resource
 	group    arm.ID
 	madeBy   *node
 	// once is set for a resource that is made if it does not exist, and never written again,
-	// because others write into it.
+	// because other writers write into it.
 	once bool
 	body []member
-	// after are nodes that must exist first although the body does not refer to them.
+	// after has nodes that must exist first, although the body does not refer to them.
 	after []*node
 	// module is set for a deployment at another scope, which gets args.
 	module *deployment

@@ -17,18 +17,18 @@ type Rights struct {
 	Clusters []ManagedCluster
 }
 
-// ManagedCluster is a managed cluster with its config.
+// None is set if there is no cluster. Then Cluster is a resource that the config names.
 type ManagedCluster struct {
 	Name    string
 	Cluster arm.ID
 	// None is set if there is no cluster; Cluster is then a resource that the config names.
 	None bool
-	// Guarded reports whether the associations of its node subnets are guarded; Table is the table
-	// for them if the config names it.
+	// Guarded is set if the associations of its node subnets are guarded. Table is the table for
+	// them, if the config names it.
 	Guarded bool
 	Table   arm.ID
-	// Subnets are further guarded associations, Targets the tables that are
-	// written: for pod routes or egress.
+	// Subnets has further guarded associations. Targets has the tables that are written, for pod
+	// routes or egress.
 	Subnets []GuardedSubnet
 	Targets []arm.ID
 	// Firewall is the firewall or load balancer of spec.egress, or "".
@@ -91,8 +91,8 @@ func (r Rights) ARM() ([]Output, error) {
 type rights struct {
 	Rights
 	Roles []KeeperRole
-	// Home is the cluster through which the keeper's pods log in. Nil if no document has a cluster:
-	// then a person names the issuer, or gives the identity to a machine.
+	// Home is the cluster through which the keeper's pods log in. It is nil if no document has a
+	// cluster. Then a person names the issuer, or gives the identity to a machine.
 	Home *ManagedCluster
 	// Subscription is the subscription of the managed clusters, or of the first document's subnets.
 	Subscription string
@@ -139,7 +139,7 @@ func (r Rights) check() (rights, error) {
 	var read []arm.ID
 	for _, k := range l.Clusters {
 		subscription := strings.ToLower(k.Cluster.Subscription())
-		if k.None && l.Subscription != "" { // it may be in another one, as a hub is
+		if k.None && l.Subscription != "" { // it may be in another subscription, like a hub
 			subscription = l.Subscription
 		}
 		if l.Subscription != "" && l.Subscription != subscription {
