@@ -16,9 +16,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// The clusters' API servers answer at paths of the emulator, because a DNS name for each would not
-// resolve. The names that the clusters' documents show are in the kubeconfig, for the TLS
-// certificate.
+// The clusters' API servers answer at paths of the emulator, because DNS names would not resolve.
+// The names that the clusters' documents show are in the kubeconfig, for the TLS certificate.
 const (
 	// followed by the cluster's subscription, resource group and name
 	apiServerPath   = "_kubernetes"

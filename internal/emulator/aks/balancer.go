@@ -19,7 +19,7 @@ import (
 // clusters); with managedNATGateway a NAT gateway. The cloud provider adds the services of type
 // LoadBalancer: a public IP address, a frontend, and for each port a rule, a probe and a security
 // rule; internal ones are in a load balancer of their own (pkg/provider/azure_loadbalancer.go in
-// cloud-provider-azure). Changes of the load balancers by others do not stay.
+// cloud-provider-azure). Changes that others make to the load balancers do not stay.
 
 // Service is a Kubernetes service of type LoadBalancer.
 type Service struct {
@@ -65,7 +65,7 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	}
 	asked := kernel.ObjectAt(profile, "loadBalancerProfile")
 	if asked["outboundIPPrefixes"] != nil {
-		return nil, 0 // which addresses of a prefix it takes is not known here
+		return nil, 0 // it is not known here which addresses of a prefix it takes
 	}
 	for _, ip := range kernel.ListAt(asked, "outboundIPs", "publicIPs") {
 		ids = append(ids, arm.ID(kernel.Text(ip, "id")))

@@ -19,10 +19,10 @@ import (
 // and with the ETag of that copy. It deletes every route inside the pod CIDR that matches no node,
 // whatever its name and next hop, and one batch later every route whose name begins with the
 // deleted one's node name. So a route named aks makes all routes of the nodes aks-… disappear for a
-// moment, and the old pod CIDR of a node makes the route of its new one disappear. A failed write
-// counts as success towards Kubernetes, and is retried in each batch with the same copy until the
-// copy expires. It never repairs a wrong next hop. The real one also writes a subnet for a Service
-// with a private link service (disablePLSNetworkPolicy in cloud-provider-azure); this one does not.
+// moment, and a node's old pod CIDR makes the route of its new one disappear. Towards Kubernetes, a
+// failed write counts as a success. It is retried in each batch with the same copy until the copy
+// expires. It never repairs a wrong next hop. The real provider also writes a subnet for a Service
+// with a private link service (disablePLSNetworkPolicy in cloud-provider-azure). This one does not.
 
 type cloudProvider struct {
 	*AKS
@@ -33,10 +33,10 @@ type cloudProvider struct {
 	copy   kernel.Object
 	copied time.Time
 	etag   string
-	// again are nodes that were deleted and created since the last write: their routes are deleted
-	// and added in one batch.
+	// again has nodes that were deleted and created since the last write: one batch deletes and
+	// adds their routes.
 	again map[*Node]bool
-	// begun are the names of the nodes whose routes the last batch deleted. This batch deletes all
+	// begun has the names of the nodes whose routes the last batch deleted. This batch deletes all
 	// routes whose names begin with one of them.
 	begun []string
 }
@@ -240,9 +240,9 @@ func (p *cloudProvider) read() kernel.Object {
 	return p.copy
 }
 
-// keep returns the routes to keep: all outside the pod CIDRs, and those inside whose node has
-// exactly that pod CIDR, wherever they lead, and whose names do not begin with a name that the
-// previous batch deleted.
+// keep returns the routes to keep. These are all routes outside the pod CIDRs. Of the routes
+// inside, it keeps the ones whose node has exactly this pod CIDR, wherever they lead, unless their
+// names begin with a name that the previous batch deleted.
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {
@@ -275,8 +275,8 @@ func beginsAs(names []string, name string) bool {
 }
 
 // responsible reports whether a route is the provider's to delete: its first or its last address is
-// in a pod CIDR. So a route that is wider than the pod CIDR can be (isResponsibleForRoute in
-// Kubernetes' controllers/route/route_controller.go).
+// in a pod CIDR. So it may be wider than the pod CIDR (isResponsibleForRoute in Kubernetes'
+// controllers/route/route_controller.go).
 func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
 	first, last := ends(prefix)
 	return slices.ContainsFunc(p.cluster.PodCIDRs, func(cidr netip.Prefix) bool {
@@ -310,8 +310,8 @@ func (p *cloudProvider) route(n *Node, prefix netip.Prefix) kernel.Object {
 	return nil
 }
 
-// routeKey identifies a route as the provider does: by node, whatever the case of its name, and
-// prefix, not by next hop.
+// routeKey identifies a route as the provider does: by node, ignoring case, and prefix, but not by
+// next hop.
 func (p *cloudProvider) routeKey(r kernel.Object) string {
 	return strings.ToLower(inventory.RouteNode(kernel.Text(r, "name"))) + " " + kernel.Text(r,
 		"properties", "addressPrefix")

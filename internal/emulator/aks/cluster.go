@@ -89,8 +89,8 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	return s.checkClusterIdentity(r)
 }
 
-// keepLeftOut fills in what a PUT leaves out: a cluster keeps it, and each storage driver, as
-// recorded. The network profile has rules of its own.
+// keepLeftOut fills in what a PUT leaves out: a cluster keeps these fields, and each storage
+// driver, as recorded. The network profile has its own rules.
 func keepLeftOut(properties, before kernel.Object) {
 	for field, value := range before {
 		if field != "networkProfile" {
@@ -131,7 +131,7 @@ func doingTo(properties, before kernel.Object) string {
 	if kernel.Text(properties, "kubernetesVersion") != kernel.Text(before, "kubernetesVersion") {
 		return "Upgrading"
 	}
-	return "Updating" // also where only a count changes
+	return "Updating" // even if only a count changes
 }
 
 // storedCluster creates what belongs to a cluster, or updates it to the new document.
@@ -262,7 +262,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	if cl.Mode != modeKubenet || cl.Leaving {
 		return nil
 	}
-	if cl.Table == "" { // an existing subnet with its table is used as it is
+	if cl.Table == "" { // an existing subnet with a table is used unchanged
 		for _, id := range subnets {
 			if table := kernel.LinkOf(s.kernel.Store.Get(id).Body, "routeTable"); table != "" &&
 				cl.Table == "" {

@@ -10,9 +10,9 @@ import (
 // TypeTrustedAccess are the bindings that let a service, such as a backup vault, into a cluster.
 const TypeTrustedAccess = arm.TypeCluster + "/trustedAccessRoleBindings"
 
-// renewals are the actions that replace what a cluster logs in with, and the profile that the
-// request replaces; "" if it is AKS that makes the new secrets (ManagedClusters in the API's
-// reference). The emulator's certificates and keys stay as they are.
+// renewals has the actions that replace a cluster's login, with the profile that the request
+// replaces. It is "" if AKS makes the new secrets (ManagedClusters in the API's reference). The
+// emulator's certificates and keys stay as they are.
 var renewals = map[string]string{
 	"resetserviceprincipalprofile": "servicePrincipalProfile", "resetaadprofile": "aadProfile",
 	"rotateclustercertificates": "", "rotateserviceaccountsigningkeys": "",

@@ -51,7 +51,7 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 	if kernel.Text(properties, "networkProfile", "networkPlugin") == "kubenet" && table != "" &&
 		!table.Group().Equal(nodeGroup) {
 		if own && hasServicePrincipal(r.Body) {
-			return nil // whose rights are not known here
+			return nil // its permissions are not known here
 		} else if own { // Azure/AKS#2333
 			return kernel.Bad("CustomRouteTableWithUnsupportedMSIType", "Clusters using managed "+
 				"identity type SystemAssigned do not support bringing your own route table. "+
@@ -65,10 +65,10 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 		}
 	}
 	if own {
-		return nil // AKS joins its nodes with the rights of the caller
+		return nil // AKS joins its nodes with the caller's permissions
 	}
-	// Only on the node subnet: a cluster whose identity has no role on its pod subnet works, as az
-	// makes it.
+	// This applies only to the node subnet: a cluster whose identity has no role on its pod subnet
+	// works, as az makes it.
 	w := authorization.Need{Action: arm.TypeSubnet + "/read", Scope: subnet.ID}
 	if !s.authorization.Allowed(who, w.Action, w.Scope) {
 		return authorization.Unauthorized(who, w)
@@ -104,7 +104,7 @@ func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	return ""
 }
 
-// DenyAssignment denies writes in a scope to all but the cluster's own identity.
+// DenyAssignment denies writes in a scope to everyone except the cluster's own identity.
 func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
 	known bool) {
 	cl := s.nodeGroups[scope.Group().Key()]

@@ -54,9 +54,9 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// changeable refuses changes to a pool of a cluster that is busy or stopped. Operations on
-// other pools do not matter: AKS runs them side by side (AKS#4522, terraform-provider-azurerm's
-// PR 32682).
+// changeable refuses changes to a pool of a cluster that is busy or stopped. Operations on other
+// pools do not matter, because AKS runs them in parallel (AKS#4522, terraform-provider-azurerm's PR
+// 32682).
 func (s agentPools) changeable(r *kernel.Resource, name string) *kernel.Failure {
 	cl := s.Clusters[r.ID.Key()]
 	if p := cl.Pool(name); cl.onlyPools(r) && (p == nil || !p.busy()) {
@@ -75,7 +75,7 @@ func (cl *cluster) onlyPools(r *kernel.Resource) bool {
 	})
 }
 
-// occupyPool starts an operation on one pool. The cluster is busy as long as any of its pools.
+// occupyPool starts an operation on one pool. The cluster is busy as long as any of its pools is.
 func occupyPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool, doing string) {
 	others := r.BusyUntil
 	k.Occupy(c, r, "Updating")
@@ -83,7 +83,7 @@ func occupyPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool, d
 	if others.After(r.BusyUntil) {
 		r.BusyUntil = others
 	}
-	k.At(p.Until, func() { k.Store.Changed(r) }) // which shows the pool's state
+	k.At(p.Until, func() { k.Store.Changed(r) }) // the cluster shows the pool's state
 }
 
 // startedPool returns the answer of a PUT that started an operation on one pool.
@@ -169,7 +169,7 @@ func versionsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		switch strings.ToLower(c.Path[6]) {
 		case "kubernetesversions":
 			return kernel.OK(versionsDocument()), nil, true
-		case "orchestrators": // called by older clients, az 2.45 among them
+		case "orchestrators": // older clients call it, for example az 2.45
 			return kernel.OK(orchestratorsDocument("/" + strings.Join(c.Path, "/"))), nil, true
 		}
 	}

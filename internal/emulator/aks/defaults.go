@@ -10,14 +10,14 @@ import (
 
 // Dates on which a default of AKS changed, as far as recordings show.
 const (
-	// kubenet until November 2024, Azure CNI overlay in March 2025, at any api-version
+	// kubenet until November 2024, Azure CNI overlay since March 2025, at any api-version
 	overlayByDefault   = "2025-03-01"
 	nodeImagesByItself = "2023-10-01" // node images are upgraded without a request
 	surgeByDefault     = "2024-08-01"
 )
 
-// overlayAt reports whether a cluster that names no plugin gets overlay: first only at preview
-// versions, then at all.
+// overlayAt reports whether a cluster that names no plugin gets overlay: at first only at preview
+// versions, later always.
 func overlayAt(c *kernel.Call) bool {
 	return c.Since(overlayByDefault) ||
 		strings.HasSuffix(c.Version, "-preview") && c.Since("2024-07-01")

@@ -25,8 +25,8 @@ func isPrivate(properties kernel.Object) bool {
 	return kernel.ObjectAt(properties, "apiServerAccessProfile")["enablePrivateCluster"] == true
 }
 
-// showAPIServer adds the names of the API server. A private cluster has a public name as well,
-// unless that is disabled.
+// showAPIServer adds the names of the API server. A private cluster also has a public name, unless
+// that is disabled.
 func showAPIServer(cluster arm.ID, properties kernel.Object) {
 	if isPrivate(properties) {
 		if name := privateName(cluster, properties); name != "" {

@@ -39,8 +39,8 @@ func (s *APIServers) NodeList(id arm.ID) []byte {
 	return kernel.Encode(kernel.Object{"kind": "NodeList", "apiVersion": "v1", "items": items})
 }
 
-// addresses returns a node's own: the first of each family. With Azure CNI in the node subnet, the
-// addresses of its pods follow.
+// addresses returns the node's own addresses: the first of each family. With Azure CNI in the node
+// subnet, the addresses of its pods follow.
 func (n *Node) addresses() []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Addrs {
@@ -113,8 +113,8 @@ func (cl *cluster) nodeDocument(p *pool, n *Node, profile kernel.Object) kernel.
 }
 
 // nodeConditions returns the conditions of the kubelet and, on kubenet, the one of the cloud
-// provider about the node's routes. A node is Ready whatever the cloud provider reports (AKS#2681);
-// without a network plugin no node is.
+// provider about the node's routes. A node is Ready even if the cloud provider reports missing
+// routes (AKS#2681). Without a network plugin no node is Ready.
 func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 	condition := func(name string, holds bool, since time.Time, reason,
 		message string) kernel.Object {

@@ -12,7 +12,7 @@ import (
 )
 
 // podObjects returns some pods for each of a cluster's nodes, as its API server shows them. They
-// are not stored: they follow from the nodes.
+// are not stored, because they follow from the nodes.
 func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
@@ -33,7 +33,7 @@ func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 type pod struct {
 	namespace, workload string
 	hostNetwork         bool
-	addrs               []netip.Addr // none: it waits for its network
+	addrs               []netip.Addr // empty while the pod waits for its network
 }
 
 // policyEngine returns the engine of a cluster's network policies: calico, azure, cilium, or "" for
@@ -78,8 +78,9 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	return out
 }
 
-// podAddresses returns those of a node's i-th pod: from its part of the pod CIDR (the first address
-// is the bridge's), the pod subnet, or the node subnet after the node's own.
+// podAddresses returns the addresses of a node's i-th pod. They come from its part of the pod CIDR
+// (where the first address is the bridge's), from the pod subnet, or from the node subnet after the
+// node's own.
 func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 	var out []netip.Addr
 	at := func(addrs []netip.Addr, i int) {
@@ -102,7 +103,8 @@ func (cl *cluster) podAddresses(p *pool, n *Node, i int) []netip.Addr {
 
 // nameSuffix returns five characters as Kubernetes appends to a workload's name.
 func nameSuffix(of string) string {
-	const letters = "bcdfghjklmnpqrstvwxz2456789" // Kubernetes leaves out what could spell words
+	// Kubernetes leaves out letters that could spell words
+	const letters = "bcdfghjklmnpqrstvwxz2456789"
 	h := fnv.New64a()
 	h.Write([]byte(of))
 	sum := h.Sum64()

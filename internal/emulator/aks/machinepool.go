@@ -54,7 +54,8 @@ func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 }
 
 // nic returns the ID of a node's network interface. In an availability set its name is known
-// (cloud-provider-azure takes the node's from it); that of a virtual machine pool's is a guess [U].
+// (cloud-provider-azure derives the node's name from it). For a virtual machine pool it is a guess
+// [U].
 func (p *pool) nic(n *Node) arm.ID {
 	switch p.Kind {
 	case PoolMachines:

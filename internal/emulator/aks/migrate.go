@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// migrations lead clusters off kubenet.
+// migrations moves clusters off kubenet.
 type migrations struct{ *AKS }
 
 // leavable refuses the migration of a kubenet cluster to overlay while a subnet other than its node
@@ -43,7 +43,7 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 			kernel.List(r.Body, "properties", "networkProfile", "podCidrs"))
 		for _, p := range cl.Pools {
 			for _, n := range p.Nodes {
-				if len(n.Addrs) > 1 { // pods no longer have theirs in the node's subnet
+				if len(n.Addrs) > 1 { // pods no longer have addresses in the node's subnet
 					s.network.Addresses.Release(p.Subnet, n.Addrs[1:]...)
 					n.Addrs = n.Addrs[:1]
 				}

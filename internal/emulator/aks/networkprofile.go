@@ -18,7 +18,7 @@ type networkMode int
 const (
 	modeKubenet networkMode = iota // a part of the pod CIDR for each node, and a route to it
 	modeOverlay                    // a part of the pod CIDR for each node, and no route
-	// the node's subnet, taken up front, or a subnet for pods (per pool)
+	// the node's subnet, with addresses taken in advance, or a subnet for pods (per pool)
 	modeVNet
 	modeNone // another plugin: AKS gives pods no addresses
 )
@@ -37,9 +37,9 @@ func modeOf(profile kernel.Object) networkMode {
 
 func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOverlay }
 
-// managedIPs are the addresses that AKS makes for egress, and how many at most
-// (ManagedClusterLoadBalancerProfileManagedOutboundIPs and ManagedClusterManagedOutboundIPProfile in
-// the API's reference).
+// managedIPs names the addresses that AKS makes for egress, and their greatest number
+// (ManagedClusterLoadBalancerProfileManagedOutboundIPs and ManagedClusterManagedOutboundIPProfile
+// in the API's reference).
 var managedIPs = []struct {
 	profile, ips string
 	most         int
@@ -50,9 +50,9 @@ var managedIPs = []struct {
 var outboundTypes = []string{"loadBalancer", "userDefinedRouting", "managedNATGateway",
 	"userAssignedNATGateway", "none", "block"}
 
-// settleNetworkProfile fills in a cluster's network profile, from the old one where a field is
-// missing, and refuses invalid values and changes that AKS does not allow. before are the old
-// properties, nil for a new cluster; overlay is true if a new cluster without a plugin gets
+// settleNetworkProfile fills in a cluster's network profile, and takes missing fields from the old
+// one. It refuses invalid values and changes that AKS does not allow. before has the old
+// properties, or nil for a new cluster. overlay is true if a new cluster without a plugin gets
 // overlay.
 func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kernel.Failure {
 	profile := kernel.ObjectAt(properties, "networkProfile")
@@ -192,7 +192,7 @@ func checkServiceCIDR(profile kernel.Object) *kernel.Failure {
 	return nil
 }
 
-// networkChecks refuse networks of clusters that AKS does not take.
+// networkChecks refuses cluster networks that AKS does not accept.
 type networkChecks struct{ *AKS }
 
 // subnets refuses subnets of pools that the cluster cannot use.
@@ -249,8 +249,8 @@ func (s networkChecks) subnets(id arm.ID, properties kernel.Object, isNew bool) 
 	return nil
 }
 
-// egress refuses userDefinedRouting where the subnet's table leads nowhere (the first message
-// is AKS's own as reported by many; the other two are from azurerm#8609 and azure-docs#108240).
+// egress refuses userDefinedRouting if the subnet's table leads nowhere (the first message is AKS's
+// own as reported by many; the other two are from azurerm#8609 and azure-docs#108240).
 func (s networkChecks) egress(outbound string, subnet *kernel.Resource,
 	table arm.ID) *kernel.Failure {
 	if outbound != "userDefinedRouting" {
@@ -302,8 +302,8 @@ func (s networkChecks) overlaps(profile kernel.Object, vnet arm.ID) *kernel.Fail
 // sizes that AKS allows, as its messages state them.
 const maxPoolNodes, maxClusterNodes, maxPools = 1000, 5000, 100
 
-// sizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold.
-// With the autoscaler a pool counts with its most nodes.
+// sizes refuses more nodes than the cluster, its table, its pod CIDR or its subnets can hold. With
+// the autoscaler, a pool counts with its greatest number of nodes.
 func (s networkChecks) sizes(id arm.ID, properties kernel.Object) *kernel.Failure {
 	profile, pools := kernel.ObjectAt(properties, "networkProfile"), kernel.ListAt(properties,
 		"agentPoolProfiles")

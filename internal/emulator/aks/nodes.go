@@ -30,16 +30,16 @@ type cluster struct {
 	Paused    bool `json:"paused,omitempty"`  // its cloud provider writes nothing
 	Leaving   bool `json:"leaving,omitempty"` // it changes from kubenet to overlay
 	ingress   bool // its ingress add-on follows its pods
-	// Services are those of type LoadBalancer, Addresses the public IP addresses that its load
-	// balancer uses, and written are the load balancers as they were last written, by name.
+	// Services are those of type LoadBalancer. Addresses has the public IP addresses that its load
+	// balancer uses. written has the load balancers as last written, by name.
 	Services  []Service `json:"services,omitempty"`
 	Addresses []arm.ID  `json:"addresses,omitempty"`
 	written   map[string]string
-	// news is closed when its nodes change; nil while no watch waits for that.
+	// news is closed when its nodes change. It is nil while no watch waits for that.
 	news chan struct{}
 
-	// takenPodCIDRs are those of nodes; NextPodCIDR counts the node prefixes that were assigned
-	// from each pod CIDR: Kubernetes uses all others before it assigns one again.
+	// takenPodCIDRs has the pod CIDRs of nodes. NextPodCIDR counts the node prefixes that were
+	// assigned from each pod CIDR, because Kubernetes uses all others before it assigns one again.
 	takenPodCIDRs map[netip.Prefix]bool
 	NextPodCIDR   []int `json:"nextPodCIDR,omitempty"`
 }
@@ -55,7 +55,8 @@ type pool struct {
 	Kind      string `json:"kind,omitempty"`
 	made      bool   // what its nodes run on is stored
 	Doing     string `json:"doing,omitempty"` // the state it is in while its cluster is busy
-	// Until is the end of an operation on the pool alone: others run meanwhile.
+	// Until is the end of an operation on this pool alone. Operations on other pools run in
+	// parallel.
 	Until time.Time `json:"until,omitzero"`
 	Next  int       `json:"next"` // instance ID
 	Nodes []*Node   `json:"nodes"`
@@ -64,8 +65,8 @@ type pool struct {
 type Node struct {
 	Name     string `json:"name"`
 	Instance int    `json:"instance"`
-	// Addrs are the node's, and its pods' where they are in the same subnet; Pods are its pods' in
-	// the pool's pod subnet.
+	// Addrs are the node's addresses, and its pods' if they are in the same subnet. Pods are its
+	// pods' addresses in the pool's pod subnet.
 	Addrs    []netip.Addr   `json:"addrs"`
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"` // none when the pod CIDR is used up
@@ -163,8 +164,8 @@ func (s *nodes) addNode(cl *cluster, p *pool) *kernel.Failure {
 	return nil
 }
 
-// giveAddresses takes one address of each of the cluster's families from the pool's subnet, and
-// with Azure CNI in the node subnet one for each pod that may come.
+// giveAddresses takes one address of each of the cluster's families from the pool's subnet. With
+// Azure CNI in the node subnet it takes one for each possible pod, too.
 func (s *nodes) giveAddresses(cl *cluster, p *pool, n *Node) *kernel.Failure {
 	subnet := s.kernel.Store.Get(p.Subnet)
 	if subnet == nil {
@@ -231,7 +232,7 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 
 // givePodCIDRs assigns the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	// there were none while pods had addresses from elsewhere
+	// there were none while pods had other addresses
 	if len(cl.NextPodCIDR) != len(cl.PodCIDRs) || cl.takenPodCIDRs == nil {
 		cl.NextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.PodCIDRs)), map[netip.Prefix]bool{}
 	}
@@ -340,7 +341,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 		return fmt.Errorf("cluster %s has no node %q", clusterID.Name(), nodeName)
 	}
 	old := n.Addrs
-	// taken before the old ones are released, so that they differ
+	// taken before the old ones are released, so that the new ones differ
 	if f := s.nodes.giveAddresses(cl, p, n); f != nil {
 		return fmt.Errorf("%s: %s", f.Code, f.Message)
 	}

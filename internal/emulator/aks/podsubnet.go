@@ -12,8 +12,8 @@ import (
 // block: a /28.
 const podBatch = 16
 
-// givePodAddresses takes a node's first batch of its pool's pod subnet, or with static blocks all
-// the blocks it will ever need: ceil((maxPods+1)/16).
+// givePodAddresses takes a node's first batch from its pool's pod subnet. With static blocks it
+// takes all the blocks that the node will ever need: ceil((maxPods+1)/16).
 func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
 	subnet := s.kernel.Store.Get(p.PodSubnet)
 	if subnet == nil {

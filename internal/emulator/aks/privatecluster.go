@@ -8,12 +8,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// How a private cluster is found in its network (private-clusters): a private endpoint named
-// kube-apiserver in a node subnet, a private DNS zone with its record, and a link of the zone to
-// the network of the nodes. All of this is in the node resource group. A bring-your-own zone gets
-// the record and the link. With the zone "none" there is only a public name.
+// This file has the parts by which a private cluster is found in its network (private-clusters): a
+// private endpoint named kube-apiserver in a node subnet, a private DNS zone with its record, and a
+// link of the zone to the network of the nodes. All of this is in the node resource group. A
+// bring-your-own zone gets the record and the link. With the zone "none" there is only a public
+// name.
 
-// privateZone returns where a private cluster's name is: "" for none.
+// privateZone returns the zone with a private cluster's name, or "".
 func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
 	switch zone := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {
 	case strings.EqualFold(zone, "none"):
@@ -29,8 +30,7 @@ func privateZoneName(cluster arm.ID) string {
 	return kernel.GuidOf("zone", cluster) + ".privatelink." + apiServerDomain
 }
 
-// privateName returns the name of a private cluster's API server in its network, "" where it has
-// none.
+// privateName returns the name of a private cluster's API server in its network, or "".
 func privateName(cluster arm.ID, properties kernel.Object) string {
 	zone := privateZoneName(cluster)
 	switch asked := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {

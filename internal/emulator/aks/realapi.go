@@ -163,8 +163,8 @@ func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
 }
 
 // kubernetesGroups returns the groups of the caller for the API server. Local accounts are
-// administrators, as on AKS. For the others, Azure's roles make them administrators for one call;
-// Kubernetes' own bindings decide about the rest.
+// administrators, as on AKS. For other callers, Azure's roles make them administrators for one
+// call. Kubernetes' own bindings decide about everything else.
 func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []string,
 	f *kernel.Failure) {
 	const administrators = "system:masters"
@@ -173,7 +173,7 @@ func (s *APIServers) kubernetesGroups(c *kernel.Call) (user string, groups []str
 	if f != nil {
 		return "", nil, f
 	}
-	if c.Unknown != nil { // a service account or no user: the API server decides
+	if c.Unknown != nil { // the API server decides about a service account or an unknown user
 		return "", nil, nil
 	}
 	if f := s.admitKubernetes(c.Who, r, "", "", ""); f != nil {
@@ -220,7 +220,7 @@ func dataAction(c *kernel.Call) string {
 	}
 	action := arm.TypeCluster + "/" + kind + words[0] + "/"
 	if len(words) > 2 && words[2] != "status" && words[2] != "log" && words[2] != "scale" {
-		return action + words[2] + "/action" // exec and similar, whatever the method
+		return action + words[2] + "/action" // exec and similar subresources, whatever the method
 	}
 	return action + verb
 }

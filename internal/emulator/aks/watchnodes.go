@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// How it works: a watch of nodes. The version of a list is a hash of what the nodes are. A watch
-// that begins at the present version sends each later change. Any other version is refused (410),
-// as by an API server that has forgotten it: the client lists again.
+// How it works: a watch of nodes. The version of a list is a hash of the nodes' contents. A watch
+// that begins at the present version receives each later change. Any other version is refused
+// (410), as by an API server that no longer has it: then the client lists again.
 
 // watchMost is how long a watch lasts if its caller names no time.
 const watchMost = 30 * time.Minute

@@ -117,7 +117,7 @@ func (q request) runsUntil(id arm.ID, verb string) time.Time {
 	if verb != "write" {
 		return time.Now().Add(q.OperationTime(q.c))
 	}
-	for ; id != ""; id = id.Parent() { // a part of a document is written with the whole
+	for ; id != ""; id = id.Parent() { // a part of a document is written with the whole document
 		if r := q.Store.Get(id); r != nil {
 			return r.BusyUntil
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// AsOfHeader is the date as of which a request is answered: some defaults of Azure have changed
-// over the years. Replays of recorded conversations give each request its date.
+// AsOfHeader has the date as of which a request is answered, because some defaults of Azure have
+// changed over the years. Replays of recorded conversations give each request its date.
 const AsOfHeader = "Routekeeper-As-Of"
 
 // asOfDate reads the header, a date or an HTTP time. If it is neither, the date of the options is

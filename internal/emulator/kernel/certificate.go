@@ -120,7 +120,7 @@ func (s *server) Listens(listeners [2]net.Listener) {
 	}
 }
 
-// ListensAt returns the emulator's URL on this machine, "" if it does not listen.
+// ListensAt returns the emulator's URL on this machine, or "" if it does not listen.
 func (s *server) ListensAt() string {
 	at, err := netip.ParseAddrPort(s.HTTPS)
 	if err != nil {

@@ -11,8 +11,8 @@ type later struct {
 	do func()
 }
 
-// At does something at a time, under the lock: by a timer, and always before a later request is
-// answered.
+// At does something at a time, under the lock. A timer runs it, and in any case it runs before a
+// later request is answered.
 func (k *Kernel) At(t time.Time, do func()) {
 	if !t.After(time.Now()) {
 		do()
@@ -29,7 +29,7 @@ func (k *Kernel) At(t time.Time, do func()) {
 	})
 }
 
-// Happen does what is due.
+// Happen runs the actions that are due.
 func (k *Kernel) Happen() {
 	for len(k.later) > 0 && !k.later[0].at.After(time.Now()) && !k.Closed {
 		do := k.later[0].do

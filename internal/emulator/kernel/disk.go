@@ -15,9 +15,9 @@ import (
 )
 
 // disk saves the state in a file, so that it survives a restart and a SIGKILL: the changes of a
-// call are written before it is answered. (It does not survive a loss of power: the file is not
-// synced.) Each thing is a JSON document under its own key, and only changes are written. Faults,
-// the request log, throttling and pending alerts are not saved.
+// call are written before the call is answered. (It does not survive a loss of power: the file is
+// not synced.) Each thing is a JSON document under its own key, and only changes are written.
+// Faults, the request log, throttling and pending alerts are not saved.
 type disk struct {
 	*Kernel
 	DB *bbolt.DB
@@ -72,8 +72,8 @@ func openDisk(path string, k *Kernel) (*disk, error) {
 // Section is a bucket of the file for the state behind some resources.
 type Section struct {
 	Name string
-	// Behind is the state behind the resource with a key, and the key it is saved under: "" for
-	// nothing, and a nil save if it is deleted.
+	// Behind returns the state behind the resource with a key, and the key it is saved under. The
+	// key is "" if there is none, and save is nil if the state is deleted.
 	Behind  func(key string) (owner string, save func() any)
 	Restore func(read func(into any) error) error
 }

@@ -75,8 +75,8 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 	return answer, f
 }
 
-// PlainHeader names the type of a resource that the emulator stores as clients send it: it knows
-// nothing of the type.
+// PlainHeader names the type of a resource that the emulator stores as clients send it, because it
+// does not know the type.
 const PlainHeader = "X-Routekeeper-Plain-Document"
 
 // Special answers for endpoints that are neither a stored resource nor a list of them. It reports
@@ -164,7 +164,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	}
 	if old != nil && k.KindOf(id).Keeps {
 		had := Object{"sku": old.Body["sku"], "properties": old.Body["properties"]}
-		if sent["identity"] == nil { // it is one value
+		if sent["identity"] == nil { // the identity is one value
 			had["identity"] = old.Body["identity"]
 		}
 		KeepLeftOut(sent, had)

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Tag returns a resource's ETag now. It changes when a write starts and again when its operation
-// ends: in every recorded write the answer's ETag differs from the one that the resource had
-// afterwards.
+// Tag returns a resource's ETag now. The ETag changes when a write starts and again when its
+// operation ends. In every recorded write the answer's ETag differs from the one that the resource
+// had afterwards.
 func (r *Resource) Tag() string {
 	if r.Settles.After(time.Now()) {
 		return r.ETag
@@ -40,8 +40,8 @@ func tagHeader(r *Resource) map[string]string {
 	return map[string]string{"ETag": r.Tag()}
 }
 
-// compared returns the part of a network resource that a PUT has to change to count as a change;
-// nil for other types.
+// compared returns the part of a network resource that must differ for a PUT to count as a change,
+// or nil for other types.
 func (k *Kernel) compared(r *Resource) []byte {
 	if r == nil || !ofNetwork(r.ID) {
 		return nil
@@ -72,8 +72,8 @@ func dropStates(value any) {
 	}
 }
 
-// calm ends the operation of a write that changed nothing: it is Succeeded at once, still with a
-// new ETag.
+// calm ends the operation of a write that changed nothing: it is Succeeded at once, but with a new
+// ETag.
 func (k *Kernel) calm(r *Resource) {
 	all := []*Resource{r}
 	if together := k.KindOf(r.ID).Together; together != nil {

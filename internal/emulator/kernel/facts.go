@@ -13,7 +13,7 @@ type Fact struct {
 	Value any
 	// Since and before are the api-versions between which the field is shown. "" is no limit.
 	Since, Before string
-	// Preview shows the field at preview versions only.
+	// Preview limits the field to preview versions.
 	Preview bool
 	// When selects the documents to which the fact applies. Nil: all.
 	When func(at Sight) bool

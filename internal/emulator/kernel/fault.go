@@ -14,18 +14,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Fault is an error in the next calls that match: an error answer, a connection that is cut before
-// or after the call took effect, an answer delayed until the client has closed the connection, an
-// operation that is slow or fails, or a read that shows an older state. Only a fault with the
-// principal "<cluster> identity" matches the calls of a cluster's cloud provider.
+// Fault is an error in the next calls that match. It can be an error answer, a connection that is
+// cut before or after the call took effect, an answer delayed until the client has closed the
+// connection, an operation that is slow or fails, or a read that shows an older state. Only a fault
+// with the principal "<cluster> identity" matches the calls of a cluster's cloud provider.
 type Fault struct {
 	// Method and Path select the calls: "" is any method, Path is a regular expression on the path,
 	// without case. Principal is a name, "" is anyone.
 	Method    string `json:"method,omitempty"`
 	Path      string `json:"path,omitempty"`
 	Principal string `json:"principal,omitempty"`
-	// Skip lets that many matching calls pass first; Count is how many then fail, 0 for one, -1 for
-	// all.
+	// Skip lets this many matching calls succeed first. Count is how many then fail: 0 means one,
+	// -1 all.
 	Skip  int `json:"skip,omitempty"`
 	Count int `json:"count,omitempty"`
 	// Rate, from 0 to 1, is the share of calls that fail, at random. The same Seed gives the same
@@ -33,14 +33,15 @@ type Fault struct {
 	Rate float64 `json:"rate,omitempty"`
 	Seed uint64  `json:"seed,omitempty"`
 	// Status, Code, Message and RetryAfter (seconds) are the error answer. Status 403 for all GETs
-	// (Count -1) is a right that the caller lacks: lists leave out what the path matches.
+	// (Count -1) simulates a permission that the caller lacks: lists leave out what the path
+	// matches.
 	Status     int    `json:"status,omitempty"`
 	Code       string `json:"code,omitempty"`
 	Message    string `json:"message,omitempty"`
 	RetryAfter int    `json:"retryAfter,omitempty"`
 	// Cut ends the connection without an answer, before or after the call took effect.
 	Cut string `json:"cut,omitempty"`
-	// Hold does as Cut does, but only after the client has closed the connection.
+	// Hold works like Cut, but only after the client has closed the connection.
 	Hold string `json:"hold,omitempty"`
 	// Slow is the time in seconds of the operation that the call starts.
 	Slow int `json:"slow,omitempty"`
@@ -58,7 +59,7 @@ type Fault struct {
 	later  bool // it began with a Skip
 	path   *regexp.Regexp
 	chance *rand.Rand
-	of     *Fault // what was injected, of what was taken
+	of     *Fault // the injected fault, if this is the one that matched a call
 }
 
 func (f *Fault) check() error {
@@ -94,7 +95,7 @@ func (f *Fault) Before() bool { return f.Status != 0 || f.Cut == "before" || f.H
 // After reports whether the call takes effect and is not answered.
 func (f *Fault) After() bool { return f.Cut == "after" || f.Hold == "after" }
 
-// right reports whether the fault is a right to read that the caller lacks.
+// right reports whether the fault simulates a permission to read that the caller lacks.
 func (f *Fault) right() bool {
 	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.later &&
 		strings.EqualFold(f.Method, http.MethodGet)
@@ -107,8 +108,8 @@ func (f *Fault) Failure() *Failure {
 		Message: cmp.Or(f.Message, "injected"), RetryAfter: f.RetryAfter}
 }
 
-// faults are the injected ones that remain. The lacking rights are the last ones: a call that gets
-// no answer, or is throttled, does not come to them.
+// faults has the injected faults that remain. Lacking permissions come last, because a call that
+// gets no answer, or is throttled, never reaches them.
 type faults struct {
 	mu   sync.Mutex
 	list []*Fault
@@ -152,7 +153,8 @@ func (fs *faults) hold(ctx context.Context, f *Fault) {
 	count(-1)
 }
 
-// hidden returns which resources faults take the caller's right to read away from; nil for none.
+// hidden returns a function that says which resources faults hide from the caller, or nil if they
+// hide none.
 func (fs *faults) hidden(who Principal) func(arm.ID) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -193,7 +195,7 @@ func (fs *faults) Inject(f Fault) (remove func(), err error) {
 	}, nil
 }
 
-// Injected returns the faults injected and how often each has happened.
+// Injected returns the injected faults, and how often each has happened.
 func (fs *faults) Injected() []Fault {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -12,7 +12,7 @@ var resourceTerm = lazy.Regexp(`(?i)^\s*(?:(\w+)\s+(eq|ne)\s+'([^']*)'|(substrin
 // AndWord and orWord stand between the terms of a $filter.
 var AndWord, orWord = lazy.Regexp(`(?i)\s+and\s+`), lazy.Regexp(`(?i)\s+or\s+`)
 
-// ResourceFilter reads a $filter: terms joined by and, and these by or.
+// ResourceFilter reads a $filter. Its terms are joined by and, and groups of these by or.
 func ResourceFilter(filter string) (func(*Resource) bool, *Failure) {
 	if strings.TrimSpace(filter) == "" {
 		return func(*Resource) bool { return true }, nil

@@ -30,7 +30,7 @@ type Call struct {
 	Version string    // api-version
 	IDs     [2]string // request and correlation ID
 
-	// The caller, and the reason why it is unknown.
+	// The caller, or the reason why it is unknown.
 	Who     Principal
 	Unknown *Failure
 	Secret  bool // bodies are not logged
@@ -38,9 +38,9 @@ type Call struct {
 	Filtered bool
 	// AsOf is the date as of which the call is answered, zero for today.
 	asOf time.Time
-	// LocationOnly is set for an operation that is followed by its Location alone.
+	// LocationOnly is set for an operation that clients follow only by its Location.
 	LocationOnly bool
-	// Found is what a service found out for the call before the lock was taken.
+	// Found is what a service found out for the call before it took the lock.
 	Found any
 	// Fault is the fault of a call that takes effect.
 	Fault *Fault
@@ -221,7 +221,7 @@ func (k *Kernel) NewCall(r *http.Request, body []byte) *Call {
 
 // answer returns the answer to a call, without faults.
 func (q request) answer() (answer Reply) {
-	defer func() { // a panic in ARM has been recovered, and undone, already
+	defer func() { // ARM has already recovered from a panic of its own, and undone the call
 		if reason := recover(); reason != nil {
 			answer = q.panicked(reason).Reply()
 		}

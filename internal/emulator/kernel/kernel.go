@@ -1,7 +1,7 @@
-// Package kernel is the base of all services of the emulator: what holds for every call. That is
-// HTTP, the dispatch of calls, the store and the state file, operations, ETags, faults, throttling,
-// the request log and the records of the activity log, the clock, and the undo of a call that fails
-// half way.
+// Package kernel is the base of all services of the emulator: it does what every call needs. That
+// is HTTP, the dispatch of calls, the store and the state file, operations, ETags, faults,
+// throttling, the request log and the records of the activity log, the clock, and the undo of a
+// call that fails half way.
 //
 // It knows subscriptions and resource groups, which are in every ID, and no other resource type: a
 // service adds its types with Add.
@@ -45,7 +45,7 @@ type Kernel struct {
 	Faults   *faults
 	Requests *requestLog
 
-	// services are the added services; the fields below combine those of all.
+	// services has the added services. The fields below combine those of all services.
 	services  []Service
 	above     []Special
 	things    []Thing
@@ -67,8 +67,8 @@ type Service struct {
 	// Types are its resource types. Calls are answered after authentication and authorization,
 	// Above before them.
 	Types []Kind
-	// Names are properties of its types in Azure's spelling, with marks (spelling.go), in addition
-	// to what the types name themselves.
+	// Names has properties of its types in Azure's spelling, with marks (spelling.go), in addition
+	// to the ones that the types name themselves.
 	Names string
 	Calls []Special
 	Above []Special
@@ -91,8 +91,8 @@ type Service struct {
 	Sections []Section
 	Watch    func(c *Call) (takeBack func())
 	Resume   Resumer
-	// HostNames are further names of the emulator, moved is called when it listens elsewhere, stop
-	// when it ends.
+	// HostNames has further names of the emulator. moved is called when it listens elsewhere, and
+	// stop when it ends.
 	HostNames []string
 	Moved     func()
 	Stop      func()
@@ -205,9 +205,9 @@ type fabric interface {
 	Unlinked(r *Resource) *Failure
 }
 
-// seats are the addresses that resources of all types take in subnets.
+// seats has the addresses that resources of all types take in subnets.
 type seats interface {
-	// Settle chooses what a resource takes, Take takes it, Leave releases it.
+	// Settle chooses what a resource takes, Take takes it, and Leave releases it.
 	Settle(r *Resource) *Failure
 	Take(r *Resource)
 	Leave(r *Resource)
@@ -230,7 +230,7 @@ type directory interface {
 // clusters' API servers.
 type host interface {
 	Hosts(c *Call) bool
-	// TakesOver reports whether it has served the request itself, in whatever protocol.
+	// TakesOver reports whether it has served the request itself, with any protocol.
 	TakesOver(w http.ResponseWriter, r *http.Request) bool
 	User(c *Call) (Principal, *Failure)
 	// Silent reports whether the call gets no answer at all.
@@ -239,7 +239,7 @@ type host interface {
 	Refusal(f *Failure) Reply
 }
 
-// TenantOf returns the tenant a subscription lies in.
+// TenantOf returns the tenant of a subscription.
 func (o Options) TenantOf(subscription string) string {
 	return cmp.Or(o.Tenants[KeyIn(o.Tenants, subscription)], o.TenantID)
 }

@@ -15,8 +15,8 @@ type Kind struct {
 	Name      string // in Azure's case
 	Tracked   bool   // has a location
 	Immediate bool   // its writes are done when they are answered
-	// Synchronous reports whether a write ends before it is answered: at most it names an operation
-	// that has ended. Nil: no write does.
+	// Synchronous means that a write ends before it is answered. At most the answer names an
+	// operation that has ended. Nil: no write does.
 	Synchronous func(r, old *Resource) bool
 	Merges      bool // a PATCH changes more than its tags
 	Keeps       bool // a PUT keeps the properties, sku and identity that it leaves out
@@ -28,7 +28,7 @@ type Kind struct {
 	Settle func(c *Call, r, old *Resource) *Failure
 	// Stored does the work after a write.
 	Stored func(c *Call, r, old *Resource) *Failure
-	// Show adds the fields to a copy of the body that are computed at a read.
+	// Show adds, to a copy of the body, the fields that are computed at a read.
 	Show func(r *Resource, doc Object, version string)
 	// Facts are the values that Azure adds to its documents.
 	Facts []Fact
@@ -41,7 +41,8 @@ type Kind struct {
 	Removed   func(r *Resource)
 	// ChildRemoved does the work after the delete of a child, Retagged after a change of the tags.
 	ChildRemoved, Retagged func(r *Resource)
-	// Busy refuses a write while an operation runs on the resource; nil: as most of Azure does.
+	// Busy refuses a write while an operation runs on the resource. nil means the usual behavior of
+	// Azure.
 	Busy func(r *Resource) *Failure
 	// Deleting answers a DELETE that has its own operation.
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
@@ -57,27 +58,28 @@ type Kind struct {
 	Located bool
 	// IgnoresMatch is set for a type whose writes ignore If-Match.
 	IgnoresMatch bool
-	// Linkless documents contain IDs of other resources that are not links.
+	// Linkless documents contain IDs of other resources that do not count as links.
 	Linkless bool
-	// Lists are the lists in a document whose items are also resources; with parts, the items of
-	// all its lists have IDs that others link to.
+	// Lists are the lists in a document whose items are also resources. If parts is set, the items
+	// of all its lists have IDs to which other resources link.
 	Lists []ItemList
 	Parts bool
 	// Gets throttles GETs of each resource in addition to ARM's limits.
 	Gets *OwnBucket
-	// Extra is state to save besides its document; restored loads it.
+	// Extra returns state to save in addition to its document. restored loads it.
 	Extra    func(r *Resource) json.RawMessage
 	Restored func(r *Resource, extra json.RawMessage) error
 }
 
-// kinds are the resource types of all services, and what they say of them.
+// kinds has the resource types of all services, and their behavior.
 type kinds struct {
 	Kinds       map[string]*Kind // by KindKey
 	newerFields []NewerField
 	waits       map[string][2]int // Service.Waits
 }
 
-// KindOf returns the type of a resource. A type that no service knows is stored as it is sent.
+// KindOf returns the type of a resource. If no service knows a type, its documents are stored as
+// they are sent.
 func (k *kinds) KindOf(id arm.ID) *Kind {
 	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
 		return kind

@@ -9,10 +9,10 @@ import (
 )
 
 // A deleted child of a network's resource has no effect any more, but a GET shows it as Deleting
-// while the operation runs: clients that poll the resource, such as azurerm, would otherwise go on
-// while its parent is still busy. That Azure shows it is not recorded.
+// while the operation runs. Otherwise clients that poll the resource, such as azurerm, would
+// continue while its parent is still busy. It is not recorded that Azure shows it.
 
-// leaving are such children, by ID.Key().
+// leaving has these children, by ID.Key().
 type leaving map[string]goer
 
 type goer struct {

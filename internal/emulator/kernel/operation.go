@@ -36,8 +36,8 @@ func (k *Kernel) Occupy(c *Call, r *Resource, doing string) {
 	occupyUntil(k, c, r, doing, time.Now().Add(k.OperationTime(c)))
 }
 
-// endOfWrite returns the end of the operation that a PUT starts. One that is accepted during
-// another operation does not end before it.
+// endOfWrite returns the end of the operation that a PUT starts. An operation that is accepted
+// during another one does not end before it.
 func endOfWrite(k *Kernel, c *Call, old *Resource) time.Time {
 	ends := time.Now().Add(k.OperationTime(c))
 	if old != nil && old.BusyUntil.After(ends) {

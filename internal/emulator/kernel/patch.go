@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// patchCall updates a resource: its tags, which it replaces, or, of some types and of all unknown
-// ones, the whole document, as a JSON merge.
+// patchCall updates a resource. It replaces its tags or, for some types and for all unknown ones,
+// merges the whole document as JSON.
 func (q request) patch(id arm.ID) (Reply, *Failure) {
 	r := q.Store.Get(id)
 	if r == nil {

@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// waitAfter returns the Retry-After of an answer that starts an operation, "" for none: as Azure's,
-// but not longer than operations take here. AKS sends none, and clients then poll every 30 seconds:
-// here it sends one if that is much longer than its operations take.
+// waitAfter returns the Retry-After of an answer that starts an operation, or "". It is Azure's
+// value, but not longer than operations take here. AKS sends none, so clients poll every 30
+// seconds. If that is much longer than its operations take here, the emulator sends one.
 func (q request) waitAfter(id arm.ID) int {
 	takes := max(1, int(math.Ceil(q.OperationTime(q.c).Seconds())))
 	azure, known := q.waitOf(id, q.c.Method)
@@ -34,8 +34,8 @@ func (k *kinds) waitOf(id arm.ID, method string) (int, bool) {
 	return both[0], known
 }
 
-// ofNetwork reports whether a type is of Microsoft.Network: the only provider that sends ETags, and
-// that compares the changes of a PUT.
+// ofNetwork reports whether a type belongs to Microsoft.Network. Only this provider sends ETags,
+// and checks whether a PUT changes anything.
 func ofNetwork(id arm.ID) bool {
 	return strings.HasPrefix(strings.ToLower(id.Type()), "microsoft.network/")
 }
@@ -47,8 +47,9 @@ func (q request) wait(header map[string]string) {
 	}
 }
 
-// saysEnded reports whether the answer of a finished write names an ended operation: if it changed
-// a resource, and, until 2024, also if it created one of a type with synchronous writes.
+// saysEnded reports whether the answer of a finished write names an ended operation. It does if the
+// write changed a resource. Until 2024 it also did if the write created a resource of a type with
+// synchronous writes.
 func (q request) saysEnded(r *Resource, status int) bool {
 	return q.Opts.OperationTime > 0 && ofNetwork(r.ID) && (status == http.StatusOK ||
 		q.KindOf(r.ID).Synchronous != nil && !q.c.Since("2024-01-01"))

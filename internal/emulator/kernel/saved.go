@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// savedResource is a resource with the state that its type saves besides its document.
+// savedResource is a resource, with the state that its type saves in addition to its document.
 type savedResource struct {
 	*Resource
 	Extra json.RawMessage `json:"inUse,omitempty"`

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// How it works. Azure takes the names of properties in any case, and answers in its own spelling.
-// Clients do send another one: with the api-version 2022-01-01 the Azure CLI writes
-// applicationGatewayIpConfigurations, because that is how the specification spells what Azure
-// answers as applicationGatewayIPConfigurations (azure-rest-api-specs#20256,
-// azure-sdk-for-net#30516). So every request is spelled before anything reads it, and what only
-// Azure writes is dropped from the result.
+// How it works. Azure accepts the names of properties in any case, and answers in its own spelling.
+// Clients do use another spelling. With the api-version 2022-01-01 the Azure CLI writes
+// applicationGatewayIpConfigurations, as the specification spells what Azure answers as
+// applicationGatewayIPConfigurations (azure-rest-api-specs#20256, azure-sdk-for-net#30516). So the
+// spelling in every request is corrected before any code reads it, and read-only properties are
+// dropped.
 
 // envelope are the names outside of properties that all types share.
 var envelope = func() names {
@@ -21,14 +21,15 @@ var envelope = func() names {
 	return n
 }()
 
-// names are the properties that a service knows, by their name in lower case. A property that is
-// spelled or treated by where it is has the one that holds it before it: identity.tenantid.
+// names are the properties that a service knows, by their name in lower case. If the treatment of a
+// property depends on its place, the name of the property that contains it comes first:
+// identity.tenantid.
 type names map[string]named
 
 type named struct {
 	spelling string
-	// mark is '!' if only Azure writes the property, '*' if the keys of its value are the client's,
-	// '#' if all of the value is.
+	// mark is '!' if only Azure writes the property, '*' if the client chooses the keys of its
+	// value, and '#' if the whole value is the client's.
 	mark byte
 }
 
@@ -96,8 +97,9 @@ func (kind *Kind) names(service names) names {
 	return out
 }
 
-// Accept makes of a request what Azure makes of it: its names in Azure's spelling, as far as the
-// emulator knows them, and without what only Azure writes. Clients send what they read.
+// Accept treats a request as Azure does: it gives names Azure's spelling, as far as the emulator
+// knows them, and drops what only Azure writes. Clients send back what they read, including such
+// fields.
 func (kind *Kind) Accept(body Object) {
 	respell(body, "", envelope)
 	respell(body, "", kind.spelling)
@@ -134,8 +136,8 @@ func (n names) spellValue(name string, value any) {
 	}
 }
 
-// respell renames the keys of one object, and drops what only Azure writes. A key that is spelled
-// as Azure does wins.
+// respell renames the keys of one object, and drops what only Azure writes. A key in Azure's
+// spelling wins over others.
 func respell(o Object, below string, n names) {
 	for _, key := range slices.Sorted(maps.Keys(o)) {
 		as, known := n.of(below, key)

@@ -14,7 +14,7 @@ import (
 
 // Resource is a stored document.
 type Resource struct {
-	ID arm.ID `json:"id"` // in the case it was created with
+	ID arm.ID `json:"id"` // ID is in the case with which the resource was created
 	// the sent document and Azure's additions, without fields that are computed at a read
 	Body Object `json:"body"`
 	ETag string `json:"etag,omitempty"`
@@ -60,7 +60,7 @@ func (k *Kernel) NewResource(id arm.ID, sent Object, old *Resource) *Resource {
 		body["properties"] = Object{}
 	}
 	if old != nil {
-		id = old.ID // a resource keeps the case it was created with
+		id = old.ID // a resource keeps the case with which it was created
 	}
 	return &Resource{ID: k.Spelled(id), Body: body, ETag: newETag()}
 }
@@ -176,8 +176,8 @@ func (s *store) List(resourceType string, scope arm.ID) []*Resource {
 	return out
 }
 
-// manyResources is a limit: a write that lists more resources of a type than this does not copy
-// them all for an undo. Such a write asks for each resource that it changes by name.
+// manyResources is a limit. A write that lists more resources of a type does not copy them all for
+// an undo. Such a write asks by name for each resource that it changes.
 const manyResources = 100
 
 // Below returns all resources whose ID starts with the scope, sorted by key.

@@ -47,7 +47,7 @@ func newBuckets(l Buckets) *buckets {
 		Clusters: cmp.Or(l.Clusters, azureBuckets.Clusters)}}
 }
 
-// OwnBucket is one that a service has for the GETs of each of its resources.
+// OwnBucket is a bucket for the GETs of each resource of a service.
 type OwnBucket struct {
 	Limit   Bucket
 	Refusal string

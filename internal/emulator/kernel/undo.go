@@ -59,7 +59,7 @@ func (q request) watch() {
 	q.Store.Undo = u
 }
 
-// recovered ends a call: one that panicked is logged, undone and answered with 500.
+// recovered ends a call. If the call panicked, it logs the panic, undoes the call and answers 500.
 func (q request) recovered(answer *Reply, f **Failure) {
 	u := q.Store.Undo
 	q.Store.Undo = nil

@@ -10,7 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Addresses are those of all subnets: which are used, and by whom.
+// Addresses says which addresses of all subnets are used, and by what.
 type Addresses struct {
 	kernel *kernel.Kernel
 	inUse  map[string]*used // by the subnet's key
@@ -19,8 +19,8 @@ type Addresses struct {
 // used are the used addresses of a subnet.
 type used struct {
 	By map[netip.Addr]arm.ID // the IP configuration that uses it
-	// lowest is the first address of a prefix that may be free, so that assigning many does not
-	// search all each time.
+	// lowest is the lowest address of a prefix that may be free, so that assigning many addresses
+	// does not search from the start each time.
 	lowest map[netip.Prefix]netip.Addr
 }
 
@@ -293,7 +293,7 @@ func (s *Addresses) restore(subnet *kernel.Resource, kept json.RawMessage) error
 	return json.Unmarshal(kept, &s.Of(subnet.ID).By)
 }
 
-// AllocateMany takes that many addresses, or none.
+// AllocateMany takes the given number of addresses, or none.
 func (s *Addresses) AllocateMany(subnet arm.ID, prefix netip.Prefix, holder arm.ID,
 	count int) []netip.Addr {
 	var out []netip.Addr

@@ -54,8 +54,8 @@ var configurationTypes = map[string]string{
 	TypeFirewall: "azureFirewallIpConfigurations",
 }
 
-// ShownConfiguration returns an IP configuration's ID as a subnet shows it: names in upper case,
-// types as they are.
+// ShownConfiguration returns the ID of an IP configuration as a subnet shows it, with names in
+// upper case and types unchanged.
 func ShownConfiguration(id arm.ID, upperCase bool) string {
 	segments := strings.Split(string(id), "/")
 	for name, shown := range configurationTypes {

@@ -74,8 +74,8 @@ func (s *gateways) classicIn(subnet arm.ID) arm.ID {
 	return ""
 }
 
-// classicV2 reports whether a gateway's subnet must lead 0.0.0.0/0 to the Internet: a v2 one has
-// to, unless it has network isolation (application-gateway-private-deployment).
+// classicV2 reports whether a gateway's subnet must lead 0.0.0.0/0 to the Internet. A v2 gateway
+// requires this, unless it has network isolation (application-gateway-private-deployment).
 func classicV2(body kernel.Object) bool {
 	tier := kernel.Text(body, "properties", "sku", "tier")
 	return !isolated(body) && (tier == "" || strings.HasSuffix(tier, "_v2"))

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// keepPublic replaces the PFX files that clients send with their public part, which is all that
-// Azure shows of them (documented: publicCertData). A certificate that is sent without its file
+// keepPublic replaces the PFX files that clients send with their public part, because Azure shows
+// nothing else of them (documented: publicCertData). A certificate that is sent without its file
 // keeps the one that it has.
 func keepPublic(properties kernel.Object, old *kernel.Resource) {
 	was := map[string]any{}

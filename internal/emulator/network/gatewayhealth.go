@@ -61,7 +61,7 @@ func healthAsked(c *kernel.Call) arm.ID {
 }
 
 // probe finds out the health of a gateway's servers before the call is handled. The function that
-// traces the probes reads the network as a client, so no lock may be held.
+// traces the probes reads the network as a client, so the caller must hold no lock.
 func (s *gateways) probe(c *kernel.Call) {
 	asked := healthAsked(c)
 	if asked == "" {

@@ -60,7 +60,7 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 	return nil
 }
 
-// keep takes from an old document what its client cannot write.
+// keep takes, from an old document, the fields that clients cannot write.
 func keep(now, old kernel.Object, names ...string) {
 	for _, name := range names {
 		if now[name] == nil && old[name] != nil {

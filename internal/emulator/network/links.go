@@ -39,8 +39,8 @@ type link struct {
 	Back string
 }
 
-// Takes reports whether the link takes an address from its target subnet; in a scale set's, one for
-// each instance.
+// Takes reports whether the link takes an address from its target subnet. A link of a scale set
+// takes one for each instance.
 func (l link) Takes() bool { return l.To == arm.TypeSubnet }
 
 // Links are all links. The target must exist, in the same region, and cannot be deleted.

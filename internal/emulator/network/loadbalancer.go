@@ -94,7 +94,7 @@ func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
 // member is an IP configuration in a backend pool.
 type member struct{ pool, configuration arm.ID }
 
-// membersIn returns the backend pools that an interface or a scale set names. The addresses in use
+// membersIn returns the backend pools that an interface or a scale set names. The used addresses
 // show which instances the scale set has.
 func membersIn(s *Network, r *kernel.Resource) (out []member) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {

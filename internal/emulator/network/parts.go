@@ -9,8 +9,8 @@ import (
 
 // parts are the lists of a resource type whose items have IDs and refer to each other.
 type parts struct {
-	// lists are in the order of processing: back references are in the order in which they are
-	// found.
+	// lists are in the order of processing, because back references are in the order in which they
+	// are found.
 	lists []string
 	// back is the list of back references in a part, by the list of the parts that refer to it.
 	back map[string]string

@@ -73,8 +73,8 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	return nil
 }
 
-// clearOfPeers refuses a network whose addresses overlap another peer of the remote network, or of
-// its own.
+// clearOfPeers refuses a peering if a network's addresses overlap another peer of the remote
+// network, or of its own.
 func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
 	remote *kernel.Resource) *kernel.Failure {
 	for _, side := range []struct {
@@ -147,7 +147,8 @@ func (s *peerings) setOther(r *kernel.Resource, state string) {
 	}
 }
 
-// touchPeers makes the peerings to a network be rendered again: they show its address space.
+// touchPeers makes the peerings to a network be rendered again, because they show its address
+// space.
 func (s *peerings) touchPeers(vnet arm.ID) {
 	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {

@@ -12,15 +12,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// PublicRange are the ranges of public addresses here: ranges without an owner (RFC 1112, RFC
-// 3849). The benchmark range, 198.18.0.0/15, is one that Azure's own routes drop.
+// PublicRange has the ranges of public addresses here. They have no owner (RFC 1112, RFC 3849). The
+// benchmark range, 198.18.0.0/15, does not work, because Azure's own routes drop it.
 var PublicRange = [2]netip.Prefix{netip.MustParsePrefix("240.0.0.0/4"),
 	netip.MustParsePrefix("2001:db8::/32")}
 
 // settlePublicIP gives a public IP address its address. A dynamic one has none until it is used.
 //
-// Without a sku it is Basic and dynamic in all recordings, which end before Basic was retired (30
-// September 2025): Azure's default since then is not known.
+// Without a sku it is Basic and dynamic in all recordings. These end before Basic was retired (30
+// September 2025), so Azure's default since then is not known.
 func (s *Network) settlePublicIP(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	properties := r.Properties()
@@ -116,7 +116,7 @@ func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version st
 	}
 }
 
-// PublicAddress finds a free one, the same for the same name if possible.
+// PublicAddress finds a free address. The same name gets the same address if possible.
 func (s *Network) PublicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
 	for _, r := range s.kernel.Store.ByType[kernel.KindKey(TypePublicIP)] {

@@ -40,7 +40,7 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 		present = c.Version < subnetsUnchangedSince
 	}
 	if !present {
-		for _, subnet := range existing { // a smaller address space must still contain them
+		for _, subnet := range existing { // even a smaller address space must contain them
 			if f := placeSubnet(subnet, r.Body, nil); f != nil {
 				return f
 			}
@@ -202,7 +202,7 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 	properties := kernel.ObjectAt(doc, "properties")
 	for _, endpoint := range kernel.ListAt(properties, "serviceEndpoints") {
 		endpoint["provisioningState"] = kernel.State(r)
-		// without locations it is for all of them
+		// without locations it applies to all
 		if len(kernel.List(endpoint, "locations")) == 0 {
 			endpoint["locations"] = endpointLocations(kernel.Text(endpoint, "service"),
 				s.locationOf(r))
