@@ -253,8 +253,8 @@ func fieldsOf(s *v1alpha1.GuardedSubnet) []field {
 		{"networkSecurityGroupID", &s.NetworkSecurityGroupID, inventory.PropertyGroup}}
 }
 
-// impossible are the subnets, by their reserved names, that cannot have a property: NAT gateways by
-// nat-overview, groups by Azure/caf-enterprise-scale#38 and route-server-faq, tables by
+// impossible lists, by reserved name, the subnets that cannot have a property. NAT gateways are by
+// nat-overview, and groups by Azure/caf-enterprise-scale#38 and route-server-faq. Tables are by
 // Enterprise-Scale's policy Deny-Subnet-Without-Udr, which leaves out Bastion, and by
 // Azure-Landing-Zones#3972.
 var impossible = map[inventory.Property][]string{

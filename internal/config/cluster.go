@@ -54,7 +54,7 @@ func ReadCluster(f File) (*Cluster, error) {
 // Fault returns the error for a field by its path, such as spec.pools[0].count.
 func (c *Cluster) Fault(field, problem string) *Error { return c.in.errorf(field, "%s", problem) }
 
-// first returns where a document begins: a mapping's own position is after its first key.
+// first returns where a document begins, because a mapping's own position is after its first key.
 func first(body ast.Node) ast.Node {
 	if m, is := body.(*ast.MappingNode); is && len(m.Values) > 0 {
 		return m.Values[0].Key

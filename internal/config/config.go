@@ -2,8 +2,8 @@
 // line with the file, the line, the field and what was expected.
 //
 // The package is pure: the text comes from the caller, and it does not read Azure. It must not
-// check what only Azure can tell, such as a target that turns out to be the cluster's route table;
-// that is plan's job.
+// check facts that only Azure knows, such as whether a target is the cluster's route table. Package
+// plan does that.
 package config
 
 import (
@@ -58,7 +58,7 @@ type document struct {
 	file string
 	line int // of its first line in the file, counted from 0
 	body ast.Node
-	// object is set if it is an object of the Kubernetes API: mistakes do not speak of lines.
+	// object is set for an object of the Kubernetes API. Then mistakes name no lines.
 	object bool
 }
 
@@ -178,7 +178,7 @@ func (d *document) yamlError(err error) error {
 		return &Error{File: d.file, Problem: line}
 	}
 	position := e.GetToken().Position
-	// The library counts lines from the start of the document, also in its messages.
+	// The library counts lines from the start of the document, even in its messages.
 	problem := placeInMessage().ReplaceAllStringFunc(e.GetMessage(), func(place string) string {
 		var line, column int
 		_, _ = fmt.Sscanf(place, "[%d:%d]", &line, &column) // it matched

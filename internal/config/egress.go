@@ -136,7 +136,7 @@ func (d *routes) checkEgressTable(docs []*routes) error {
 	}
 	for _, other := range docs {
 		if other == d {
-			return nil // later ones are compared with this one
+			return nil // later documents are compared with this one
 		}
 		if !equalIDs(e.RouteTableID, other.spec.Spec.Egress.RouteTableID) {
 			continue

@@ -11,7 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// mostPlaces limits the places of a Notify document: each has a goroutine and a queue.
+// mostPlaces limits the destinations of a Notify document, because each has a goroutine and a
+// queue.
 const mostPlaces = 20
 
 // envName is a name of an environment variable that every shell can set.

@@ -8,8 +8,8 @@ import (
 )
 
 // Objects checks ClusterRoutes objects of the Kubernetes API as Read checks documents. Each file is
-// one object; its name, such as namespace.name, becomes the name of the config. One wrong object
-// does not affect the others: Objects returns the ones valid together, and by file name why
+// one object; its name, such as namespace.name, becomes the name of the config. A wrong object does
+// not affect the others. Objects returns the ones that are valid together and, by file name, why
 // each other one is refused. If two objects contradict each other, the one that comes first wins.
 func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*Error) {
 	refused = map[string]*Error{}

@@ -67,7 +67,7 @@ func Promote(f File, named map[string]Parts) (text []byte, edits []Edit, err err
 }
 
 // promote adds the edits that promote the chosen parts of a document. It changes d.spec in the same
-// way: the edited text must then decode to d.spec.
+// way, because the edited text must then decode to d.spec.
 func (t *editedText) promote(d *routes, parts Parts) {
 	spec := &d.spec.Spec
 	if parts.Guard && spec.Guard.Mode == v1alpha1.GuardObserve {
@@ -94,7 +94,7 @@ func (t *editedText) promote(d *routes, parts Parts) {
 	}
 }
 
-// says reports whether the file has a field, and does not leave it to its default.
+// says reports whether the file sets a field, instead of leaving it to its default.
 func (d *routes) says(field string) bool {
 	path, err := yaml.PathString("$." + field)
 	if err != nil {

@@ -33,7 +33,7 @@ func (d *document) decode(kind string, into any) error {
 	return nil
 }
 
-// checkDepth refuses what the YAML library takes too long for.
+// checkDepth refuses documents that take the YAML library too long.
 func (d *document) checkDepth(tokens token.Tokens) error {
 	if much, ok := errors.AsType[*yamllimits.TooMuch](yamllimits.CheckTokens(tokens)); ok {
 		return &Error{File: d.file, Line: d.line + much.Line, Column: much.Column,

@@ -18,9 +18,9 @@ import (
 // API is a way to a Kubernetes API server.
 type API struct {
 	Config *rest.Config
-	// Namespace is the pod's, or the one of the kubeconfig's context.
+	// Namespace is the pod's namespace, or that of the kubeconfig's context.
 	Namespace string
-	// Pod is set if it is the service account of the pod that the program runs in.
+	// Pod is set if the API is reached with the service account of the pod that runs the program.
 	Pod bool
 }
 
@@ -50,8 +50,8 @@ func connect(to *rest.Config) (connection, error) {
 // serviceAccount is where a pod finds its namespace.
 const serviceAccount = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// Reach finds the API server: by a kubeconfig or a context where one is named, otherwise by the
-// pod's service account, otherwise by kubectl's kubeconfig.
+// Reach finds the API server: with the given kubeconfig or context, or else with the pod's service
+// account, or else with kubectl's kubeconfig.
 func Reach(kubeconfig, context string) (API, error) {
 	if kubeconfig == "" && context == "" && os.Getenv("KUBECONFIG") == "" &&
 		os.Getenv("KUBERNETES_SERVICE_HOST") != "" {

@@ -1,5 +1,5 @@
 // Package controller is what routekeeper-controller runs: it manages the clusters of ClusterRoutes
-// objects, and writes into the objects what it sees.
+// objects, and writes what it reads into their status.
 //
 // How it works. Each replica watches the objects (objects.go). The one that holds the lease runs
 // the daemon of `routekeeper run`, whose config is the set of objects instead of files (set.go). So
@@ -8,11 +8,12 @@
 // write (lease.go), the scopes what an object may name (scope.go).
 //
 // The keeper has two hooks that `run` does not use. Withhold says why a change must not be made:
-// the lease is not valid, or it is outside the scopes of the object's namespace. Replace gives it
-// other configs and orders removals one by one: with files, removing a config is an order by
-// itself, but an object can also become invalid or lose its scopes, and that must delete nothing.
+// the lease is not valid, or the change is outside the scopes of the object's namespace. Replace
+// gives it new configs and orders removals one by one. With files, removing a config is an order by
+// itself. But an object can also become invalid or lose its scopes, and then nothing may be
+// deleted.
 //
-// The package decides nothing about routes.
+// It must not decide anything about routes.
 package controller
 
 import (
@@ -66,7 +67,8 @@ func (o Options) name() string { return o.Namespace + "/" + leaseName }
 // leaseName is the name of the Lease, and of the controller in Events.
 const leaseName = v1alpha1.LeaseName
 
-// validOf returns how long a renewal of the lease allows writes: what a write takes is left over.
+// validOf returns how long a renewal of the lease allows writes. The rest of the lease's duration
+// is for the write under way.
 func validOf(lease time.Duration) time.Duration { return lease * 2 / 3 }
 
 // controller is one replica.
@@ -87,15 +89,15 @@ type controller struct {
 	synced  atomic.Bool                  // all objects were read
 	live    atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
 	known   map[string]finding.Finding
-	// refused are the refusals that the log has said, by config name.
+	// refused has the refusals that were logged, by config name.
 	refused map[string]refusal
 
 	mu    sync.Mutex
 	specs map[string]*ClusterRoutes // objects with the specs that the keeper has, by config name
 }
 
-// Run takes part in the election and, as the leader, manages the clusters of the objects until the
-// context ends, which is not an error. It ends the lease once the last write has ended.
+// Run takes part in the election. As the leader, it manages the clusters of the objects until the
+// context ends. That end is not an error. It ends the lease once the last write has ended.
 func Run(ctx context.Context, o Options) error {
 	queue := workqueue.NewTypedRateLimitingQueue(
 		workqueue.DefaultTypedControllerRateLimiter[string]())
@@ -124,7 +126,7 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("--health: %w", err)
 	}
 	defer health.Close()
-	// These outlive the keeper, whose last check still writes what it did into the objects.
+	// These outlive the keeper, because the last check still writes its results into the objects.
 	serving, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -140,8 +142,8 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// watch follows the objects until serving ends, and queues what changes for reconciliation. It
-// returns once all were read.
+// watch follows the objects until serving ends, and queues changed ones for reconciliation. It
+// returns once all objects were read.
 func (c *controller) watch(ctx, serving context.Context) error {
 	if err := c.served(ctx); err != nil {
 		return err
@@ -193,7 +195,7 @@ func (c *controller) served(ctx context.Context) error {
 	}
 }
 
-// changed causes the set to be built again.
+// changed makes the controller build the set again.
 func (c *controller) changed() {
 	select {
 	case c.dirty <- struct{}{}:
@@ -249,9 +251,9 @@ func (c *controller) lead(ctx, serving context.Context) error {
 	}
 }
 
-// drain writes what the last check showed into the objects, unless the API server is away.
+// drain writes the results of the last check into the objects, unless the API server is away.
 func (c *controller) drain() {
-	c.queue.ShutDown() // what is in it is still given out
+	c.queue.ShutDown() // the workers still take what is queued
 	select {
 	case <-c.worked:
 	case <-time.After(5 * time.Second):
@@ -369,7 +371,7 @@ func (c *controller) withhold(i keeper.Intent) string {
 	return c.o.Scopes.mayWrite(namespace, i.Of, ids...)
 }
 
-// checked takes the result of a check.
+// checked handles the result of a check.
 func (c *controller) checked(r keeper.Result) {
 	c.set.note(r)
 	c.board.take(r, false, c.generation)
@@ -377,7 +379,7 @@ func (c *controller) checked(r keeper.Result) {
 	c.wakeAll(r)
 }
 
-// planned takes a check that is about to change something.
+// planned handles a check that is about to change something.
 func (c *controller) planned(r keeper.Result) {
 	c.board.take(r, true, c.generation)
 	c.wakeAll(r)

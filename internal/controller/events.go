@@ -25,8 +25,8 @@ import (
 )
 
 // events writes Events of objects. How it works: a goroutine writes them, so that no check waits
-// for the API server. One that happens again within some minutes becomes a series of the first. If
-// the API server does not answer, the Events wait for it, but no more than a number of them.
+// for the API server. An Event that happens again within some minutes continues the first one's
+// series. If the API server does not answer, a limited number of Events wait for it.
 type events struct {
 	api    dynamic.NamespaceableResourceInterface
 	log    *slog.Logger
@@ -35,15 +35,15 @@ type events struct {
 	series map[about]*series
 }
 
-// happening is something that an Event says.
+// happening is the content of an Event.
 type happening struct {
 	about
 	note string
 	at   time.Time
 }
 
-// about is what the Events of a series have in common. The version of the object is the keeper's: a
-// change of its spec begins new series, which show new messages.
+// about identifies a series: it is the same for all of its Events. Its version of the object is the
+// keeper's, so a change of the spec begins new series, which show new messages.
 type about struct {
 	namespace, name, version string
 	uid                      types.UID
@@ -59,7 +59,7 @@ type series struct {
 
 const (
 	mostEvents = 1000             // that wait
-	apart      = 6 * time.Minute  // what is later is no longer the same series
+	apart      = 6 * time.Minute  // a later Event begins a new series
 	retryEvent = 10 * time.Second // while the API server does not answer
 	lastEvents = 3 * time.Second  // for what waits when the program ends
 )
@@ -72,7 +72,7 @@ func newEvents(api dynamic.Interface, o Options) *events {
 		queue: make(chan happening, mostEvents), series: map[about]*series{}}
 }
 
-// run writes Events until the context ends, and then what waits.
+// run writes Events until the context ends, and then the ones that wait.
 func (e *events) run(ctx context.Context) {
 	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
@@ -153,8 +153,8 @@ func (e *events) send(ctx context.Context, h happening) error {
 }
 
 // say adds an Event to an object. Events with the same reason and action become one, with the
-// message of the first: so the action names the resource. Names from Azure, from nodes and from
-// other objects are in both, and programs that list Events write them to terminals as they are.
+// message of the first. So the action names the resource. Both contain names from Azure, nodes and
+// other objects. Programs that list Events write them to terminals unescaped.
 func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
 	const longestNote, longestAction = 1024, 128 // the API server's limits
 	select {
@@ -175,8 +175,8 @@ func short(text string, most int) string {
 	return text
 }
 
-// tell adds Events about what a check changed, and about findings that are new or gone. A silenced
-// finding is new when its silence has ended.
+// tell adds Events about changes that a check made, and about findings that are new or gone. A
+// silenced finding is new when its silence has ended.
 func (c *controller) tell(r keeper.Result) {
 	news := finding.News(c.known, r.Findings)
 	appeared := finding.Loud(slices.Concat(news.Appeared, news.Worse))

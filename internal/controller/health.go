@@ -50,7 +50,7 @@ func (c *controller) health() http.Handler {
 }
 
 // healthy says why this replica must be replaced: its keeper is stuck. The lease does not show
-// that: another goroutine renews it.
+// that, because another goroutine renews it.
 func (c *controller) healthy() error {
 	if live := c.live.Load(); live != nil {
 		return (*live)()

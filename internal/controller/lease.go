@@ -20,8 +20,8 @@ import (
 // lease is this replica's part in the leader election. How it works: it is the protocol of
 // client-go's leaderelection, so replicas of any version understand each other. The leader writes
 // the Lease every eighth of its duration. Another replica takes it once it is released, or has not
-// changed for its duration. It measures that with its own clock, because others' may be wrong. Of
-// two that write at once, the API server refuses the second: the resourceVersion is old.
+// changed for its duration. It measures this with its own clock, because other clocks may be wrong.
+// If two write at once, the API server refuses the second, because its resourceVersion is old.
 //
 // A replica that loses the API server cannot renew the lease. It continues without a valid lease:
 // it repairs associations, which two replicas may do at once, but writes no routes. It stops when
@@ -30,8 +30,8 @@ import (
 // A replica may write routes for two thirds of the lease's duration after its last renewal began,
 // by its own monotonic clock. Others wait for the whole duration. The remaining third is for the
 // PUT under way, and If-Match protects writes that take longer. Putting back a table that is
-// already there is not a change, and a replica that reaches Azure but not the API server may be the
-// only one.
+// already there is not a change. And a replica that reaches Azure but not the API server may be the
+// only one that does.
 type lease struct {
 	api      dynamic.ResourceInterface // the Leases of the controller's namespace
 	log      *slog.Logger
@@ -41,7 +41,7 @@ type lease struct {
 	// reconnect is called after a call has failed: its connection may be dead.
 	reconnect func()
 
-	// seen is the spec that was last read, and since when it is the same. Only elect uses it.
+	// seen is the spec as last read, and since when it has been the same. Only elect uses it.
 	seen  map[string]any
 	since time.Time
 
@@ -77,7 +77,7 @@ func (l *lease) elect(ctx context.Context) {
 		}
 		failing = err != nil
 		wait := l.duration / 8
-		if valid, _ := l.holds(); !valid { // so that not all who wait write at once
+		if valid, _ := l.holds(); !valid { // so that the waiting replicas do not all write at once
 			wait += rand.N(wait)
 		}
 		select {
@@ -90,7 +90,7 @@ func (l *lease) elect(ctx context.Context) {
 
 // try takes or renews the lease, unless another replica has it.
 func (l *lease) try(ctx context.Context) error {
-	// A call that hangs leaves time for another.
+	// A call that hangs leaves time for one more.
 	ctx, cancel := context.WithTimeout(ctx, l.duration/4)
 	defer cancel()
 	is, spec, err := l.get(ctx)
@@ -113,7 +113,7 @@ func (l *lease) try(ctx context.Context) error {
 	}
 	began := time.Now()
 	spec["renewTime"] = began.UTC().Format(metav1.RFC3339Micro)
-	// The API server has whole seconds. More is safe: others wait longer.
+	// The API server stores whole seconds. Rounding up is safe: others wait longer.
 	spec["leaseDurationSeconds"] = int64(math.Ceil(l.duration.Seconds()))
 	if holder != l.identity {
 		spec["holderIdentity"], spec["acquireTime"] = l.identity, spec["renewTime"]
@@ -168,7 +168,7 @@ func (l *lease) get(ctx context.Context) (*unstructured.Unstructured, map[string
 	return is, spec, err
 }
 
-// put writes the Lease if it is still as it was read.
+// put writes the Lease if it has not changed since it was read.
 func (l *lease) put(ctx context.Context, is *unstructured.Unstructured,
 	spec map[string]any) (err error) {
 	is.Object["spec"] = spec

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are the controller's own, which the keeper serves with its own.
+// metrics are the controller's own metrics, which the keeper serves along with its own.
 type metrics struct {
 	*prometheus.Registry
 	calls      *prometheus.CounterVec // method, status
@@ -27,7 +27,8 @@ func newMetrics(waiting func() int) *metrics {
 		Name: "routekeeper_reconciliations_waiting",
 		Help: "ClusterRoutes objects that wait for their reconciliation.",
 	}, func() float64 { return float64(waiting()) }))
-	for _, result := range []string{"success", "error"} { // or their first increase would be missed
+	// otherwise their first increase would be missed
+	for _, result := range []string{"success", "error"} {
 		m.reconciled.WithLabelValues(result)
 	}
 	return m

@@ -71,8 +71,8 @@ var clusterRoutes = schema.GroupVersionResource{Group: "routekeeper.dev", Versio
 	Resource: "clusterroutes"}
 
 // objects are the ClusterRoutes objects that the controller sees. How it works: informers of
-// client-go list and watch them, in all namespaces or one for each, and keep copies. All reads are
-// from the copies, except of fresh.
+// client-go list and watch them, in all namespaces or one for each, and keep copies. All reads use
+// the copies, except fresh.
 type objects struct {
 	api        dynamic.NamespaceableResourceInterface
 	namespaces []string
@@ -147,8 +147,8 @@ func (all *objects) get(key string) *ClusterRoutes {
 	return nil
 }
 
-// fresh reads an object from the API server, or returns nil if it is gone. It lists, because the
-// controller has no other right to read.
+// fresh reads an object from the API server, or returns nil if it is gone. It uses a list, because
+// the controller has no other permission to read.
 func (all *objects) fresh(ctx context.Context, o *ClusterRoutes) (*ClusterRoutes, error) {
 	now, err := all.api.Namespace(o.Namespace).List(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + o.Name})
@@ -171,8 +171,8 @@ func (all *objects) putStatus(ctx context.Context, o *ClusterRoutes) error {
 	return err
 }
 
-// putFinalizers writes the finalizers of an object if it has not changed. o becomes what the object
-// is then.
+// putFinalizers writes the finalizers of an object if the object has not changed. o then has the
+// new state of the object.
 func (all *objects) putFinalizers(ctx context.Context, o *ClusterRoutes) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"resourceVersion": o.ResourceVersion, "finalizers": o.Finalizers}})

@@ -13,11 +13,11 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// patience is how long one reconciliation may take: one that hangs delays all others.
+// patience is how long one reconciliation may take, because one that hangs delays all others.
 const patience = 30 * time.Second
 
-// work reconciles the objects in the queue, one after the other, until the queue is shut down. One
-// that fails comes again, later each time.
+// work reconciles the objects in the queue, one after the other, until the queue is shut down. A
+// failed object comes again, after a longer wait each time.
 func (c *controller) work(ctx context.Context) {
 	for key, ended := c.queue.Get(); !ended; key, ended = c.queue.Get() {
 		limited, cancel := context.WithTimeout(ctx, patience)
@@ -44,8 +44,8 @@ func (c *controller) guarded(ctx context.Context, key string) (err error) {
 	return c.reconcile(ctx, key)
 }
 
-// reconcile writes what is known of an object into it: its status, and the finalizer. It runs after
-// every change of the object and after every check of its cluster, in the leader only.
+// reconcile writes the status and the finalizer of an object, as far as they are known. It runs
+// after every change of the object and after every check of its cluster, but only in the leader.
 func (c *controller) reconcile(ctx context.Context, key string) error {
 	if !c.leads() {
 		return nil
@@ -56,7 +56,7 @@ func (c *controller) reconcile(ctx context.Context, key string) error {
 	}
 	err := c.write(ctx, o)
 	if errors.IsConflict(err) {
-		// The copy is old: after an outage of the API server it stays so for half a minute.
+		// The copy may be old: after an outage of the API server it stays old for half a minute.
 		if o, err = c.objects.fresh(ctx, o); err == nil && o != nil {
 			err = c.write(ctx, o)
 		}
@@ -91,8 +91,8 @@ func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
 	return c.objects.putStatus(ctx, o)
 }
 
-// ignoreRace drops the error of a write that came too late: what changed the object triggers
-// another one.
+// ignoreRace drops the error of a write that came too late, because the change that overtook it
+// triggers another one.
 func ignoreRace(err error) error {
 	if errors.IsConflict(err) || errors.IsNotFound(err) {
 		return nil

@@ -17,8 +17,8 @@ import (
 // Specs that are refused. How it works: a mistake in an edit must not end the protection of a
 // cluster. So the last accepted spec of an object stays in force while its current one is refused,
 // as `run` keeps the previous config. The scopes do not change while the program runs, so an
-// accepted spec names nothing outside them. The accepted specs are in memory: a replica that has
-// not seen one before the mistake has nothing to put in force, and the object has no effect.
+// accepted spec names nothing outside them. Accepted specs are kept in memory. A replica that saw
+// none before the mistake has nothing to put in force, so the object has no effect.
 
 // accepted is a spec that is valid and inside the scopes.
 type accepted struct {
@@ -52,7 +52,8 @@ func (r refusal) String() string {
 // acceptLocked returns the configs of all objects: of the current specs or, if one is refused, of
 // the last accepted one.
 func (s *set) acceptLocked(objects []ClusterRoutes) []v1alpha1.ClusterRoutes {
-	slices.SortFunc(objects, func(a, b ClusterRoutes) int { // the oldest wins a contradiction
+	// of two that contradict each other, the oldest wins
+	slices.SortFunc(objects, func(a, b ClusterRoutes) int {
 		if n := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); n != 0 {
 			return n
 		}
@@ -129,7 +130,7 @@ func (s *set) inForce(o *ClusterRoutes) *ClusterRoutes {
 	return &in
 }
 
-// tenancy says why an object's namespace may not have it.
+// tenancy says why an object's namespace may not use what the object names.
 func (s *set) tenancy(o *ClusterRoutes) (reason, why string) {
 	if len(s.scopes[o.Namespace]) == 0 {
 		return "NamespaceNotAllowed", "namespace " + o.Namespace +

@@ -22,12 +22,12 @@ type removal struct {
 	again         time.Time
 }
 
-// retryRemoval is how long a failed removal waits.
+// retryRemoval is the wait after a failed removal.
 const retryRemoval = 30 * time.Second
 
-// leave takes a deleted object out of the set. If its routes have to be deleted, the keeper must
-// have read the cluster once. Until then, and between two orders, the targets are only observed,
-// and the subnets are guarded as before.
+// leave takes a deleted object out of the set. If its routes must be deleted, the keeper must have
+// read the cluster once. Until then, and between two orders, the targets are only observed, and the
+// subnets are guarded as before.
 func (s *set) leave(o *ClusterRoutes, c v1alpha1.ClusterRoutes) (*v1alpha1.ClusterRoutes,
 	*keeper.Removal) {
 	if !slices.Contains(o.Finalizers, v1alpha1.Finalizer) || !s.prunes(o) && !o.unclear() {
@@ -108,7 +108,7 @@ func (s *set) pruned(o *ClusterRoutes) bool {
 	return r != nil && r.ordered && r.done && r.failed == nil
 }
 
-// leaving is how far the removal of an object's routes is.
+// leaving is the progress of the removal of an object's routes.
 type leaving struct {
 	reason, message string // "": the object stays, or leaves without its routes
 	underWay        bool
@@ -120,7 +120,7 @@ const (
 	whileRemoving       = "the object is being deleted, and its routes are deleted from the targets"
 )
 
-// leaving returns how far the removal of an object's routes is.
+// leaving returns the progress of the removal of an object's routes.
 func (s *set) leaving(o *ClusterRoutes) leaving {
 	s.mu.Lock()
 	defer s.mu.Unlock()

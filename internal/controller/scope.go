@@ -16,15 +16,15 @@ import (
 )
 
 // Scopes say which Azure resources the objects of a namespace may name: those at or below one of
-// the IDs. The controller has its own rights; without scopes, anyone who may create a
-// ClusterRoutes object could borrow them.
+// the IDs. The controller has its own permissions. Without scopes, anyone who may create a
+// ClusterRoutes object could use them.
 type Scopes map[string][]arm.ID
 
 // Everything is the scope of all resources.
 const Everything = arm.ID("*")
 
-// foreign reports whether an object is another controller's: the scopes allow nothing in its
-// namespace, and the other one has written into it first.
+// foreign reports whether an object belongs to another controller: the scopes allow nothing in its
+// namespace, and the other controller has written into it first.
 func (o Options) foreign(object *ClusterRoutes) bool {
 	by := object.Status.Controller
 	return len(o.Scopes[object.Namespace]) == 0 && by != "" && by != o.name()
@@ -79,8 +79,8 @@ func within(id, scope arm.ID) bool {
 
 // check says which ID of an object lies outside its namespace's scopes, or returns "".
 //
-// The cluster's node resource group counts as the cluster: AKS makes it, and nothing else may. Its
-// name is known for certain only once the cluster was read, so mayWrite checks again.
+// The cluster's node resource group counts as the cluster, because only AKS makes it. Its name is
+// known for certain only once the cluster was read, so mayWrite checks again.
 func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 	cluster := arm.ID(spec.ClusterID)
 	usual := arm.GroupID(cluster.Subscription(), "MC_"+cluster.ResourceGroup()+"_"+cluster.Name()+
@@ -116,8 +116,8 @@ func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 	return ""
 }
 
-// mayWrite says why a write for an object of a namespace must not be made, or returns "". ids are
-// what it writes and what it reads for it, discovered or configured.
+// mayWrite says why a write for an object of a namespace must not be made, or returns "". ids has
+// the discovered or configured resources that the write changes, and those read for it.
 func (s Scopes) mayWrite(namespace string, cluster *inventory.Cluster, ids ...arm.ID) string {
 	for _, id := range ids {
 		if id == "" || s.allow(namespace, id) ||

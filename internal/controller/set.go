@@ -14,8 +14,8 @@ import (
 // set turns the ClusterRoutes objects into the keeper's configs. How it works: after every change
 // of an object, the set is built again from all objects. A spec that is wrong, or names what its
 // namespace may not use, is refused and affects no other object (refused.go). An object that is
-// being deleted leaves the set; with onRemoval: Prune its routes are deleted first, by an order to
-// the keeper.
+// being deleted leaves the set. With onRemoval: Prune, an order to the keeper deletes its routes
+// first.
 type set struct {
 	scopes Scopes
 	dirty  func() // causes the set to be built again
@@ -51,7 +51,7 @@ func (s *set) reset() {
 	s.read, s.removals = map[string]bool{}, map[types.UID]*removal{}
 }
 
-// make makes the configs of all objects, and the removals to order.
+// make returns the configs of all objects, and the removals to order.
 func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,7 +84,8 @@ func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.
 	return configs, orders
 }
 
-// judgedConfig returns a config whose guard only observes where the controller cannot guard.
+// judgedConfig returns a config whose guard only observes if the controller cannot guard the
+// cluster.
 func (s *set) judgedConfig(c v1alpha1.ClusterRoutes) v1alpha1.ClusterRoutes {
 	if s.own == "" || c.Spec.Guard.Mode != v1alpha1.GuardEnforce {
 		return c
@@ -95,7 +96,7 @@ func (s *set) judgedConfig(c v1alpha1.ClusterRoutes) v1alpha1.ClusterRoutes {
 	return c
 }
 
-// note notes what a check has shown of its clusters.
+// note notes what a check has shown about its clusters.
 func (s *set) note(r keeper.Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,13 +18,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// board keeps what the last check of each cluster showed, until it is written into the objects.
+// board keeps the result of the last check of each cluster, until it is written into the objects.
 type board struct {
 	mu    sync.Mutex
 	shown map[string]shown // by config name
 }
 
-// shown is what a check showed of one cluster.
+// shown is the result of a check for one cluster.
 type shown struct {
 	generation int64 // of the object whose spec was checked
 	conditions []v1alpha1.Condition
@@ -33,8 +33,8 @@ type shown struct {
 	failed     string
 }
 
-// take notes a check; acting is set if its changes are yet to be made. generation says which
-// generation of an object the keeper has.
+// take notes a check. acting is set if its changes are yet to be made. generation returns the
+// generation of an object that the keeper has.
 func (b *board) take(r keeper.Result, acting bool, generation func(name string) int64) {
 	if r.Seen.Snapshot == nil {
 		return
@@ -167,7 +167,7 @@ func showing(r keeper.Result, config *v1alpha1.ClusterRoutes) shown {
 	return s
 }
 
-// pictureOf returns the picture that the cluster's verdict was judged by, so that the conditions
+// pictureOf returns the picture that the cluster's verdict is based on, so that the conditions
 // agree with it.
 func pictureOf(r keeper.Result, config *v1alpha1.ClusterRoutes) picture.Cluster {
 	for _, v := range r.Verdicts {
@@ -188,7 +188,7 @@ func pausedBy(r keeper.Result, name string) string {
 	return ""
 }
 
-// withPause says in a condition that nothing is changed while the cluster is paused.
+// withPause adds to a condition that nothing is changed while the cluster is paused.
 func withPause(c v1alpha1.Condition, paused string) v1alpha1.Condition {
 	switch {
 	case paused == "":
@@ -207,7 +207,7 @@ func because(why string) string {
 	return ": " + why
 }
 
-// withheld says why changes to a resource were withheld, "" if none were.
+// withheld says why changes to a resource were withheld, or returns "".
 func withheld(r keeper.Result, name string) func(arm.ID) string {
 	return func(id arm.ID) string {
 		for _, f := range r.Findings {
@@ -221,7 +221,7 @@ func withheld(r keeper.Result, name string) func(arm.ID) string {
 }
 
 // ready returns the condition Ready: the state of the cluster's verdict, as its reason. It is False
-// if packets do not arrive, or not on the declared way.
+// if packets do not arrive, or do not take the declared way.
 func ready(r keeper.Result, name string) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionReady, Status: "Unknown",
 		Reason: reasonOf(verdict.Unknown), Message: "its state is not known yet"}
@@ -271,15 +271,15 @@ func quietOf(r keeper.Result, name string) map[string]bool {
 	}))
 }
 
-// Reasons of conditions: a subnet lacks what it must have, or all have theirs and are defended; a
-// target differs.
+// Reasons of conditions. A subnet lacks what it must have, or all subnets have theirs and are
+// defended. A target differs.
 const (
 	reasonLost      = "AssociationLost"
 	reasonEnforced  = "Enforced"
 	reasonOutOfSync = "OutOfSync"
 )
 
-// guarded returns the condition Guarded; quiet are the subnets whose losses people silenced.
+// guarded returns the condition Guarded. quiet has the subnets whose losses people silenced.
 func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID) string,
 	quiet map[string]bool) v1alpha1.Condition {
 	c := v1alpha1.Condition{Type: v1alpha1.ConditionGuarded}
@@ -370,8 +370,8 @@ func watches(p picture.Cluster, config *v1alpha1.ClusterRoutes, subnet picture.S
 // longestMessage is the limit of Kubernetes for the message of a condition (metav1.Condition).
 const longestMessage = 32768
 
-// statusOf returns the status that an object should have. ok is false if nothing new is known. Its
-// texts can be shown anywhere: kubectl and others write them to terminals.
+// statusOf returns the status that an object should have. ok is false if there is nothing new. Its
+// texts are escaped, because kubectl and others write them to terminals.
 func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarded string,
 	now time.Time) (status v1alpha1.Status, ok bool) {
 	status = v1alpha1.Status{LastChange: o.Status.LastChange}
@@ -428,8 +428,8 @@ func statusOf(o *ClusterRoutes, s shown, checked bool, refused refusal, unguarde
 	return status, true
 }
 
-// withRefusal says in a condition that an earlier spec is in force: Ready says why. The others are
-// about the earlier one, as their observedGeneration is.
+// withRefusal adds to a condition that an earlier spec is in force. Ready says why. The other
+// conditions are about the earlier spec, as their observedGeneration is.
 func withRefusal(c v1alpha1.Condition, refused refusal) v1alpha1.Condition {
 	if c.Type != v1alpha1.ConditionReady {
 		c.Message += fmt.Sprintf("; the spec of generation %d is in force", refused.inForce)

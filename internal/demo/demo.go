@@ -4,7 +4,7 @@
 // shown.
 //
 // How it works. Run starts an emulator with a network and a cluster, and makes a keeper. Each scene
-// changes something in Azure, lets the keeper check until the network is right (stage.until), and
+// changes something in Azure, lets the keeper check until the network is correct (stage.until), and
 // fails when the keeper takes too long.
 package demo
 
@@ -52,10 +52,10 @@ type Options struct {
 	// may be nil.
 	Playing func(s Scene, n, of int)
 	// Next waits until a person chooses a scene, and returns its number, from 1. Any scene can be
-	// chosen, any number of times: Run first brings the network to where the scene begins. Run ends
-	// when the context does. Nil: each scene is played once, in order.
+	// chosen, any number of times: Run first prepares the network for the scene. Run ends when the
+	// context does. Nil: each scene is played once, in order.
 	Next func(context.Context) (int, error)
-	// Pause makes the keeper write nothing until it is called with false. Only with Next.
+	// Pause makes the keeper write nothing until Pause is called with false. Only with Next.
 	Pause func(bool)
 	// Patience is how long the keeper may take for a scene. 0: 20 s.
 	Patience time.Duration
@@ -261,7 +261,7 @@ func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
 // short enough to watch.
 const between = 200 * time.Millisecond
 
-// until makes the keeper check until the network is right and the last check saw it so, or until
+// until makes the keeper check until the network is correct and the last check saw it so, or until
 // Patience is over. right says what is wrong.
 func (s *stage) until(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.opts.Patience)
@@ -287,8 +287,8 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 }
 
 // sawLatest returns an error if a route table has changed since the check read it. The cloud
-// provider can remove a new route before a check, and write it again after the check. The network
-// is right then, but the check reports, and the page shows, a route that is missing.
+// provider can remove a new route before a check, and write it again after the check. Then the
+// network is correct, but the check reports, and the page shows, a missing route.
 func (s *stage) sawLatest(ctx context.Context, r keeper.Result) error {
 	if r.Seen.Snapshot == nil {
 		return nil

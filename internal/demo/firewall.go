@@ -71,8 +71,8 @@ func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 		"write put both back, and they leave by %s again", past, s.web.Firewall), err
 }
 
-// egress says what packets from the firewalled cluster's nodes to the internet take: the address of
-// a next hop, or what gives them a public address.
+// egress says how packets from the firewalled cluster's nodes reach the internet: by the address of
+// a next hop, or by what gives them a public address.
 func (s *stage) egress(ctx context.Context) (string, error) {
 	read := inventory.NewSnapshot()
 	for _, id := range []arm.ID{s.web.Subnet.Parent(), s.web.Table, s.web.Cluster} {

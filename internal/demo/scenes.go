@@ -36,7 +36,7 @@ var scenes = []scene{
 	{"quiet", "Three checks with nothing to do", playQuiet, 2},
 }
 
-// copied checks that the gateway's table holds exactly the want pod routes of the cluster's table,
+// copied checks that the gateway's table has exactly the wanted pod routes of the cluster's table,
 // and that its other routes are still rest.
 func (s *stage) copied(ctx context.Context, want int, rest map[string]string) func() error {
 	return func() error {
@@ -340,7 +340,7 @@ func playQuiet(ctx context.Context, s *stage, _ table) (string, error) {
 	return fmt.Sprintf("nothing is written; %d reads per check", reads/3), nil
 }
 
-// prepare brings the network to where a scene begins.
+// prepare brings the network into the state in which a scene begins.
 func (s *stage) prepare(ctx context.Context, i int) error {
 	s.opts.Pause(false)
 	t, err := s.azure.table(ctx, s.names.GatewayTable)

@@ -223,7 +223,7 @@ type Description struct {
 	// Meaning says what the problem does to traffic, and why it is reported. Remedy says how to fix
 	// it.
 	Meaning, Remedy string
-	// Page is Microsoft's page about it, "" where the finding is about routekeeper itself or about
+	// Page is Microsoft's page about it, or "" if the finding is about routekeeper itself or about
 	// infrastructure code.
 	Page string
 }
@@ -269,7 +269,7 @@ func All() []Description {
 	})
 }
 
-// keeping are the codes about the tables and subnets that a keeper manages.
+// keeping has the codes about the tables and subnets that a keeper manages.
 var keeping = []Code{
 	ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing, AssociationLost,
 	AssociationOther, SubnetMissing, DeleteRefused, GuardPaused, GuardTag, GuardEnded, SourceEmpty,
@@ -280,7 +280,7 @@ var keeping = []Code{
 	TooManyOpenFiles, AnotherKeeper,
 }
 
-// breaking are the codes that, as errors, mean that pods lose packets now.
+// breaking has the codes whose errors mean that pods lose packets now.
 var breaking = []Code{
 	AssociationLost, AssociationOther, TableMissing, EgressDropped,
 	PoolWithoutTable, NetworkManagerTable, PolicyTable,
@@ -295,8 +295,8 @@ var breaking = []Code{
 // BreaksTraffic reports whether an error of this code means that pods lose packets now.
 func BreaksTraffic(code Code) bool { return slices.Contains(breaking, code) }
 
-// Threatens reports whether a finding of this code says something about the delivery of packets,
-// now or soon, and not about plans such as a migration.
+// Threatens reports whether a finding of this code is about the delivery of packets, now or soon,
+// and not about plans such as a migration.
 func Threatens(code Code) bool {
 	return BreaksTraffic(code) || slices.Contains(keeping, code)
 }

@@ -14,7 +14,7 @@ type CommandLine struct{ text, withheld string }
 // These replace a command that cannot be pasted. The sentences contain no value, so they are safe
 // to paste.
 const (
-	// POSIX has no quoting that shows a control character, and an invisible character would hide
+	// POSIX quoting cannot make control characters visible, and an invisible character would hide
 	// what is pasted.
 	withheld = "no command is shown, because a name in it has characters that cannot be shown; " +
 		"-o json shows them"
@@ -23,11 +23,11 @@ const (
 	misread = "no command is shown, because a program would take a name in it for a flag or a file"
 )
 
-// repeated are the flags that commands of routekeeper repeat when this process prints them: a
-// person pastes them into a shell that does not know them.
+// repeated has the flags that commands of routekeeper repeat when this process prints them, because
+// a person pastes them into a shell that does not know them.
 var repeated struct{ global, config CommandLine }
 
-// program is what commands of routekeeper begin with when this process prints them.
+// program is how commands of routekeeper begin when this process prints them.
 var program = "routekeeper"
 
 // Program sets it: kubectl's plugin is called "kubectl routekeeper". The process calls it once,
@@ -117,7 +117,7 @@ func Words(words ...string) CommandLine {
 // String returns the line, or words that say why there is none.
 func (c CommandLine) String() string { return c.text }
 
-// word returns a value as it appears in the line.
+// word returns a value in the form in which it appears in the line.
 func (c *CommandLine) word(value any) any {
 	if line, ok := value.(CommandLine); ok {
 		c.withheld = cmp.Or(c.withheld, line.withheld)
@@ -140,7 +140,7 @@ func (c *CommandLine) word(value any) any {
 	}
 }
 
-// value returns a value as one word that a program reads as it is.
+// value returns a value as one word that a program reads unchanged.
 func (c *CommandLine) value(value string) string {
 	if len(value) > 1 && value[0] == '-' || strings.HasPrefix(value, "@") {
 		c.withheld = cmp.Or(c.withheld, misread)

@@ -2,7 +2,7 @@ package finding
 
 import "slices"
 
-// deciding are the codes of findings that wait for the decision of a person.
+// deciding has the codes of findings that wait for a person's decision.
 var deciding = []Code{AssociationOther, DeletesWithheld, UpdatesWithheld, PrefixTaken, TableUnknown,
 	RoutesOrphaned, ClustersOverlap, ChangesLimited, ChangesWithheld, PauseForgotten}
 

@@ -107,7 +107,7 @@ func (f Finding) At(file string, line int) Finding {
 	return f
 }
 
-// Key identifies a finding over time: the same problem has the same key, whatever the words.
+// Key identifies a finding over time: the same problem has the same key, even if its words change.
 func (f Finding) Key() string {
 	return strings.Join([]string{string(f.Code), f.Cluster, strings.ToLower(f.Resource),
 		strings.ToLower(f.Subject)}, "\x00")

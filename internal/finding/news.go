@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// blind are the codes that keep other parts of their cluster from being checked.
+// blind has the codes that prevent other checks of their cluster.
 var blind = []Code{ReadFailed, AzureUnreachable, ClusterMissing, ClusterNotKubenet, ClusterPodCIDR,
 	TableUnknown, TableMissing}
 
-// unrepaired are the codes of repairs that failed, or that are not made.
+// unrepaired has the codes of repairs that failed, or that are not made.
 var unrepaired = []Code{WriteRefused, WriteFailed, WriteUndone, Conflict, ChangesWithheld,
 	UpdatesWithheld, DeletesWithheld, ChangesLimited}
 
-// repairable are the codes of what a repair ends.
+// repairable has the codes of findings that a repair ends.
 var repairable = []Code{AssociationLost, AssociationOther, TargetDrift}
 
-// quoting are the codes whose messages quote an error or count what an outage hides: their words
+// quoting has the codes whose messages quote an error or count what an outage hides. Their words
 // can change at every check, and that is no news.
 var quoting = []Code{AzureUnreachable, ReadFailed, WriteFailed, NotifyFailed}
 
@@ -35,14 +35,13 @@ func ByKey(findings []Finding) map[string]Finding {
 
 // Changed is how findings differ from the previous ones.
 type Changed struct {
-	// Appeared are new. Worse and Milder were there with another severity, Reworded with another
-	// message.
+	// Appeared are new. Worse and Milder had another severity before, Reworded another message.
 	Appeared, Worse, Milder, Reworded []Finding
-	// Gone are resolved. Hidden are not: a new finding keeps them from being checked. Neither are
-	// Unrepaired: their place takes a finding that their resource could not be repaired.
+	// Gone are resolved. Hidden are not current findings, but a new finding prevents the check for
+	// them. Unrepaired are not either: a finding that their resource could not be repaired replaces
+	// them.
 	Gone, Hidden, Unrepaired []Finding
-	// Quotes is set if only the error that a message quotes, or a count, is another one. That is
-	// not news.
+	// Quotes is set if only the quoted error, or a count, has changed. That is not news.
 	Quotes bool
 }
 

@@ -14,8 +14,8 @@ const namedClusters = 10
 func (f Finding) IsOutage() bool { return f.Code == AzureUnreachable && f.Cluster == "" }
 
 // Outage folds all azure-unreachable findings into one without a cluster: an outage of Azure is one
-// finding, for one cluster or a thousand. since is the time of the first unanswered call, networks
-// are the names of what has no cluster. Other findings stay as they are.
+// finding, for one cluster or a thousand. since is the time of the first unanswered call. networks
+// has the names of documents without a cluster. Other findings stay as they are.
 func Outage(findings []Finding, since time.Time, networks map[string]bool) []Finding {
 	var others []Finding
 	var clusters, reasons []string

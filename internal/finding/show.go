@@ -42,8 +42,8 @@ func Show(s string) string {
 	return b.String()
 }
 
-// pipelineCommand begins a command to GitHub Actions or Azure Pipelines, anywhere in a line of a
-// log.
+// pipelineCommand matches the beginning of a command to GitHub Actions or Azure Pipelines, anywhere
+// in a line of a log.
 var pipelineCommand = lazy.Regexp(`##([A-Za-z]*\[)`)
 
 // shows reports whether text is displayed as it is.

@@ -2,8 +2,8 @@ package finding
 
 import "strings"
 
-// Quiet returns the resources, in lower case, all of whose errors and warnings in findings a person
-// silenced.
+// Quiet returns the resources, in lower case, whose errors and warnings in findings a person has
+// all silenced.
 func Quiet(findings []Finding) map[string]bool {
 	quiet := map[string]bool{}
 	for _, f := range findings {

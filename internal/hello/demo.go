@@ -37,7 +37,7 @@ type Demo struct {
 	uid   string // of the namespace, once the answer has come
 }
 
-// mark is the label of the demo's namespace: a namespace without it belongs to another owner.
+// mark is the label of the demo's namespace. A namespace without it belongs to another owner.
 const mark = "routekeeper.dev/demo"
 
 // Pod is a pod of the demo.
@@ -69,7 +69,7 @@ type namespaceDocument struct {
 	}
 }
 
-// Deploy applies the manifests. It refuses a namespace of another owner, and takes over one that an
+// Deploy applies the manifests. It refuses a namespace of another owner. It takes over one that an
 // earlier run left.
 func (d *Demo) Deploy(ctx context.Context) error {
 	for {

@@ -23,11 +23,11 @@ import (
 // Port is the port of every pod of the demo.
 const Port = 8080
 
-// callTime is how long a call between pods may take. Dropped packets get no answer at all; a lost
-// one is sent again after one second and after three.
+// callTime is how long a call between pods may take. Dropped packets get no answer at all. A lost
+// packet is sent again after one second and after three.
 const callTime = 5 * time.Second
 
-// Self is who a pod is.
+// Self identifies a pod.
 type Self struct {
 	Pod       string `json:"pod"`
 	Namespace string `json:"namespace"`
@@ -38,9 +38,9 @@ type Self struct {
 // Result is the result of a call.
 type Result string
 
-// Another pod of the demo answered, or something else did; the machine with the address refused,
-// which shows that packets arrive there and come back; there was no answer in time; or the call
-// failed in another way.
+// Either another pod of the demo or something else answered. Or the machine with the address
+// refused, which shows that packets arrive there and come back. Or there was no answer in time, or
+// the call failed in another way.
 const (
 	Answered Result = "answered"
 	Refused  Result = "refused"

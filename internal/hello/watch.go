@@ -18,9 +18,9 @@ const MostWithin = callTime
 // Loss counts calls over a time.
 type Loss struct {
 	Sent, Lost int
-	// Unasked are calls that the API server did not bring to a pod: they say nothing.
+	// Unasked counts calls that the API server did not bring to a pod, so they prove nothing.
 	Unasked int
-	// First and Last are when the first and the last lost call began; zero without one.
+	// First and Last are when the first and the last lost call began, or zero.
 	First, Last time.Time
 }
 
@@ -52,7 +52,7 @@ func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l
 			defer tick.Stop()
 			for ctx.Err() == nil {
 				begun := time.Now()
-				// A call that has begun counts, whenever the watch ends.
+				// A call that has begun counts, even if the watch ends first.
 				call, err := ask(context.WithoutCancel(ctx), client, p.To, within)
 				mu.Lock()
 				switch {

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a write waits for another program's lock. It is short, because a keeper
-// waits for the write: what cannot be written now stays in memory.
+// waits for the write. A record that cannot be written now stays in memory.
 const patience = time.Second
 
 var errOtherProgram = errors.New("it is another program's database")
@@ -95,9 +95,9 @@ func open(path string) (_ *file, err error) {
 	return f, nil
 }
 
-// usable returns why an existing file cannot be the history. It changes nothing in it, except that
-// it takes back a transaction that a loss of power interrupted: until then, no program can read the
-// file.
+// usable returns why an existing file cannot be the history. It changes nothing in the file, except
+// that it rolls back a transaction that a loss of power interrupted: until then, no program can
+// read the file.
 func usable(path string) error {
 	r, err := readAs(path, "mode=ro", "mode=rw")
 	if err == nil {
@@ -220,7 +220,7 @@ func setAside(path string, now time.Time) (string, error) {
 	if err := os.Rename(path, aside); err != nil {
 		return "", err
 	}
-	// they belong to the old file, but SQLite would use them for the new one
+	// these belong to the old file, but SQLite would use them for the new one
 	for _, part := range []string{"-wal", "-shm"} {
 		if err := os.Rename(path+part, aside+part); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return "", err

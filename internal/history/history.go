@@ -2,8 +2,8 @@
 // the trigger of a check, what it read, each change before and after, and the outcome. It is an
 // SQLite file, which other programs can read as well.
 //
-// It must not decide or delay anything. What cannot be written waits in memory, and a finding says
-// so.
+// It must not decide or delay anything. A record that cannot be written waits in memory, and a
+// finding says so.
 package history
 
 import (
@@ -23,18 +23,18 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it works. Before the keeper sends a document, it passes the intended changes; later their
-// outcomes, and the check when it ends. Each is one synced transaction: after a SIGKILL or a power
-// loss, every row is whole and none is missing. The next check settles what a killed program left
-// as intended: found if it is in place in Azure, interrupted if it is not, or must be planned
-// again. So a change is in the history exactly once. A change in place does not show who made it,
-// so the history never says that the keeper did; if the activity log shows a write by another
-// identity in between, the change's note names it.
+// How it works. Before the keeper sends a document, it passes the intended changes. Later it passes
+// their outcomes, and the check when it ends. Each is one synced transaction: after a SIGKILL or a
+// power loss, every row is whole and none is missing. The next check settles a change that a killed
+// program left as intended: it is found if it is in place in Azure, and interrupted if it is not,
+// or must be planned again. So a change is in the history exactly once. A change in place does not
+// show who made it, so the history never says that the keeper did. If the activity log shows a
+// write by another identity in between, the change's note names that identity.
 //
-// Later the keeper asks the activity log who made a repair necessary, because the log lags. It
-// searches for a write by another identity between the last good check and the repair. For a route,
-// an entry for a write of the route itself counts at once, and one for the whole table only after
-// half an hour, so that an entry for the route has had time to appear.
+// Because the activity log lags, the keeper later asks it who made a repair necessary. It searches
+// for a write by another identity between the last good check and the repair. For a route, a record
+// of a write of the route itself counts at once. A record of a write of the whole table counts only
+// after half an hour, so that a record for the route has had time to appear.
 //
 // Records that cannot be written stay in memory, in order, and each check tries again. A damaged
 // file is moved aside. A file that is not a history, or that a newer program wrote, is not touched.
@@ -51,8 +51,8 @@ type Options struct {
 	Size int64
 	// Log receives what happens to the file. Nil: nothing.
 	Log *slog.Logger
-	// Shortage receives why the file cannot be written, and reports whether the reason is that too
-	// many files are open: SQLite does not say. Nil: it is not known.
+	// Shortage receives the reason why the file cannot be written. It reports whether too many
+	// files are open, because SQLite does not say so. Nil means that this is not known.
 	Shortage func(error) bool
 }
 
@@ -258,7 +258,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	return l.j.findings()
 }
 
-// stillStanding returns the known findings that a check says nothing about: a program that has just
+// stillStanding returns the known findings that a check does not cover: a program that has just
 // started has not checked all clusters yet.
 func (l *Log) stillStanding(r keeper.Result) (stand []finding.Finding) {
 	of := r.Of

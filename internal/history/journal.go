@@ -28,7 +28,7 @@ type batch struct {
 	present  map[*int64]bool      // checks that are in the file
 }
 
-// insert inserts a row, or replaces the row with its number, and stores the number.
+// insert inserts a row, or replaces the row with the same number, and stores the number.
 func (b *batch) insert(id *int64, table, columns string, values ...any) error {
 	names := strings.Split(columns, ", ")
 	sets := make([]string, len(names))

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// Now is the current state, as far as a history has it.
+// Now is the current state, as far as a history knows it.
 type Now struct {
 	// Findings are the current findings as of the last check with news, sorted by key.
 	Findings []finding.Finding

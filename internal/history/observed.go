@@ -10,11 +10,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Changes that a config only observes stand until they are made or the config changes. They are
-// recorded twice: when they are new, and when they are no longer needed.
+// Changes that a config only observes stay current until they are made or the config changes. They
+// are recorded twice: when they are new, and when they are no longer needed.
 
-// unneeded returns the observed changes that a check found to be no longer needed. The others stay:
-// a change that only lacks its proof this time is not news.
+// unneeded returns the observed changes that a check found to be no longer needed. The other
+// changes stay: a change that only lacks its proof this time is not news.
 func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 	left map[string]unmade) []plan.Outcome {
 	now := map[string]bool{}

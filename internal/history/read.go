@@ -55,8 +55,8 @@ type News struct {
 	finding.Finding
 }
 
-// Stands reports whether the finding was there at the end of the check, for a reader who has not
-// seen it, or not as it is.
+// Stands reports whether the finding existed at the end of the check, for a reader who has not seen
+// it, or not in this form.
 func (n News) Stands() bool {
 	return n.News == New || n.News == Worse || n.News == Milder || n.News == Reworded
 }
@@ -149,7 +149,7 @@ func readOnly(path string) (*Reader, error) {
 }
 
 // readAs opens a file with the first parameters that can read it. It is opened for writing only if
-// an interrupted transaction must be taken back first.
+// an interrupted transaction must be rolled back first.
 func readAs(path string, ways ...string) (*Reader, error) {
 	var last error
 	for _, parameters := range ways {

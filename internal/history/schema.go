@@ -54,8 +54,8 @@ CREATE TABLE findings (
 );
 CREATE INDEX findings_round ON findings(round);`,
 	// Who made a change necessary is filled in later, because the activity log lags. true_at is
-	// when the resource was last seen correct. standing has the findings of the last check, memory
-	// what keepers must not forget.
+	// when the resource was last seen correct. standing has the findings of the last check, and
+	// memory has what keepers must not forget.
 	`ALTER TABLE changes ADD COLUMN true_at INTEGER;
 ALTER TABLE changes ADD COLUMN writer TEXT NOT NULL DEFAULT '';
 ALTER TABLE changes ADD COLUMN asked INTEGER NOT NULL DEFAULT 0;

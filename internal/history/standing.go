@@ -83,8 +83,8 @@ func (l *Log) Recall() map[string]keeper.Lasting {
 	return all
 }
 
-// readLasting reads what keepers must not forget. If a clock has gone back since, what began in the
-// future begins now: otherwise a node without a route would stay a warning until then.
+// readLasting reads what keepers must not forget. If a clock has gone back since then, what began
+// in the future begins now. Otherwise a node without a route would stay a warning until that time.
 func readLasting(q querier) (map[string]keeper.Lasting, error) {
 	all, err := readAll[keeper.Lasting](q, "SELECT cluster, document FROM memory")
 	now := time.Now()
@@ -102,7 +102,7 @@ func readLasting(q querier) (map[string]keeper.Lasting, error) {
 	return all, err
 }
 
-// Had returns what subnets had last, by ID.Key(), as a history knows it: from the keeper's memory,
+// Had returns the last known values of subnets, by ID.Key(). They come from the keeper's memory,
 // and from the associations that an older keeper made or observed. It does not change the file.
 func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
 	if err := regular(path); err != nil {
@@ -149,7 +149,7 @@ func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
 	return all, nil
 }
 
-// Recalled returns a store with what a history holds, for a keeper that only plans: it stores
+// Recalled returns a store with the content of a history, for a keeper that only plans. It stores
 // nothing. A file that does not exist or cannot be read is an empty store.
 func Recalled(path string) keeper.Store {
 	r, err := readOnly(path)

@@ -11,20 +11,20 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Story is how a repair went: who broke what, when the keeper saw it, and when it was right again.
+// Story is how a repair went: who broke what, when the keeper saw it, and when it was correct
+// again.
 type Story struct {
 	// What happened to the resource, such as "stripped".
 	What string
 	// At is when it happened, By who did it, Operation how. They are known from the event or, some
-	// minutes later, from the activity log; until then they are zero.
+	// minutes later, from the activity log. Until then they are zero.
 	At            time.Time
 	By, Operation string
 	// Seen is when the event arrived, or when the check began. Restored is when the repair ended.
 	Seen, Restored time.Time
 }
 
-// Took returns the time to repair: since it happened or, where that is not known, since it was
-// seen.
+// Took returns the time to repair: since it happened or, if that is not known, since it was seen.
 func (s Story) Took() time.Duration { return max(0, s.Restored.Sub(s.began())) }
 
 // began returns when it happened, as far as known.
@@ -61,8 +61,8 @@ func seconds(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// Story returns how a change repaired something; false for other changes, also for a first repair
-// of what no check has seen in place: nothing says when that was lost.
+// Story returns how a change repaired something. It returns false for other changes. It also does
+// for a first repair of what no check has seen in place, because nothing says when that was lost.
 func (e Entry) Story(c Change) (Story, bool) {
 	if !c.Repair && (c.Verb != plan.Associate || c.Correct == nil) || c.State != plan.Done ||
 		c.Settled == nil {
@@ -80,7 +80,7 @@ func (e Entry) Story(c Change) (Story, bool) {
 	return s, true
 }
 
-// happened says what another writer did to what a change repairs.
+// happened says what another writer did to the resource that a change repairs.
 func happened(c plan.Change) string {
 	switch {
 	case c.Verb == plan.Associate && c.Old == nil:

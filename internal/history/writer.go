@@ -29,7 +29,7 @@ type Writer struct {
 	Correlation string    `json:"correlation,omitempty"`
 }
 
-// unknown is the writer of a change for which the log shows none. The program never guesses.
+// unknown is the writer of a change if the log shows none. The program never guesses.
 var unknown = Writer{Line: "unknown: the activity log shows no write by another identity"}
 
 // Author is who changed something of a cluster, as a change that undoes it learned.
@@ -55,16 +55,16 @@ func (r *Reader) Authors() (map[string]Author, error) {
 	return authors, err
 }
 
-// delays are the times after a repair at which the activity log is queried: it lags by up to twenty
-// minutes, and is complete then.
+// delays are the times after a repair at which the activity log is queried. It lags by up to twenty
+// minutes, and is complete after that.
 var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 * time.Minute,
 	30 * time.Minute}
 
 const (
 	// settledAsking is the query count of a change that needs no more queries.
 	settledAsking = 1000
-	// earlier is how long before the last good check a write may have begun that was visible only
-	// after it.
+	// earlier is how long before the last good check a write may have begun that became visible
+	// only after it.
 	earlier = time.Minute
 	// atOnce is how many resources one call queries.
 	atOnce = 10
@@ -129,8 +129,8 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 
 // askMaker asks whether another writer can have made a change that a check found in place. If so,
 // the history says who. It never says that the keeper made it: its own writes to the same resource
-// can have had other reasons. True if that is known now and the change was a repair: then it is
-// asked who made the repair necessary.
+// can have had other reasons. It returns true if that is known now and the change was a repair.
+// Then the log is asked who made the repair necessary.
 func (l *Log) askMaker(ctx context.Context, w Writers, r repair, last bool) bool {
 	between := r
 	between.at = r.found
@@ -173,9 +173,9 @@ func (m *maker) write(b *batch) error {
 	return err
 }
 
-// find returns who wrote what was repaired. A route can be written alone or with the whole table. A
-// write of the table is weaker evidence, because tables are also written for other routes: it
-// counts only once the log has had time to show a write of the route.
+// find returns who changed the resource that was repaired. A route can be written alone or with the
+// whole table. A write of the table is weaker evidence, because tables are also written for other
+// routes: it counts only once the log has had time to show a write of the route.
 func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite,
 	bool, error) {
 	switch {

@@ -58,7 +58,7 @@ type Event struct {
 // kindOf says what kind of news a finding is, and whether it is news at all.
 func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
 	switch {
-	case f.Code == finding.NotifyFailed: // the same place would hear of it
+	case f.Code == finding.NotifyFailed: // the same destination would receive it
 		return "", "", false
 	case f.Code == finding.Conflict || f.Code == finding.WriteUndone:
 		return Conflict, v1alpha1.NewsConflicts, true
@@ -73,7 +73,8 @@ func kindOf(f finding.Finding) (Kind, v1alpha1.News, bool) {
 // ends reports whether the event says that something is over.
 func (e Event) ends() bool { return e.Kind == Resolved || e.Kind == Recovered }
 
-// told is what people last heard about a cluster or a finding; zero: nothing, or that it is over.
+// told is what people last heard about a cluster or a finding. Zero means nothing, or that it is
+// over.
 type told struct {
 	state verdict.State // of a cluster
 	text  string
@@ -83,15 +84,15 @@ type told struct {
 // failures are the findings that say why a repair is not made.
 var failures = []finding.Code{finding.WriteRefused, finding.WriteFailed}
 
-// explained reports whether the event about a finding's cluster says enough of the finding. That a
-// repair fails is more, unless the event names it as the cause.
+// explained reports whether the event about a finding's cluster covers the finding. It does not
+// cover a failed repair, unless the event names it as the cause.
 func (n *Notifier) explained(f finding.Finding) bool {
 	t := n.states[f.Cluster]
 	return t.state.Harmed() && verdict.Explains(f) && (!slices.Contains(failures, f.Code) ||
 		t.cause.Code == f.Code && t.cause.Resource == f.Resource)
 }
 
-// same reports whether the event says no more than what people heard before.
+// same reports whether the event adds nothing to what people heard before.
 func (e Event) same() bool {
 	if e.ends() {
 		return e.was == told{}
@@ -127,8 +128,8 @@ func (n *Notifier) Known(verdicts []verdict.Verdict, findings []finding.Finding)
 	}
 }
 
-// Check puts the news of a check into the queues: which broken clusters are managed no more, the
-// states of the clusters that it checked, all current findings, and what was changed.
+// Check puts the news of a check into the queues: broken clusters that are no longer managed, the
+// states of the clusters that it checked, all current findings, and the changes.
 func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verdict,
 	findings []finding.Finding, changes []plan.Outcome) {
 	n.mu.Lock()
@@ -187,8 +188,8 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 
 func stateKey(cluster string) string { return "state " + cluster }
 
-// stateLocked returns the event about the state of a cluster, if it is news. What is not known, or
-// silenced, is none.
+// stateLocked returns the event about the state of a cluster, if it is news. A state that is
+// unknown or silenced is no news.
 func (n *Notifier) stateLocked(at time.Time, v verdict.Verdict,
 	findings []finding.Finding) (e Event, news bool) {
 	was := n.states[v.Cluster]
@@ -267,7 +268,7 @@ func about(kind Kind, news v1alpha1.News, at time.Time, f, was finding.Finding) 
 	return e
 }
 
-// queue gives events to the places that want them.
+// queue adds events to the queues of the destinations that want them.
 func (n *Notifier) queueLocked(events []Event) {
 	for _, p := range n.places {
 		added := false

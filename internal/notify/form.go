@@ -19,7 +19,7 @@ func body(t v1alpha1.PlaceType, m Message) ([]byte, error) {
 	return json.Marshal(m)
 }
 
-// inert takes the meaning from text of others: a chat must not see a mention (@everyone,
+// inert removes the special meaning from text of others: a chat must not see a mention (@everyone,
 // <!channel>) or a link in the name of a resource. The zero-width space keeps the text readable.
 func inert(text string) string { return inertText.Replace(text) }
 

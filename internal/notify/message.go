@@ -19,7 +19,7 @@ const (
 	mostEvents = 200
 )
 
-// Message is what a place gets.
+// Message is what a destination receives.
 type Message struct {
 	Version int      `json:"version"`
 	Title   string   `json:"title"`
@@ -27,7 +27,7 @@ type Message struct {
 	// Page is the address of the keeper's page.
 	Page   string  `json:"page,omitempty"`
 	Events []Event `json:"events"`
-	// More counts the events that did not fit, Dropped the events that were lost before.
+	// More counts the events that did not fit, and Dropped the events that were lost before.
 	More    int `json:"more,omitempty"`
 	Dropped int `json:"dropped,omitempty"`
 }
@@ -40,8 +40,8 @@ var nouns = map[Kind][2]string{
 	Resolved: {"resolved", "resolved"}, Test: {"test message", "test messages"},
 }
 
-// compose makes one message of events: a line for each kind and code, however many clusters it
-// concerns.
+// compose makes one message of events, with a line for each kind and code, no matter how many
+// clusters it concerns.
 func compose(events []Event, dropped int, page string) Message {
 	m := Message{Version: 1, Page: page, Dropped: dropped}
 	counts, networks := map[Kind]int{}, map[Kind]int{}

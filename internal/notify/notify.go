@@ -1,16 +1,16 @@
-// Package notify sends word of errors, repairs, conflicts and decisions to people: to Slack, Teams
-// and webhooks.
+// Package notify sends messages about errors, repairs, conflicts and decisions to people: to Slack,
+// Teams and webhooks.
 //
 // How it works: Check compares the states of the clusters (package verdict) and the findings of a
-// check with the earlier news, and puts the news into the queue of each place. A cluster that does
-// not get its packets is one event, not one for each finding that explains it. Each place has a
-// goroutine that waits a moment, so that one outage or one check of many clusters becomes one
-// message, sends the message, and then waits at least a minute. If a place does not take a message,
-// the news stays in the queue, which has a limit; what is dropped is counted, and the next message
-// says how much.
+// check with the earlier news, and puts the news into the queue of each destination. A cluster that
+// does not get its packets is one event, not one for each finding that explains it. Each
+// destination has a goroutine. It waits a moment, so that one outage or one check of many clusters
+// becomes one message, sends the message, and then waits at least a minute. If a destination does
+// not accept a message, the news stays in its queue, which has a limit. Dropped news is counted,
+// and the next message says how much it was.
 //
-// It must not delay a check: Check never waits. It must not show the URL of a place, which is a
-// secret: not in errors, findings or logs. It decides nothing about routes.
+// It must not delay a check: Check never waits. It must not show the URL of a destination, which is
+// a secret, in errors, findings or logs. It must not decide anything about routes.
 package notify
 
 import (
@@ -28,28 +28,29 @@ import (
 const (
 	// gather is how long the first news waits for more.
 	gather = 10 * time.Second
-	// pace is the shortest time between two messages to a place.
+	// pace is the shortest time between two messages to a destination.
 	pace = time.Minute
-	// mostWaiting limits the news that waits for a place.
+	// mostWaiting limits the news that waits for a destination.
 	mostWaiting = 1000
 	// tries is how often one message is sent before its news goes back into the queue.
 	tries = 3
-	// longestPause is the longest time between two attempts at a place that does not answer.
+	// longestPause is the longest time between two attempts at a destination that does not answer.
 	longestPause = 15 * time.Minute
-	// lastWords is how long a notifier that ends tries to send what waits.
+	// lastWords is how long a notifier still tries to send waiting news when it ends.
 	lastWords = 2 * time.Second
 )
 
 // Options are what a notifier needs from its program.
 type Options struct {
-	// Secret reads the URL of a place. It is called before each message, so a new one is used.
+	// Secret reads the URL of a destination. It is called before each message, so that a new URL
+	// takes effect.
 	Secret func(v1alpha1.Place) (string, error)
 	// Client sends the messages. Nil: a new one, which follows no redirects.
 	Client *http.Client
 	Log    *slog.Logger
 }
 
-// Notifier sends news to places. Its methods may be called by several goroutines at once.
+// Notifier sends news to destinations. Its methods may be called by several goroutines at once.
 type Notifier struct {
 	opts Options
 
@@ -57,18 +58,18 @@ type Notifier struct {
 	ctx    context.Context // of Run; nil before
 	spec   v1alpha1.NotifySpec
 	places []*place
-	told   map[string]finding.Finding // open findings that are news no more, by key
+	told   map[string]finding.Finding // open findings that are no longer news, by key
 	states map[string]told            // of clusters, by name
 	counts map[string]Counts
-	// networks says of each name whether it has no cluster.
+	// networks says for each name whether it is a network without clusters.
 	networks map[string]bool
 	ended    sync.WaitGroup
 }
 
-// Counts are the messages to a place, and the news that was dropped.
+// Counts has the number of messages to a destination, and of dropped news.
 type Counts struct{ Sent, Failed, Dropped int64 }
 
-// New returns a notifier without places.
+// New returns a notifier without destinations.
 func New(o Options) *Notifier {
 	if o.Client == nil {
 		o.Client = NewClient()
@@ -80,7 +81,7 @@ func New(o Options) *Notifier {
 		states: map[string]told{}, counts: map[string]Counts{}, networks: map[string]bool{}}
 }
 
-// Configure replaces the places. News that waits for a place of the same name stays.
+// Configure replaces the places. News that waits for a destination of the same name stays.
 func (n *Notifier) Configure(spec v1alpha1.NotifySpec) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -103,7 +104,7 @@ func (n *Notifier) Configure(spec v1alpha1.NotifySpec) {
 	}
 }
 
-// Run sends messages until the context ends, and then what waits, for a moment.
+// Run sends messages until the context ends. Then it tries for a moment to send what waits.
 func (n *Notifier) Run(ctx context.Context) {
 	n.mu.Lock()
 	n.ctx = ctx
@@ -115,7 +116,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	n.ended.Wait()
 }
 
-// startLocked starts the goroutine of a place.
+// startLocked starts the goroutine of a destination.
 func (n *Notifier) startLocked(p *place) {
 	if n.ctx == nil || n.ctx.Err() != nil {
 		return
@@ -124,7 +125,7 @@ func (n *Notifier) startLocked(p *place) {
 	n.ended.Go(func() { n.serve(ctx, p) })
 }
 
-// Counts returns the counts of all places that there were, by name.
+// Counts returns the counts of all destinations since the start, by name.
 func (n *Notifier) Counts() map[string]Counts {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -138,7 +139,7 @@ func (n *Notifier) Counts() map[string]Counts {
 	return out
 }
 
-// Findings returns a finding for each place that does not take messages.
+// Findings returns a finding for each destination that does not accept messages.
 func (n *Notifier) Findings() (found []finding.Finding) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -154,7 +155,7 @@ func (n *Notifier) Findings() (found []finding.Finding) {
 	return found
 }
 
-// Where names the file or the environment variable that holds the URL of a place.
+// Where names the file or the environment variable that holds the URL of a destination.
 func Where(p v1alpha1.Place) string {
 	if p.URLFile != "" {
 		return p.URLFile

@@ -9,21 +9,22 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 )
 
-// place is where messages go, with the news that waits. The notifier's lock guards it.
+// place is a destination of messages, with the news that waits for it. The notifier's lock guards
+// it.
 type place struct {
 	config  v1alpha1.Place
 	waiting []Event
 	dropped int           // since the last message
 	wake    chan struct{} // news has arrived
-	gone    chan struct{} // closed once the place is no longer configured
+	gone    chan struct{} // closed once the destination is no longer configured
 
 	trouble string    // why the last message failed, "" if it did not
-	since   time.Time // when the first of these messages failed
+	since   time.Time // when the first of the failed messages failed
 	failed  int       // how many in a row
 }
 
-// add puts news into the queue. At most one event waits about the same thing: the newest, with what
-// people heard before the first. If that is how things are again, nothing is sent.
+// add puts news into the queue. For each subject at most one event waits: the newest, with what
+// people heard before the first. If the state is then the same as before, nothing is sent.
 func (p *place) add(e Event) (dropped bool) {
 	i := slices.IndexFunc(p.waiting, func(w Event) bool { return e.key != "" && w.key == e.key })
 	switch {
@@ -49,8 +50,8 @@ func (p *place) add(e Event) (dropped bool) {
 	return false
 }
 
-// serve sends the messages of a place, one after the other, until the context ends or the place is
-// gone.
+// serve sends the messages of a destination, one after the other, until the context ends or the
+// destination is gone.
 func (n *Notifier) serve(ctx context.Context, p *place) {
 	for {
 		select {
@@ -78,7 +79,7 @@ func (n *Notifier) serve(ctx context.Context, p *place) {
 	}
 }
 
-// sleep waits, and reports whether the place is still served.
+// sleep waits, and reports whether the destination is still configured.
 func (p *place) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -96,7 +97,7 @@ func (n *Notifier) hasNews(p *place) bool {
 	return len(p.waiting)+p.dropped > 0
 }
 
-// flush sends what waits when the program ends: once, for a moment.
+// flush sends waiting news when the program ends, once and only for a moment.
 func (n *Notifier) flush(ctx context.Context, p *place) {
 	select {
 	case <-p.gone:
@@ -108,8 +109,8 @@ func (n *Notifier) flush(ctx context.Context, p *place) {
 	n.send(ctx, p, 1)
 }
 
-// send sends the news of a place as one message, and returns when the next one may follow. If that
-// fails, the news waits again.
+// send sends the news of a destination as one message, and returns when the next one may follow. If
+// that fails, the news waits again.
 func (n *Notifier) send(ctx context.Context, p *place, attempts int) (next time.Duration) {
 	n.mu.Lock()
 	config, page, events, dropped := p.config, n.spec.Page, p.waiting, p.dropped

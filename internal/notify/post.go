@@ -18,13 +18,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// The libraries for chats do not fit: they put the URL, which is a secret, into their errors, take
-// no context, and know only the connectors of Teams, which Microsoft has retired.
+// Libraries for chats do not fit here. They put the URL, which is a secret, into their errors. They
+// accept no context, and know only the connectors of Teams, which Microsoft has retired.
 
 const (
 	// postFor limits one request.
 	postFor = 10 * time.Second
-	// mostWait limits what a place can ask for with Retry-After.
+	// mostWait limits the wait that a destination can ask for with Retry-After.
 	mostWait = 30 * time.Second
 )
 
@@ -39,9 +39,9 @@ func NewClient() *http.Client {
 // refusal is an answer that is no success.
 type refusal struct {
 	status int
-	code   string        // the place's own name for it, "" for none
+	code   string        // the destination's own name for it, or ""
 	passes bool          // it may pass
-	wait   time.Duration // what the place asks for
+	wait   time.Duration // the wait that the destination asks for
 }
 
 func (r *refusal) Error() string {
@@ -52,7 +52,8 @@ func (r *refusal) Error() string {
 	return text
 }
 
-// errHangs is the error of a place that takes a connection, or not even that, and does not answer.
+// errHangs is the error of a destination that does not answer, or does not even accept a
+// connection.
 var errHangs = fmt.Errorf("it does not answer within %s", postFor)
 
 func retryAfter(err error) time.Duration {
@@ -66,13 +67,13 @@ func retryAfter(err error) time.Duration {
 // they could repeat the URL.
 var ownCode = lazy.Regexp(`^[a-z]{1,20}(_[a-z]{1,20}){1,4}$`)
 
-// Try sends a test message to a place, once. The error says what happened, without the URL.
+// Try sends a test message to a destination, once. The error says what happened, without the URL.
 func (n *Notifier) Try(ctx context.Context, p v1alpha1.Place, page string) error {
 	e := Event{Kind: Test, At: time.Now(), Text: "this place gets word of errors and repairs"}
 	return n.post(ctx, p, compose([]Event{e}, 0, page))
 }
 
-// post sends a message to a place. Its errors do not have the URL.
+// post sends a message to a destination. Its errors do not contain the URL.
 func (n *Notifier) post(ctx context.Context, p v1alpha1.Place, m Message) error {
 	at, err := n.address(p)
 	if err != nil {
@@ -112,7 +113,7 @@ func (n *Notifier) post(ctx context.Context, p v1alpha1.Place, m Message) error 
 	return r
 }
 
-// address reads and checks the URL of a place. The error does not have it.
+// address reads and checks the URL of a destination. The error does not contain it.
 func (n *Notifier) address(p v1alpha1.Place) (*url.URL, error) {
 	text, err := n.opts.Secret(p)
 	if err != nil {

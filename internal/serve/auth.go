@@ -25,17 +25,17 @@ type Auth struct {
 	// token; "" for none. It is reloaded when it changes.
 	SecretFile string
 	// Tenant is the tenant whose Entra ID tokens are accepted, "" for none. A token must be for one
-	// of Audiences, and its application or one of its roles must have the right: any application
-	// in a tenant can get a token for any other.
+	// of Audiences, and its application or one of its roles must have the permission: any
+	// application in a tenant can get a token for any other.
 	Tenant    string
 	Audiences []string
 	// UsersFile has the names and passwords of people, as htpasswd -B writes them; "" for none. It
 	// is reloaded when it changes.
 	UsersFile string
-	// Token is what the buttons need where nothing else is set: every user of this machine can call
-	// a loopback address. "": the buttons need nothing.
+	// Token is what the buttons require if nothing else is set, because every user of this machine
+	// can call a loopback address. "" means that the buttons require nothing.
 	Token string
-	// Send, Look and Act have these rights. Callers with the secret may send, too.
+	// Send, Look and Act list who has these permissions. Callers with the secret may send, too.
 	Send, Look, Act Callers
 	// Authority is Entra ID's address, such as https://login.microsoftonline.com. LegacyIssuer is
 	// the beginning of the issuer of its version 1.0 tokens, such as https://sts.windows.net/.
@@ -73,7 +73,7 @@ type gate struct {
 
 func newGate(a Auth, log *slog.Logger, open *openfiles.Watch) (*gate, error) {
 	if len(a.Look.Users)+len(a.Act.Users) == 0 {
-		a.Look.Users = []string{Everyone} // what a users file is for
+		a.Look.Users = []string{Everyone} // a users file exists to give people access
 	}
 	g := &gate{Auth: a, log: log}
 	under := http.DefaultTransport
@@ -98,13 +98,13 @@ func newGate(a Auth, log *slog.Logger, open *openfiles.Watch) (*gate, error) {
 	return g, nil
 }
 
-// Reasons why a caller is not let in. Others are errBusy, errSlow and errKeys.
+// Reasons why a caller is not admitted. Others are errBusy, errSlow and errKeys.
 var (
 	errNobody = errors.New("this call is not authorized: it needs a token, a secret or a login")
 	errWrong  = fmt.Errorf("%w; the one it has is wrong", errNobody)
 )
 
-// admits returns who a caller is, or why it is not let in. secret is the one in the call's path.
+// admits returns who a caller is, or why it is not admitted. secret is the one in the call's path.
 func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 	if g.none() {
 		return caller{may: [...]bool{true, true, true, g.Token == "" || g.held(r)}}, nil
@@ -172,7 +172,7 @@ func same(a, b string) bool {
 var errKeys = errors.New("tokens cannot be checked at the moment: Entra ID does not answer")
 
 // verify checks a token: signature, issuer, audience and expiry. It returns the person or
-// application, with its rights.
+// application, with its permissions.
 func (g *gate) verify(ctx context.Context, raw string) (who caller, err error) {
 	verifiers, err := g.issuers()
 	if err != nil {

@@ -12,15 +12,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
-// How it works: connections are limited far below the limit of open files, so that checks, writes
-// and the history always have some. At the limit, a new connection replaces the oldest idle one of
-// the address that has the most. So a client with thousands of idle connections loses its own, and
-// locks no other client out.
+// How it works: the number of connections is limited far below the limit of open files, so that
+// checks, writes and the history can always open some. At the limit, a new connection replaces the
+// oldest idle one of the address that has the most. So a client with thousands of idle connections
+// loses its own connections, and does not lock out other clients.
 
 const (
 	// mostConnections is the limit if enough files can be open.
 	mostConnections = 4096
-	// fewestConnections is the limit however few files can be open.
+	// fewestConnections is the limit even if very few files can be open.
 	fewestConnections = 16
 )
 
@@ -163,7 +163,7 @@ func work(r *http.Request) (done func()) {
 	return func() { change(-1) }
 }
 
-// streamed limits the streams, which stay open for as long as a page does: to a quarter of all
+// streamed limits the streams, which stay open as long as a page does: to a quarter of all
 // connections, and half of these from one address.
 func (a *connections) streamed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,12 +13,12 @@ import (
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
-// event is what is used of a posted event: the resources that it names and who changed them, or
-// the code of a handshake. No link in it is ever followed.
+// event is the part of a posted event that is used: the resources that it names and who changed
+// them, or the code of a handshake. No link in it is ever followed.
 type event struct {
 	resources []arm.ID
 	caller    string // safe to display; "" if unknown
-	// what else is recorded of it, also safe to display
+	// other recorded parts, also safe to display
 	format, operation, status string
 	at                        time.Time
 	// call and identities are the correlation ID of the change, and the identity that made it.
@@ -90,7 +90,7 @@ func (e *event) by(a actor) {
 	}
 }
 
-// told returns what the keeper records of the event.
+// told returns the part of the event that the keeper records.
 func (e *event) told() keeper.Event {
 	return keeper.Event{Format: e.format, Caller: e.caller, Operation: e.operation,
 		Status: e.status, At: e.at, Correlation: e.call}

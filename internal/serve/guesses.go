@@ -8,11 +8,11 @@ import (
 )
 
 // How it works: checking a password is slow on purpose, so checks queue. Each name of each address
-// has one place in the queue, then each address, so a flood of guesses from one address waits for
-// itself and delays others by one check. After some wrong passwords, a name has to wait longer and
-// longer, for that address only: its owner can log in from elsewhere.
+// has one place in the queue, and then each address. So a flood of guesses from one address waits
+// for itself, and delays others by one check. After some wrong passwords, a name has to wait longer
+// and longer, for that address only: its owner can log in from elsewhere.
 
-// Reasons why a caller is not let in without a comparison.
+// Reasons why a caller is refused without a comparison.
 var (
 	errBusy = errors.New("too many logins are being checked; try again")
 	errSlow = errors.New("too many wrong passwords for this name from this address; wait")
@@ -46,7 +46,7 @@ type turn struct {
 	users int // who holds it or waits for it
 }
 
-// wrong are the wrong passwords for a name from an address.
+// wrong counts the wrong passwords for a name from an address.
 type wrong struct {
 	times int
 	last  time.Time
@@ -147,7 +147,7 @@ func (g *guesses) note(key string, right bool) {
 	w.last = time.Now()
 }
 
-// forget makes room: what is old goes, or else everything.
+// forget makes room: it drops old entries, or else all of them.
 func (g *guesses) forget() {
 	for key, w := range g.wrong {
 		if time.Since(w.last) > forgotten {

@@ -19,13 +19,14 @@ const (
 
 // Health says whether a keeper makes progress. It answers /livez, /readyz and systemd's watchdog.
 //
-// Every check that ends is progress, even with an error: a restart does not fix an outage of Azure.
-// A success is what routekeeper_cluster_last_success_timestamp_seconds counts, for any cluster.
+// Every check that ends counts as progress, even with an error, because a restart does not fix an
+// outage of Azure. A success is what routekeeper_cluster_last_success_timestamp_seconds counts, for
+// any cluster.
 type Health struct {
 	limit time.Duration
 
 	mu        sync.Mutex
-	progress  time.Time // since when the group that has waited longest waits for the end of a check
+	progress  time.Time // since when the slowest group has waited for the end of a check
 	allowed   time.Duration
 	succeeded time.Time // zero: never
 }

@@ -116,7 +116,7 @@ func NewMetrics() *Metrics {
 			Help: "Days until AKS retires kubenet."}, func() float64 {
 			return time.Until(retired).Hours() / 24
 		}))
-	// Create these counters at the start, or Prometheus would miss their first increase.
+	// Create these counters at the start. Otherwise Prometheus would miss their first increase.
 	for _, result := range results {
 		m.events.WithLabelValues(result)
 	}
@@ -214,7 +214,7 @@ func (m *Metrics) Record(r keeper.Result) {
 	m.silenced.Reset()
 	for _, f := range r.Findings {
 		to := m.findings
-		if f.Silenced != nil { // another metric, so that no alert on the findings fires
+		if f.Silenced != nil { // use another metric, so that no alert on the findings fires
 			to = m.silenced
 		}
 		to.WithLabelValues(string(f.Code), f.Severity.String(), f.Cluster).Inc()
@@ -354,7 +354,7 @@ func (m *Metrics) left(r keeper.Result, checked []string) {
 	}
 }
 
-// unsuccessful are the findings that mean that a cluster was not fully read, or not all changes
+// unsuccessful has the findings that mean that a cluster was not fully read, or not all changes
 // were made.
 var unsuccessful = []finding.Code{
 	finding.ReadFailed, finding.AzureUnreachable, finding.ClusterMissing, finding.TableMissing,
@@ -362,8 +362,8 @@ var unsuccessful = []finding.Code{
 	finding.WriteFailed, finding.WriteRefused, finding.WriteUndone,
 }
 
-// successful reports whether a cluster was fully read, and all changes were made. What a
-// person silenced does not count.
+// successful reports whether a cluster was fully read, and all changes were made. Silenced findings
+// do not count.
 func successful(r keeper.Result, cluster string) bool {
 	r.Findings = finding.Loud(r.Findings)
 	return !has(r, cluster, unsuccessful...)
@@ -373,7 +373,7 @@ func successful(r keeper.Result, cluster string) bool {
 func has(r keeper.Result, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 		if f.Code == finding.AzureUnreachable && r.Complete {
-			return false // it is about other clusters
+			return false // the finding is about other clusters
 		}
 		return (f.Cluster == cluster || f.Cluster == "") && slices.Contains(codes, f.Code)
 	})

@@ -13,7 +13,7 @@ const (
 	mostRefused = 20
 )
 
-// refusals log refused calls: one line a minute for each address, and for few addresses.
+// refusals logs refused calls: one line a minute for each address, and only for few addresses.
 type refusals struct {
 	log *slog.Logger
 

@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
-// reloaded is what files contain. They are read again when they change. If the new content cannot
-// be used, the old one stays in use.
+// reloaded is the content of files. They are read again when they change. If the new content is
+// invalid, the old one stays in use.
 type reloaded[T any] struct {
 	what  string // for the log
 	files []string

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// right is what a caller may do. Each is given on its own: a program that sends events has no
-// reason to see pages, and a person who sees them may not be meant to change routes.
+// right is a permission of a caller. Each is granted separately: a program that sends events has no
+// reason to see pages, and a person who sees pages may not be allowed to change routes.
 type right int
 
 const (
-	// toSend is to send events, which start checks.
+	// toSend allows sending events, which start checks.
 	toSend right = iota
-	// toMeasure is to read metrics: senders with the secret may, and who may look.
+	// toMeasure allows reading metrics. Senders with the secret have it, and callers who may look.
 	toMeasure
-	// toLook is to see the pages and metrics, and to start a check.
+	// toLook allows seeing the pages and metrics, and starting a check.
 	toLook
-	// toAct is to sync and repair with the buttons.
+	// toAct allows syncing and repairing with the buttons.
 	toAct
 )
 
@@ -72,7 +72,8 @@ type caller struct {
 	may [toAct + 1]bool
 }
 
-// grant sets the rights of a caller. Who may act may look: a preview is a page.
+// grant sets the rights of a caller. A caller who may act may also look, because a preview is a
+// page.
 func (c *caller) grant(has func(Callers) bool, a Auth) {
 	c.may[toSend] = has(a.Send)
 	c.may[toAct] = has(a.Act)

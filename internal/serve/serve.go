@@ -1,8 +1,8 @@
 // Package serve is the HTTP listener of a running keeper, behind one authentication. It receives
 // events and serves the state as pages (package page) and metrics.
 //
-// It must not decide or write anything. An event only says which resources to check; a forged one
-// costs a few reads.
+// It must not decide or write anything. An event only says which resources to check, so a forged
+// one costs a few reads.
 package serve
 
 import (
@@ -39,15 +39,16 @@ type Options struct {
 	// Address is where to listen: host:port.
 	Address string
 	Auth    Auth
-	// CertFile and KeyFile are the certificate and its key as PEM; both "": plain HTTP.
+	// CertFile and KeyFile are the certificate and its key as PEM. If both are "", the server uses
+	// plain HTTP.
 	CertFile, KeyFile string
 	Metrics           *Metrics
-	// Health answers /livez and /readyz. Nil: they always answer ok.
+	// Health answers /livez and /readyz. Nil means that they always answer ok.
 	Health *Health
 	// Wrote reports whether the waker itself made a change, by the correlation ID and the identity.
 	// Such changes trigger nothing. Nil: there are none.
 	Wrote func(call string, identities []string, resource arm.ID) bool
-	// Board is what the pages show. Nil: there are no pages.
+	// Board is what the pages show. Nil means that there are no pages.
 	Board *page.Board
 	Page  page.Options
 	Log   *slog.Logger
@@ -73,8 +74,8 @@ type Server struct {
 	ended    chan error
 }
 
-// Start listens. Without authentication it accepts loopback addresses only. Without a waker it
-// serves metrics and health only, and refuses everything else for now: a replica that waits.
+// Start listens. Without authentication it accepts loopback addresses only. Without a waker it is a
+// replica that waits: it serves only metrics and health, and refuses everything else for now.
 func Start(o Options, waker Waker) (*Server, error) {
 	if err := o.Auth.check(); err != nil {
 		return nil, err
@@ -252,7 +253,7 @@ func (s *Server) guarded(next http.Handler, what right) http.Handler {
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what right, who caller, err error) {
 	status, result := http.StatusUnauthorized, "unauthorized"
 	switch {
-	case err == nil && who.bySecret: // it can be a person who forgot to log in
+	case err == nil && who.bySecret: // it may be a person who forgot to log in
 		err = errNobody
 	case err == nil && s.gate.none():
 		status, result, err = http.StatusForbidden, "forbidden", errNoToken
@@ -356,7 +357,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
-	defer work(r)() // not before: a body may come slowly
+	defer work(r)() // not before, because a body may arrive slowly
 	events, err := parse(r.Header, body)
 	if err != nil {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))

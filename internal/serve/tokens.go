@@ -9,9 +9,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/azure"
 )
 
-// tokensTold is how long the remaining tokens that Azure reported are exported: a bucket refills
-// within half a minute (250 reads at 25 a second, 200 writes at 10), and the next write may be
-// weeks away.
+// tokensTold is how long the metrics show the remaining tokens that Azure reported. A bucket
+// refills within half a minute (250 reads at 25 a second, 200 writes at 10), and the next write may
+// be weeks away.
 const tokensTold = 2 * time.Minute
 
 // tokens exports the remaining tokens that Azure reported, by subscription and kind.

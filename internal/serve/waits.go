@@ -29,7 +29,7 @@ type waits struct {
 	since  map[wait]time.Time // changes that were not made yet
 }
 
-// wait is a change to be made. The name of a route may change meanwhile.
+// wait is a change to be made. The name of a route may change in the meantime.
 type wait struct{ cluster, resource, prefix string }
 
 func newWaits(registry *prometheus.Registry) *waits {
@@ -63,7 +63,7 @@ func (w *waits) record(r keeper.Result, checked []string, began time.Time) {
 	open := map[wait]bool{}
 	for _, c := range r.Changes {
 		if c.New == nil {
-			continue // no traffic waits for a delete
+			continue // a delete does not affect traffic
 		}
 		key := wait{c.Cluster, c.Resource.Key(), c.New.AddressPrefix}
 		since, waited := w.since[key]

@@ -30,8 +30,8 @@ type document struct {
 	Entries []Entry `json:"entries"`
 }
 
-// loadLocked reads the file if it has changed. If it cannot be read, the last content stays valid:
-// so a machine without resources ends no pause and no silence.
+// loadLocked reads the file if it has changed. If it cannot be read, the last content stays valid,
+// so that a machine without resources ends no pause and no silence.
 func (s *Store) loadLocked() {
 	if s.path == "" {
 		return
@@ -148,8 +148,8 @@ func (s *Store) change(edit func(*document) error) error {
 const lockFor = 10 * time.Second
 
 // lock keeps other programs from changing the file until unlock is called. It ends with the
-// program, however that ends. The lock's file stays: to remove it would let two programs lock two
-// files of the same name.
+// program, however that ends. The lock's file stays, because removing it would let two programs
+// lock two files of the same name.
 func lock(path string) (unlock func(), err error) {
 	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), lockFor)

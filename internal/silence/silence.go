@@ -19,10 +19,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 )
 
-// Longest is how long a silence or a pause can last: nothing is silenced for good.
+// Longest is how long a silence or a pause can last, so that nothing is silenced forever.
 const Longest = 7 * 24 * time.Hour
 
-// Forgotten is the age from which on a pause is a finding.
+// Forgotten is the age from which a pause is a finding.
 const Forgotten = 24 * time.Hour
 
 // told is how long the end of an entry is a finding.
@@ -31,7 +31,7 @@ const told = 24 * time.Hour
 // Kind says what an entry does.
 type Kind string
 
-// Silence quietens one finding, Pause stops the writes for one cluster.
+// Silence hides one finding from alerts, Pause stops the writes for one cluster.
 const (
 	Silence Kind = "silence"
 	Pause   Kind = "pause"
@@ -50,7 +50,8 @@ type Entry struct {
 	Code     finding.Code `json:"code,omitempty"`
 	Resource string       `json:"resource,omitempty"`
 	Subject  string       `json:"subject,omitempty"`
-	// Severity and Evidence are those of the finding when it was silenced: a worse one is not.
+	// Severity and Evidence are those of the finding when it was silenced. A worse finding is not
+	// silenced.
 	Severity finding.Severity `json:"severity"`
 	Evidence int              `json:"evidence"`
 	Reason   string           `json:"reason"`
@@ -123,7 +124,8 @@ type Store struct {
 	bad  bool // the last read failed
 }
 
-// Open returns the store of a file, which need not exist. A store of "" is empty and takes nothing.
+// Open returns the store of a file, which need not exist. A store of "" is empty and accepts
+// nothing.
 func Open(path string, log *slog.Logger) *Store {
 	return &Store{path: path, log: cmp.Or(log, slog.New(slog.DiscardHandler))}
 }
@@ -169,7 +171,8 @@ func (s *Store) Paused(cluster string) string {
 	return ""
 }
 
-// Mark marks the silenced findings, in a copy. One that is worse than when it was silenced is not.
+// Mark marks the silenced findings, in a copy. A finding that is worse than when it was silenced is
+// not marked.
 func Mark(entries []Entry, findings []finding.Finding) []finding.Finding {
 	silenced := map[string]Entry{}
 	for _, e := range entries {
@@ -191,8 +194,8 @@ func Mark(entries []Entry, findings []finding.Finding) []finding.Finding {
 	return out
 }
 
-// Findings returns what the entries say about themselves: so the history records who silenced or
-// paused what, from where, and who ended it. A pause that was forgotten is a warning.
+// Findings returns findings about the entries themselves, so that the history records who silenced
+// or paused what, from where, and who ended it. A pause that was forgotten is a warning.
 func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 	for _, e := range entries {
 		until := e.Until.UTC().Format(time.RFC3339)
@@ -223,7 +226,7 @@ func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 	return found
 }
 
-// ends adds to a finding how a pause is ended.
+// ends adds to a finding how to end the pause.
 func (e Entry) ends(f finding.Finding) finding.Finding {
 	if e.From == InSpec {
 		return f.WithAdvice("remove spec.pause from the config of %s to end the pause", e.Cluster)
@@ -248,7 +251,7 @@ func (e Entry) endOf() finding.Finding {
 }
 
 // ForgottenPause returns the finding of a pause that has lasted for more than a day; cluster is ""
-// if all are paused. Only then it says how the pause is ended.
+// if all are paused. Only then it says how to end the pause.
 func ForgottenPause(cluster string, since time.Time, until string) finding.Finding {
 	what := cluster
 	if cluster == "" {

@@ -9,17 +9,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// marks are what hostile names end with. Each would do harm in an unquoted word. Each contains
+// marks has the endings of hostile names. Each would do harm in an unquoted word. Each contains
 // "pwned", so that no harmless name contains one.
 var marks = []string{"$(touch pwned)", "`touch pwned`", "';touch pwned;'", `";touch pwned;"`,
 	" && touch pwned", "|touch pwned", ">pwned", " a  pwned", "*~?[a]{b,c}pwned", `pwned\`,
 	"#pwned", "!pwned"}
 
-// unusable are marks with which no command can be shown. The last two come first in a name.
+// unusable has marks with which no command can be shown. The last two come first in a name.
 var unusable = []string{"\ntouch pwned", "\x1b[31mpwned", "\u202epwned", "\u200bpwned", "-pwned",
 	"@pwned"}
 
-// drawn are marks of any characters.
+// drawn has random marks of any characters.
 var drawn = rapid.StringOfN(rapid.RuneFrom([]rune("a $`'\"\\;&|<>()*?~#!{}[]=-@%é")), 1, 8, -1)
 
 // used are all marks that tests have used, the pattern that finds them, and the texts without them.

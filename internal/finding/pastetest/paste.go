@@ -27,7 +27,7 @@ type collector struct {
 	examples int
 	faults   map[string]bool
 
-	templates sync.Map // whether words come before a command in them
+	templates sync.Map // whether other words come before the command
 }
 
 // pasted is a command with hostile names, and the same with harmless ones.
@@ -37,10 +37,10 @@ var all = &collector{hostile: map[string]bool{}, commands: map[string]pasted{},
 	number:   map[string]int{},
 	harmless: map[string]finding.CommandLine{}, faults: map[string]bool{}}
 
-// Main runs the tests of a package. Then it pastes the commands that they made with hostile names,
-// and checks that each place in the package that makes a command from values made such a one. It
-// returns the exit code. Meanwhile garbage is collected less often than by default: tests make
-// much, and their memory is not short. GOGC in the environment wins.
+// Main runs the tests of a package. Then it pastes the commands that they made with hostile names.
+// It also checks that each place in the package that makes a command from values made such a
+// command. It returns the exit code. Meanwhile it collects garbage less often than by default,
+// because tests make much and have enough memory. GOGC in the environment wins.
 func Main(tests func() int) int {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
@@ -78,16 +78,16 @@ func Again(again func(rename func(string) string)) {
 // programs are the ones that commands call.
 var programs = []string{"az", "kubectl", "terraform", "routekeeper", "sqlite3", "sudo"}
 
-// withheldCommand is what every command begins with that is not shown.
+// withheldCommand is how every withheld command begins.
 const withheldCommand = "no command is shown"
 
 // inWords finds a command behind other words.
 var inWords = regexp.MustCompile(`[\s:;,(](az|kubectl|terraform|routekeeper|sqlite3) [a-z]`)
 
-// chained are commands that follow another one.
+// chained matches commands that follow another one.
 var chained = regexp.MustCompile(`(&& |\$\()(az|kubectl|terraform|routekeeper|sqlite3) `)
 
-// made takes a command that was made.
+// made records a command that was made.
 func (c *collector) made(template string, values []any, line finding.CommandLine) {
 	plain, hostile, hidden := make([]any, len(values)), false, false
 	for i, value := range values {
@@ -101,7 +101,7 @@ func (c *collector) made(template string, values []any, line finding.CommandLine
 	}
 	worded := c.inWords(template)
 	if !hostile && !worded {
-		return // as nearly always: where it was made does not matter
+		return // nearly always: where it was made does not matter
 	}
 	dir, place := site()
 	if filepath.Base(dir) == "pastetest" {
@@ -195,8 +195,8 @@ func (c *collector) fault(format string, args ...any) {
 }
 
 // paste runs all commands in one shell, whose programs only record their arguments. With hostile
-// names they call the same programs with the same arguments as with harmless ones, but for the
-// marks. It returns what went wrong.
+// names they must call the same programs with the same arguments as with harmless ones, except for
+// the marks. It returns what went wrong.
 func (c *collector) paste() (faults []string, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -240,9 +240,9 @@ func (c *collector) paste() (faults []string, err error) {
 	return faults, nil
 }
 
-// Run runs commands, of one or several lines, in one shell and a new folder. calls are the programs
-// that each called, with their arguments: each ends with \x00, each call with \x01. left are the
-// files that the commands made.
+// Run runs commands, of one or several lines, in one shell and a new folder. calls has the programs
+// that each command called, with their arguments: each ends with \x00, each call with \x01. left
+// has the files that the commands made.
 func Run(dir string, commands []string) (calls []string, said string, left []string, err error) {
 	bin, work, out := filepath.Join(dir, "bin"), filepath.Join(dir, "work"),
 		filepath.Join(dir, "out")

@@ -12,7 +12,7 @@ import (
 )
 
 // Rename returns a deep copy of a value in which rename has changed the names of resources: in
-// resource IDs, in documents, and everywhere else. Names with a meaning stay, such as those of
+// resource IDs, in documents, and everywhere else. Names with a meaning stay, such as names of
 // nodes, of types and of Azure's own subnets.
 func Rename[T any](value T, rename func(name string) string) T {
 	r := renamer{names: map[string]bool{}, rename: rename, seen: map[unsafe.Pointer]reflect.Value{}}

@@ -15,8 +15,8 @@ import (
 	"sync"
 )
 
-// Makers are the functions that make commands from a template, and how many of their first
-// arguments are parts of it. Each value then becomes one word of the shell.
+// Makers has the functions that make commands from a template, with the number of their first
+// arguments that are parts of it. Each value then becomes one word of the shell.
 var Makers = map[string]int{"Command": 1, "WithFix": 1, "azAKS": 2, "az": 2, "kubectl": 1}
 
 // helpers are the makers that call finding.Command.
@@ -48,7 +48,7 @@ func Call(n ast.Node) (name string, template []ast.Expr, call *ast.CallExpr) {
 var verb = regexp.MustCompile(`%[^%d]`)
 
 // Sites returns the places in the package of a folder that make commands from values, as file:line.
-// A template that is only %s takes a command that was made elsewhere.
+// A template that is only %s contains a command that was made elsewhere.
 func Sites(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -110,7 +110,8 @@ func takesValues(name string, template []ast.Expr, call *ast.CallExpr) bool {
 
 const ours = "routekeeper.dev/routekeeper/internal/finding."
 
-// placeOf has the places by the program counters of their callers: the same few make millions.
+// placeOf has the places by the program counters of their callers, because the same few make
+// millions.
 var placeOf sync.Map
 
 // site returns the place that called finding.Command, WithFix or Words: the first one outside of

@@ -31,8 +31,8 @@ var actions = []action{
 }
 
 func (p *Pages) routeActions() {
-	// A page of another site must not press a button here. Browsers say which site a request comes
-	// from; requests from other sites are refused.
+	// A page of another site must not be able to press a button here. Browsers say which site a
+	// request comes from; requests from other sites are refused.
 	ours := http.NewCrossOriginProtection()
 	deny := func(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusForbidden,
@@ -94,8 +94,8 @@ func (p *Pages) audit(r *http.Request, what string, changes []plan.Change) {
 		"cluster", r.FormValue("cluster"), "changes", len(changes))
 }
 
-// ask requests a check from the keeper, with the given kinds of changes; of these only the given
-// ones, if only is not nil. If that fails, it answers with the error and returns false.
+// ask requests a check from the keeper, with the given kinds of changes. If only is not nil, it
+// limits them to the given changes. If that fails, it answers with the error and returns false.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
 	only []plan.Change) (keeper.Result, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)

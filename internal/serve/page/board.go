@@ -63,10 +63,10 @@ func NewBoard() *Board {
 	}
 }
 
-// Planned takes a check before it makes its changes, so that the page shows what is wrong.
+// Planned receives a check before it makes its changes, so that the page shows what is wrong.
 func (b *Board) Planned(r keeper.Result) { b.take(r, true) }
 
-// Record takes a check at its end.
+// Record receives a check at its end.
 func (b *Board) Record(r keeper.Result) { b.take(r, false) }
 
 // Say shows a line at the top of the overview; "" removes it.
@@ -149,7 +149,7 @@ func findingsByCluster(all []finding.Finding) map[string][]finding.Finding {
 	return by
 }
 
-// configure takes the configs of the managed clusters if they changed. It reports whether the page
+// configure stores the configs of the managed clusters if they changed. It reports whether the page
 // changes with them.
 func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 	if len(configs) == len(b.configs) && (len(configs) == 0 || &configs[0] == &b.configs[0]) {
@@ -173,7 +173,7 @@ func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 	return news
 }
 
-// show wakes all open pages; news says whether they have to load again.
+// show wakes all open pages. news means that they must load again.
 func (b *Board) show(news bool) {
 	if news {
 		b.version++
@@ -182,8 +182,8 @@ func (b *Board) show(news bool) {
 	b.changed = make(chan struct{})
 }
 
-// next returns the version, the time of the last check of a cluster, or of all where the name is
-// "", and a channel that is closed at the next check.
+// next returns the version, the time of the last check of a cluster (or of all if the name is ""),
+// and a channel that is closed at the next check.
 func (b *Board) next(cluster string) (version uint64, checked time.Time, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,7 +214,7 @@ func (b *Board) names() []string {
 }
 
 // The states of a cluster and of all as the page shows them, worst last. They are the verdict's
-// colors, but for a cluster that is being repaired or whose check is overdue.
+// colors, except for a cluster that is being repaired or whose check is overdue.
 const (
 	Good   = verdict.Good
 	Noted  = verdict.Noted
@@ -268,7 +268,7 @@ type Cluster struct {
 	Acting  bool           `json:"acting"`
 	// OnlyObserved are the changes that are not made because the config says Observe.
 	OnlyObserved []plan.Outcome `json:"onlyObserved"`
-	// Paused says until when the keeper makes no changes to the cluster, "" if it does.
+	// Paused says until when the keeper makes no changes to the cluster, or is "".
 	Paused string `json:"paused,omitempty"`
 	// Since is the verdict's; zero before the first check.
 	Since time.Time `json:"since,omitzero"`
@@ -349,7 +349,7 @@ func (s *standing) stand(findings []finding.Finding) Cluster {
 		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
-	if c.Unrouted() { // each node lacks its route
+	if c.Unrouted() { // every node lacks its route
 		c.Routes.All += c.Nodes
 	}
 	if !c.Checked.IsZero() {
@@ -372,7 +372,7 @@ func (c Cluster) lastKnown() Cluster {
 }
 
 // Sync returns the text of the button that writes pod routes, and Repair of the one that restores
-// associations: how much a person's click would change, as of the last check. Where the config says
+// associations: how much a person's click would change, as of the last check. If the config says
 // Observe, the button promises nothing, and its page says why. "" means no button, as a click would
 // change nothing.
 func (c Cluster) Sync() string { return c.button("Sync", "route", false) }

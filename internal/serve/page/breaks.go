@@ -7,16 +7,16 @@ import (
 	"routekeeper.dev/routekeeper/internal/picture"
 )
 
-// How it works: a drawing starts with the routes as the tables hold them. Where the verdict says
-// that packets are dropped, the route in the sender's table is cut, though it is correct by itself:
-// another route hides it. Where the cluster's table is empty, the routes that the copies show are
-// missing in it.
+// How it works: a drawing starts with the routes as the tables have them. If the verdict says that
+// packets are dropped, the route in the sender's table is drawn as cut, although it is correct by
+// itself: another route hides it. If the cluster's table is empty, the routes that the copies show
+// are drawn as missing in it.
 
 // severed is the state of a route that is correct, but whose packets are dropped.
 const severed = "cut"
 
-// roleOther is the role of a table that is on a subnet in place of the right one, and that is no
-// table of the cluster.
+// roleOther is the role of a table that is on a subnet in place of the right one, and that is not
+// one of the cluster's tables.
 const roleOther = "other"
 
 // tables returns the tables of a cluster as its packets find them.

@@ -23,8 +23,8 @@ type comparison struct {
 	Select *rowSelection
 }
 
-// manyRows is from how many rows on a cluster's page shows only what is wrong, and rowsPerPage is
-// how many rows a page shows then.
+// manyRows is the number of rows from which a cluster's page shows only what is wrong. rowsPerPage
+// is how many rows a page then shows.
 const manyRows, rowsPerPage = 24, 50
 
 // rowSelection is which of many rows are shown.
@@ -48,8 +48,8 @@ func (s rowSelection) With(page int) string {
 	return "?" + v.Encode()
 }
 
-// selected returns the comparison with the rows that a request asks for: if there are many, the
-// ones that are wrong, page by page.
+// selected returns the comparison with the rows that a request asks for. If there are many, it
+// returns the wrong ones, page by page.
 func (c comparison) selected(r *http.Request) comparison {
 	if len(c.Rows) <= manyRows {
 		return c
@@ -126,8 +126,8 @@ var routeStates = []string{
 	severed, picture.Idle, picture.Stale, picture.Missing, picture.Wrong,
 }
 
-// compare puts tables side by side, differences first. It shows at most so many rows, or three
-// times as many where that many do not work; 0 shows all.
+// compare puts tables side by side, differences first. It shows at most the given number of rows,
+// or three times as many if that many do not work; 0 shows all.
 func compare(tables []picture.Table, most int) comparison {
 	c := comparison{Tables: tables}
 	pods, others := map[string]*row{}, map[string]*row{}

@@ -17,7 +17,7 @@ type drawing struct {
 	Dots                []dot
 }
 
-// box is a rectangle with round corners. Class says what it is and its state.
+// box is a rectangle with round corners. Class says what the box is, and its state.
 type box struct {
 	X, Y, W, H int
 	Class      string
@@ -29,7 +29,7 @@ type line struct {
 	Path, Class, Title string
 }
 
-// words is a line of text, cut to what fits. Title is the whole text if it was cut.
+// words is a line of text, cut if it is too long. Title is the whole text if it was cut.
 type words struct {
 	X, Y               int
 	Text, Class, Title string
@@ -78,7 +78,7 @@ func letterWidth(class string) float64 {
 // right writes text that ends at x.
 func (d *drawing) right(x, y, w int, text, class string) { d.text(x, y, w, text, class+" end") }
 
-// cut shortens text to so many letters; all is the whole text if it was cut.
+// cut shortens text to a number of letters. all is the whole text if it was cut.
 func cut(text string, most int) (fits, all string) {
 	if utf8.RuneCountInString(text) <= most {
 		return text, ""

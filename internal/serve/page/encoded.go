@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// reused is how long the JSON of the first page is used again while nothing visible has changed:
-// programs that ask often, or many of them, cost one encoding a second. Only the times of checks
-// can be that old.
+// reused is how long the JSON of the first page is reused while nothing visible has changed, so
+// that programs that ask often, or many of them, cost one encoding a second. Only the times of
+// checks can be that old.
 const reused = time.Second
 
 // encoded is the JSON of the first page, which has several megabytes for a large fleet.
 type encoded struct {
-	mu            sync.Mutex // also held while it is made: who comes meanwhile waits for it
+	mu            sync.Mutex // also held while the JSON is made, so that other callers wait for it
 	state         string     // what it shows
 	made          time.Time
 	plain, packed []byte // packed is nil until a caller accepts gzip
@@ -66,7 +66,7 @@ func (e *encoded) drop(made time.Time) {
 	}
 }
 
-// shown identifies what the first page shows, but for the times of checks.
+// shown identifies the content of the first page, except for the times of checks.
 func (p *Pages) shown() string {
 	p.board.mu.Lock()
 	version := p.board.version
@@ -94,7 +94,7 @@ func (p *Pages) overviewJSON(w http.ResponseWriter, r *http.Request) {
 	if zipped {
 		w.Header().Set("Content-Encoding", "gzip")
 	}
-	_, _ = w.Write(raw) // the client may be gone
+	_, _ = w.Write(raw) // the client may have gone
 }
 
 // acceptsGzip reports whether a caller accepts compressed answers.

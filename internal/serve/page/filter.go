@@ -17,15 +17,15 @@ import (
 // onePage is how many clusters a page of the list shows.
 const onePage = 40
 
-// foldFrom is how many clusters with which all is well are one line.
+// foldFrom is the number of healthy clusters from which they share one line.
 const foldFrom = 5
 
-// list is what the first page shows of many clusters: the ones that a person asked for, the worst
+// list is the first page's view of many clusters: the ones that a person asked for, the worst
 // first.
 type list struct {
 	Shown []Cluster
 	Found int    // how many match, on all pages
-	Fine  string // how many of these are one line, because all is well with them; or ""
+	Fine  string // how many healthy ones share a line, or ""
 	All   string // how many there are
 	Query listQuery
 
@@ -52,7 +52,7 @@ const (
 	badgePaused      = "paused"
 )
 
-// Badges say what is special about a cluster, whatever its state.
+// Badges returns the special conditions of a cluster, in any state.
 func (c Cluster) Badges() (names []string) {
 	if c.Stopped {
 		names = append(names, badgeStopped)
@@ -79,7 +79,7 @@ func (c Cluster) networkUnread() bool {
 		!slices.ContainsFunc(c.Tables, func(t picture.Table) bool { return t.Unread == "" })
 }
 
-// listQuery is what a person asked for, as in the address of the page.
+// listQuery is the selection that a person made, as in the address of the page.
 type listQuery struct {
 	Text         string // part of a cluster's name
 	State        string // one of the states or badges; "" for all
@@ -95,7 +95,7 @@ const (
 	sortHarm  = "harm"
 	sortName  = "name"
 	sortNodes = "nodes"
-	sortSince = "since" // what changed last stands first
+	sortSince = "since" // recently changed clusters come first
 )
 
 func readListQuery(r *http.Request) listQuery {
@@ -202,7 +202,7 @@ func selected(clusters []Cluster, q listQuery) list {
 	return l
 }
 
-// about returns the findings of the clusters that match, and those of no cluster.
+// about returns the findings of the matching clusters, and findings of no cluster.
 func (l list) about(all []finding.Finding) []finding.Finding {
 	names := map[string]bool{"": true}
 	for _, c := range l.found {
@@ -256,7 +256,7 @@ func (g group) names() map[string]bool {
 	return names
 }
 
-// On counts the clusters and networks that have the finding, "" if none has.
+// On counts the clusters and networks that have the finding, or returns "".
 func (g group) On() string {
 	names, networks := g.names(), 0
 	for name := range names {
@@ -270,7 +270,7 @@ func (g group) On() string {
 	return finding.Managed(len(names), networks)
 }
 
-// Only returns the cluster that has all findings of the group, "" if several have them or none.
+// Only returns the cluster that has all findings of the group, or "" if several have them or none.
 func (g group) Only() string {
 	if len(g.names()) != 1 || slices.ContainsFunc(g.Of, func(f finding.Finding) bool {
 		return f.Cluster == ""
@@ -280,10 +280,10 @@ func (g group) Only() string {
 	return g.Of[0].Cluster
 }
 
-// groupsFrom is from how many findings of one code on they are shown as one.
+// groupsFrom is the number of findings of one code from which they are shown as one.
 const groupsFrom = 3
 
-// told is how findings are shown: the errors and warnings by code, and the notes apart.
+// told is how findings are shown: errors and warnings by code, and notes separately.
 type told struct {
 	Groups []group
 	Notes  []group
@@ -328,7 +328,7 @@ func tell(findings []finding.Finding, of ...Cluster) told {
 	return t
 }
 
-// short is the subscription's ID as the list shows it: its first part.
+// short returns the subscription's ID in the list's form: its first part.
 func shortSubscription(id string) string {
 	first, _, _ := strings.Cut(arm.SubscriptionID(id).Subscription(), "-")
 	return first

@@ -103,7 +103,8 @@ func (o Overview) Word() string {
 	return stateNames[o.State]
 }
 
-// firstChanges limits the lists of changes that are not made: such a list can stay for days.
+// firstChanges limits the lists of changes that are not made, because such a list can stay for
+// days.
 const firstChanges = 10
 
 // ago says how long ago something was. The script of the page uses the same words.
@@ -187,12 +188,13 @@ func did(e history.Entry) string {
 	return strings.Join(parts, "; ")
 }
 
-// newsWords stand before the message of a finding.
+// newsWords has the words before the message of a finding.
 var newsWords = map[string]string{history.Worse: "worse: ", history.Milder: "milder: ",
 	history.Reworded: "now: ", history.Resolved: "resolved: ",
 	history.Unrepaired: "not repaired: ", history.Hidden: "not checked: "}
 
-// found says what is new about findings: the messages, and for several of one code its title.
+// found says what is new about findings. It returns the messages, or the title for several of one
+// code.
 func found(all []history.News) (parts []string) {
 	const most = 3
 	type kind struct {

@@ -12,9 +12,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it works. A node subnet with few nodes shows each of them. One with more shows a block for
-// each pool, with a line for each table that says how many of the pool's routes work, and below it
-// the nodes that differ from the rest of their pool.
+// How it works. A node subnet with few nodes shows each of them. A node subnet with more shows a
+// block for each pool. It has a line for each table that says how many of the pool's routes work,
+// and below it the nodes that differ from the rest of their pool.
 
 // spot is a node in the drawing: the destination of its pod routes, and the route of each table.
 type spot struct {
@@ -45,7 +45,8 @@ type crowd struct {
 // singledOut is how many broken nodes are drawn next to their pools.
 const singledOut = 8
 
-// crowds returns what to draw in each node subnet: at most so many nodes of each, one by one.
+// crowds returns what to draw in each node subnet: at most the given number of nodes in each, one
+// by one.
 func crowds(c Cluster, most int) map[string]crowd {
 	nodes := map[string][]spot{}
 	for _, r := range compare(c.Cluster.Tables, 0).Rows {
@@ -157,9 +158,9 @@ func (c Cluster) subnetOf(hop string) string {
 	return first
 }
 
-// nodes draws the node subnets with their nodes, indented by so much. It calls route with each
-// route of a table, its state, what it does and its position, and subnet with the position of each
-// subnet.
+// nodes draws the node subnets with their nodes, indented by a given distance. It calls route with
+// each route of a table, its state, its effect and its position, and subnet with the position of
+// each subnet.
 func (d *drawing) nodes(c Cluster, most, x, y, w, indent int,
 	route func(table int, state, title string, y int), subnet func(picture.Subnet, int)) int {
 	of := crowds(c, most)
@@ -209,7 +210,7 @@ func (d *drawing) spot(r spot, x, y, w int) {
 	const name, address = 90, 100
 	d.text(x+12, middle+4, name, shortNode(r.Node), "node-name")
 	room := w - 20 - name
-	// A narrow drawing has no room for the address, nor has a row with a long destination.
+	// A narrow drawing has no room for the address. Neither has a row with a long destination.
 	if d.Width == wideWidth && room >= address+width(r.Destination, "pods") {
 		d.text(x+12+name, middle+4, address, r.hop, "address")
 		room -= address
@@ -264,7 +265,7 @@ func (p pool) height() int {
 	return h
 }
 
-// headHeight returns the height of what stands above the nodes in a node subnet.
+// headHeight returns the height of the part above the nodes in a node subnet.
 func headHeight(s picture.Subnet) int {
 	lines := len(s.Properties)
 	if associated(s) != "" {

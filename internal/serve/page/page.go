@@ -23,25 +23,25 @@ import (
 
 // Options say what the pages show in addition to the board.
 type Options struct {
-	// History is the history's file, "" if there is none.
+	// History is the history's file, or "".
 	History string
 	// Version is this program's.
 	Version string
-	// Mode names a restriction of the keeper, such as "dry run"; "" means none. Nil: there never is
-	// one.
+	// Mode names a restriction of the keeper, such as "dry run"; "" means none. Nil means that
+	// there is never one.
 	Mode func() string
-	// Keeper does what people request with buttons. Nil: there are no buttons.
+	// Keeper does what people request with buttons. Nil means that there are no buttons.
 	Keeper Keeper
 	// Actions allows the buttons that change something: sync and repair. On a dry run they only
 	// preview.
 	Actions, DryRun bool
 	// Scenes are the titles of the scenes of a demo, and Play plays one of them, from 1, or all
-	// with 0. Nil: this is no demo.
+	// with 0. Nil means that this is no demo.
 	Scenes []string
 	Play   func(scene int)
 	// Silences are what people silenced and paused. Nil: nothing can be.
 	Silences *silence.Store
-	// Caller names who sends a request. Nil: callers have no names.
+	// Caller names who sends a request. Nil means that callers have no names.
 	Caller func(*http.Request) string
 	// MayAct reports whether a caller may use the buttons of Actions. Nil: every caller may.
 	MayAct func(*http.Request) bool
@@ -112,7 +112,7 @@ func (p *Pages) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r)
 }
 
-// document is what every template gets.
+// document is the data that every template receives.
 type document struct {
 	Title   string
 	Version string
@@ -164,7 +164,7 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(status)
 	if kind == "application/json" {
-		_, _ = w.Write(b.Bytes()) // the client may be gone
+		_, _ = w.Write(b.Bytes()) // the client may have gone
 		return
 	}
 	_, _ = io.WriteString(w, report.SafeText(b.String(), report.Style{}))
@@ -236,7 +236,7 @@ func (p *Pages) fail(w http.ResponseWriter, r *http.Request, status int, text st
 // draws only the worst one, if its traffic is broken.
 const large = 4
 
-// front is what the first page shows.
+// front is the content of the first page.
 type front struct {
 	Overview
 	Scenes []string
@@ -336,7 +336,7 @@ type clusterPage struct {
 	history past
 }
 
-// Drawn and History are for the page; the JSON has other fields for them.
+// Drawn and History are for the page. The JSON has other fields instead.
 func (c clusterPage) Drawn() drawn  { return c.drawn }
 func (c clusterPage) Told() told    { return tell(c.Findings, c.Cluster) }
 func (c clusterPage) History() past { return c.history }

@@ -26,8 +26,8 @@ type past struct {
 	authors map[string]history.Author
 }
 
-// tell says who broke clusters, as far as that is known: an author that was noticed since a cluster
-// has its state.
+// tell says who broke clusters, as far as that is known: the author that was noticed since the
+// cluster got its state.
 func (p past) tell(clusters []Cluster) {
 	for i := range clusters {
 		c := &clusters[i]
@@ -38,8 +38,8 @@ func (p past) tell(clusters []Cluster) {
 	}
 }
 
-// noticedWithin is how long before a state begins its cause can have been noticed: a check plans
-// first, and judges at its end.
+// noticedWithin is how long before a state begins its cause may be noticed: a check plans first,
+// and judges at its end.
 const noticedWithin = time.Minute
 
 // only returns the checks with the changes and findings of one cluster, and without the checks that

@@ -61,7 +61,7 @@ func (p *previews) take(token string, what preview) bool {
 	defer p.mu.Unlock()
 	s, there := p.shown[token]
 	if !there || s.person != what.person || s.action != what.action || s.cluster != what.cluster {
-		return false // it stays for what it was made for
+		return false // it stays valid for the action for which it was made
 	}
 	delete(p.shown, token)
 	return time.Now().Before(s.until) && reflect.DeepEqual(s.preview, what)

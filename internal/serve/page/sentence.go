@@ -18,7 +18,7 @@ func (c Cluster) RoutesRead() bool {
 	return table != nil && table.Unread == ""
 }
 
-// sentence returns the verdict's, and what is being done about it.
+// sentence returns the verdict's sentence, and what the keeper is doing about it.
 func (c Cluster) sentence() string {
 	if c.Checked.IsZero() {
 		return "not checked yet"

@@ -16,10 +16,11 @@ import (
 )
 
 // Silences and pauses of clusters. How it works: /actions/silence shows what can be silenced or
-// paused, and what is; its forms add and end entries of the store. Then the keeper checks, which
-// shows the result on all pages.
+// paused, and what is silenced or paused now. Its forms add and end entries of the store. Then the
+// keeper checks, which shows the result on all pages.
 
-// mostSilent is how many findings the page offers: of more, it shows those of one cluster.
+// mostSilent is how many findings the page offers. If there are more, it shows those of one
+// cluster.
 const mostSilent = 200
 
 // lengths are the times to choose from.
@@ -102,7 +103,7 @@ func (p *Pages) silences(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, http.StatusOK, "silence.html", "Silence and pause", 0, page, page)
 }
 
-// signed returns an entry with what a form says, and who sent it from where.
+// signed returns an entry with the values of a form, and who sent the form from where.
 func (p *Pages) signed(r *http.Request, e silence.Entry) silence.Entry {
 	length, _ := time.ParseDuration(r.FormValue("for")) // Add refuses 0
 	e.Reason, e.By, e.Until = r.FormValue("reason"), p.caller(r), time.Now().Add(length)
@@ -176,7 +177,7 @@ func (p *Pages) endSilence(w http.ResponseWriter, r *http.Request) {
 	p.checked(w, r)
 }
 
-// checked has the keeper check without changes, so that all pages show what was decided, and leads
+// checked makes the keeper check without changes, so that all pages show the decision, and leads
 // back.
 func (p *Pages) checked(w http.ResponseWriter, r *http.Request) {
 	if _, ok := p.ask(w, r, nil, nil); !ok {

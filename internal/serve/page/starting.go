@@ -7,8 +7,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// starting is what the first page shows until the first check has ended: what is configured, and
-// what the keeper waits for.
+// starting is the content of the first page until the first check has ended: what is configured,
+// and what the keeper waits for.
 type starting struct {
 	Clusters []configured
 	More     int           // clusters that are not listed

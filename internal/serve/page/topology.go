@@ -249,7 +249,7 @@ func has(kind string, p picture.Property) string {
 	return ""
 }
 
-// worstOf returns the worst state of what a subnet must have.
+// worstOf returns the worst state among the things that a subnet must have.
 func worstOf(s picture.Subnet) string {
 	for _, state := range []string{picture.Lost, picture.Other} {
 		if slices.ContainsFunc(s.Required(), func(p picture.Property) bool {
@@ -316,7 +316,7 @@ func narrow(c Cluster, most int) drawing {
 	return d
 }
 
-// table returns the index of the table that a subnet should have, else of the one it has, or -1.
+// table returns the index of the table that a subnet should have, or else of the one it has, or -1.
 func (c Cluster) table(s picture.Subnet) int {
 	return c.at(cmp.Or(s.Wanted, s.Table))
 }

@@ -19,7 +19,7 @@ func worstFirst(clusters []Cluster) []Cluster {
 	return sorted
 }
 
-// because are the findings under a cluster in a list: the first ones, and how many more.
+// because has the findings under a cluster in a list: the first ones, and how many more there are.
 type because struct {
 	Top  []finding.Finding
 	More int
@@ -28,8 +28,7 @@ type because struct {
 // mostBecause is how many findings a cluster in a list shows.
 const mostBecause = 2
 
-// Because returns the errors and warnings of a cluster, nil if there is none. The cause of its
-// state comes first.
+// Because returns the errors and warnings of a cluster, or nil. The cause of its state comes first.
 func (c Cluster) Because() *because {
 	found := slices.DeleteFunc(slices.Clone(c.Findings), func(f finding.Finding) bool {
 		return f.Silenced != nil || f.Severity == finding.Info
