@@ -3,6 +3,7 @@ package keeper
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -65,6 +66,9 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 		return &f
 	}
 	cluster := s.Cluster(id)
+	if cluster != nil && !c.patient && c.configs[i].Spec.Source != v1alpha1.SourceNodes {
+		cluster = c.k.mixed(c.life, cluster)
+	}
 	tag := plan.PausedByTag(s.Subnet(subnet.ID), time.Now())
 	switch {
 	case tag != "":
@@ -95,6 +99,11 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 		f := finding.New(finding.ClusterNotKubenet, name, string(id),
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
+		if cluster.MayLeave() {
+			f.Message = fmt.Sprintf("cluster %s is leaving kubenet, and no node is known that "+
+				"has not moved: the route table of %s is not put back", id.Short(),
+				subnet.ID.Short())
+		}
 		return &f
 	case cluster != nil:
 		return losesPackets(seen, s, &c.configs[i], last[i], change, subnet)

@@ -121,6 +121,30 @@ func TestMigratingRestart(t *testing.T) {
 	})
 }
 
+// TestMigratingStripped: while nodes are known that have not moved, the table is put back, because
+// they need it. Once all have moved, AKS may have taken it off.
+func TestMigratingStripped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, slow)
+		played := &playedNodes{nodes: []inventory.Node{made(1), made(2), made(3)}}
+		k := w.runWith(Options{Nodes: played}, 10*time.Second, w.demoConfig())
+		k.since(time.Minute)
+		w.migrate(w.demo.Cluster, 600)
+		k.since(time.Minute)
+		w.strip(w.demo.NodeSubnet)
+		w.repaired("a strip while no node has moved", k, 12*time.Second+operation)
+		played.play(func(nodes []inventory.Node) []inventory.Node {
+			for i := range nodes {
+				nodes[i].Overlay = true
+			}
+			return nodes
+		})
+		k.since(20 * time.Second)
+		w.strip(w.demo.NodeSubnet)
+		w.expectNotPutBack(w.demo.NodeSubnet, time.Minute)
+	})
+}
+
 // TestOverlayUpdating: an overlay cluster is being updated when a keeper starts. It has no routes
 // in a table, and is not taken for one that migrates.
 func TestOverlayUpdating(t *testing.T) {

@@ -65,6 +65,18 @@ func (o *observation) readNodes(ctx context.Context) {
 	reading.Wait()
 }
 
+// mixed returns a cluster that may be leaving kubenet as it works by the nodes that are followed.
+func (k *Keeper) mixed(life context.Context, cluster *inventory.Cluster) *inventory.Cluster {
+	if !cluster.MayLeave() || k.opts.Nodes == nil {
+		return cluster
+	}
+	known := k.opts.Nodes.Nodes(life, cluster, countFor, func() {})
+	if known.Failed != "" {
+		return cluster
+	}
+	return cluster.Mixed(known.Nodes)
+}
+
 // nodesChanged triggers a check of a cluster.
 func (k *Keeper) nodesChanged(cluster string) {
 	k.mu.Lock()
