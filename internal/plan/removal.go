@@ -36,6 +36,7 @@ func (f Facts) vanished(v *clusterState) bool {
 type leftover struct {
 	table  arm.ID
 	routes []string // the ones that stay
+	alike  bool     // some only look like its routes
 }
 
 // ofVanished finds the missing cluster that left a route. If nothing remembers whose a route is, a
@@ -87,7 +88,7 @@ func (t *target) placeVanished(r inventory.Route, s *targetCluster, remembered b
 			return
 		}
 	}
-	s.left = append(s.left, routeLine(r))
+	s.left, s.alike = append(s.left, routeLine(r)), s.alike || !remembered
 	t.reportUnmanaged(r)
 	t.put(r, nil)
 }
@@ -99,7 +100,8 @@ func (t *target) noteLeft() {
 			t.w.left = map[*clusterState][]leftover{}
 		}
 		if len(s.left) > 0 {
-			t.w.left[s.clusterState] = append(t.w.left[s.clusterState], leftover{t.now.ID, s.left})
+			t.w.left[s.clusterState] = append(t.w.left[s.clusterState], leftover{t.now.ID, s.left,
+				s.alike})
 		}
 	}
 }
@@ -124,7 +126,11 @@ func (w *planning) reportVanished() {
 			left[0].table.Subscription())
 		for i, l := range left {
 			word := ", and "
-			if i == 0 {
+			switch {
+			case i > 0:
+			case slices.ContainsFunc(left, func(l leftover) bool { return l.alike }):
+				word = "; routes like those to its pods remain: "
+			default:
 				word = "; routes to its pods remain: "
 			}
 			text += fmt.Sprintf("%s%d in %s", word, len(l.routes), l.table.Short())
