@@ -17,7 +17,7 @@ test-kube:
 # Play other simulated days each time. It takes some minutes; a day that fails prints how to repeat it.
 days:
 	ROUTEKEEPER_SEED=random ROUTEKEEPER_DAYS=15 go test -count=1 -timeout 60m ./internal/keeper ./internal/serve \
-	  -run '^Test(Everything|Storm|NodesStorm|TwoKeepersInAStorm|Day)$$'
+	  -run '^Test(Everything|Storm|NodesStorm|TwoKeepersInAStorm|KeepersDiffer|Day)$$'
 
 # What it costs to build, run and change the program: a cold build, sizes, lines, the slowest tests.
 weight:
