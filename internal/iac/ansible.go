@@ -124,7 +124,7 @@ func collectAnsible(docs []*yamltree.Value, file string, there map[string]bool,
 	return a
 }
 
-// anyNetwork removes a network that is an expression: it may be any.
+// anyNetwork removes a network that is an expression, because it may be any network.
 func anyNetwork(p Place) Place {
 	if strings.Contains(p.VNet, "{") {
 		p.VNet = ""

@@ -216,8 +216,8 @@ func (f *bicepFile) member(object bicepSpan, name string) *bicepMember {
 	return nil
 }
 
-// starts reports whether the value at an offset starts with a bracket.
-func (f *bicepFile) starts(s bicepSpan, bracket byte) bool {
+// startsWith reports whether the value at a span starts with a bracket.
+func (f *bicepFile) startsWith(s bicepSpan, bracket byte) bool {
 	return s.from < s.to && f.mask[s.from] == bracket
 }
 

@@ -52,7 +52,7 @@ func (b *bicepFix) left(at int, format string, args ...any) {
 
 func (b *bicepFix) vnet(r *bicepResource) {
 	properties := b.member(r.body, "properties")
-	if properties == nil || !b.starts(properties.value, '{') {
+	if properties == nil || !b.startsWith(properties.value, '{') {
 		return
 	}
 	subnets := b.member(properties.value, "subnets")
@@ -65,7 +65,7 @@ func (b *bicepFix) vnet(r *bicepResource) {
 		return
 	case subnets == nil:
 		return
-	case !b.starts(subnets.value, '['):
+	case !b.startsWith(subnets.value, '['):
 		b.left(subnets.at, "the subnets of %s are an expression: make sure that each has its "+
 			"routeTable", r.symbol)
 		return
@@ -126,7 +126,7 @@ func (b *bicepFix) subnet(r *bicepResource, item bicepSpan, name string) {
 		return
 	}
 	properties := b.member(item, "properties")
-	if properties == nil || !b.starts(properties.value, '{') || name == "" {
+	if properties == nil || !b.startsWith(properties.value, '{') || name == "" {
 		b.left(item.from, "the properties of %s are an expression: make sure that they include "+
 			"its routeTable", label)
 		return

@@ -65,8 +65,8 @@ func (j *judge) vnet(r *tfResource) {
 	j.forgotten(r)
 }
 
-// inlineBlocks judges what the blocks that are written do to a property of their subnets. Every
-// version of the provider writes the security group; a table is written only if they can name one.
+// inlineBlocks judges how written blocks change a property of their subnets. Every version of the
+// provider writes the security group; a table is written only if they can name one.
 func (j *judge) inlineBlocks(r *tfResource, p inventory.Property) {
 	for _, b := range r.before().Subnet {
 		name := inline(b).name()

@@ -12,8 +12,8 @@ import (
 // Migrating shows the progress of a migration.
 type Migrating struct{ migrate.Progress }
 
-// Write writes it in the given format: one JSON object, or one line and one for each node that
-// lacks a route.
+// Write writes it in the given format: as one JSON object, or as a line, followed by one for each
+// node that lacks a route.
 func (m Migrating) Write(w io.Writer, format Format, style Style) error {
 	if format == JSON {
 		return WriteJSON(w, m.Progress)

@@ -248,13 +248,13 @@ func (m Migration) rows(style Style) [][]string {
 			state = style.Red(migrationState(c))
 		}
 		rows[i] = []string{strconv.Itoa(c.Order), plain(m.label(c)), state, blockedBy(c),
-			strconv.Itoa(c.Work.Nodes), strconv.Itoa(c.Work.Batches), waits(c.Work)}
+			strconv.Itoa(c.Work.Nodes), strconv.Itoa(c.Work.Batches), longestWait(c.Work)}
 	}
 	return rows
 }
 
-// waits writes the longest time that the migration can wait, in hours.
-func waits(w migrate.Work) string {
+// longestWait writes the longest time that the migration can wait, in hours.
+func longestWait(w migrate.Work) string {
 	return fmt.Sprintf("%.1f h", float64(w.WaitMinutes+w.RoleMinutes)/60)
 }
 

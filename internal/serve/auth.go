@@ -233,13 +233,13 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	var where struct {
+	var discovered struct {
 		Keys string `json:"jwks_uri"`
 	}
-	if err := provider.Claims(&where); err != nil {
+	if err := provider.Claims(&discovered); err != nil {
 		return nil, err
 	}
-	keys := oidc.NewRemoteKeySet(ctx, where.Keys)
+	keys := oidc.NewRemoteKeySet(ctx, discovered.Keys)
 	var made []*oidc.IDTokenVerifier
 	for _, issuer := range []string{issuer, g.LegacyIssuer + g.Tenant + "/"} {
 		for _, audience := range g.Audiences {

@@ -18,8 +18,8 @@ var listFunctions = map[string]function{
 	"contains": {min: 2, max: 2, open: true, call: contains},
 	"empty":    {min: 1, max: 1, open: true, call: empty},
 	"length":   {min: 1, max: 1, call: length},
-	"first":    {min: 1, max: 1, text: true, call: end(0)},
-	"last":     {min: 1, max: 1, text: true, call: end(-1)},
+	"first":    {min: 1, max: 1, text: true, call: firstOrLast(0)},
+	"last":     {min: 1, max: 1, text: true, call: firstOrLast(-1)},
 	"take": {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) {
 		return 0, min(max(n, 0), size)
 	})},
@@ -155,9 +155,9 @@ func length(_ *scope, args []any) (any, error) {
 	return nil, fmt.Errorf("%s has no length", kindOf(args[0]))
 }
 
-// end returns the first (0) or last (-1) element of an array or text: null for an empty array, ""
-// for an empty text.
-func end(at int) func(*scope, []any) (any, error) {
+// firstOrLast returns a function for the first (0) or last (-1) element of an array or text. An
+// empty array gives null, an empty text "".
+func firstOrLast(at int) func(*scope, []any) (any, error) {
 	return func(_ *scope, args []any) (any, error) {
 		switch v := args[0].(type) {
 		case []any:

@@ -71,7 +71,7 @@ func newSteps(c build.Cluster) (*steps, error) {
 		m.RoleID():     "role", m.AddressID(): "gatewayAddress", m.GatewayID(): "gateway",
 		m.ClusterID(): "cluster",
 	}
-	s.symbols[m.NodeTableID()] = "nodeTable" // can also be the table of an existing gateway
+	s.symbols[m.NodeTableID()] = "nodeTable" // an existing gateway may also use this table
 	role := m.RoleID().Name()
 	s.replaced = strings.NewReplacer(m.Owner(), markOwner, role, mark("guid", "role"),
 		"("+role[:8]+")", "("+mark("guid8", "role")+")")

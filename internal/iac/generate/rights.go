@@ -87,7 +87,7 @@ func (r Rights) ARM() ([]Output, error) {
 	return write("arm/rights", []string{"main.json"}, l)
 }
 
-// rights are what the templates read.
+// rights has the data for the templates.
 type rights struct {
 	Rights
 	Roles []KeeperRole

@@ -114,7 +114,7 @@ const (
 const errTemplate = "braces outside quotes: a template must be rendered first, for example with " +
 	"helm template CHART | routekeeper iac check - (Ansible expects quotes around expressions)"
 
-// longestMessage limits what a message says of a text, in bytes.
+// longestMessage limits how many bytes of a text a message quotes.
 const longestMessage = 300
 
 // Texts are texts that are read together. They share the limits on documents and aliases.

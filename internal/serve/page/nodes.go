@@ -178,7 +178,7 @@ func (d *drawing) nodes(c Cluster, most, x, y, w, indent int,
 		}
 		for i, p := range s.Properties {
 			d.text(x+margin, y+headHeight(s)-9-16*(len(s.Properties)-1-i), w-2*margin,
-				hasProperty(p), "state "+p.State)
+				describeProperty(p), "state "+p.State)
 		}
 		subnet(s, y+22)
 		rowY := y + headHeight(s)

@@ -214,7 +214,7 @@ func subnetLines(s picture.Subnet) []words {
 		lines = append(lines, words{Text: text, Class: "state " + s.State})
 	}
 	for _, p := range s.Properties {
-		lines = append(lines, words{Text: hasProperty(p), Class: "state " + p.State})
+		lines = append(lines, words{Text: describeProperty(p), Class: "state " + p.State})
 	}
 	return lines
 }
@@ -233,8 +233,8 @@ func associated(s picture.Subnet) string {
 	return ""
 }
 
-// hasProperty works like associated for a NAT gateway or a group.
-func hasProperty(p picture.Property) string { return has(p.Property.Name()+" ", p) }
+// describeProperty works like associated for a NAT gateway or a group.
+func describeProperty(p picture.Property) string { return has(p.Property.Name()+" ", p) }
 
 // has says which one of a kind a subnet has, and which it should have; "" if that is unknown.
 func has(kind string, p picture.Property) string {
