@@ -149,15 +149,16 @@ func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, 
 	w.Tables = append(w.Tables, id)
 }
 
-// Sides returns what rules block whatever the clusters: they judge the write, not who makes it.
+// Sides returns what rules block for all clusters, because they judge a write and not its caller.
 func Sides(rules []Rule) (blocks []string) {
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
 		blocks = append(blocks,
 			"each write of a guarded subnet after a loss, also by AKS and its drivers, unless the "+
 				"write restores what was lost (azurefile-csi-driver#2634)",
 			"Terraform that makes a guarded subnet and then its association resources: the subnet "+
-				"comes first, without them (azurerm#9022). One azapi body with all of them passes",
-			"the portal where it makes a guarded subnet, because it makes subnets without them "+
+				"comes first, without them (azurerm#9022). One azapi body with all of them "+
+				"is allowed",
+			"the portal when it creates a guarded subnet, because it creates it without these "+
 				"(Azure-Landing-Zones#1112)",
 			"taking them off on purpose, before a delete or a change of the table. Exempt the "+
 				"network first")
