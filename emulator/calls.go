@@ -38,8 +38,8 @@ func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }
 
-// Environ returns environment variables. With them routekeeper uses the emulator, and so do Go
-// programs, which read the certificate authority from SSL_CERT_FILE.
+// Environ returns environment variables. With these variables routekeeper uses the emulator. So do
+// Go programs, which read the certificate authority from SSL_CERT_FILE.
 func (e *Emulator) Environ() []string {
 	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
 }

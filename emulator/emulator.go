@@ -3,8 +3,9 @@
 // their routes as the real one does. Real clients work against it unmodified: Azure SDKs, the Azure
 // CLI, Terraform, kubectl.
 //
-// Start starts one that ends with the test. internal/clients/example_test.go is a test to copy.
-// What the emulator does, and how faithful it is to Azure, is in docs/emulator.md.
+// Start starts an emulator that ends with the test. Copy internal/clients/example_test.go for a
+// test of your own. What the emulator does, and how faithful it is to Azure, is in
+// docs/emulator.md.
 //
 // It is for tests only. A program that imports it imports package testing.
 package emulator
@@ -48,7 +49,7 @@ type Emulator struct {
 	Dir string
 	// CAFile is the certificate authority to trust, as PEM: SSL_CERT_FILE, REQUESTS_CA_BUNDLE.
 	CAFile string
-	// SubscriptionIDs are its subscriptions. The scenarios build in the first.
+	// SubscriptionIDs are its subscriptions. The scenarios build in the first subscription.
 	SubscriptionIDs []string
 	// TenantID, ClientID and ClientSecret log in: azidentity.NewClientSecretCredential takes them.
 	TenantID, ClientID, ClientSecret string
@@ -74,8 +75,8 @@ type Demo struct {
 }
 
 // Start runs an emulator until the test ends. It listens on loopback, on free ports unless Listen
-// says otherwise. Without options it has one subscription with nothing in it, and every write is
-// done when it is answered.
+// says otherwise. Without options it has one empty subscription, and every write is done when it is
+// answered.
 func Start(t testing.TB, options ...Option) *Emulator {
 	t.Helper()
 	s := settings{}

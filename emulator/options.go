@@ -33,8 +33,8 @@ func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 // Subscriptions sets the number of subscriptions: 1 by default.
 func Subscriptions(n int) Option { return func(s *settings) { s.subscriptions = n } }
 
-// Tenants sets the number of tenants, to which the subscriptions are assigned in turn: 1 by
-// default.
+// Tenants sets the number of tenants: 1 by default. The subscriptions are distributed over them in
+// order.
 func Tenants(n int) Option { return func(s *settings) { s.tenants = n } }
 
 // Principals replace Default. The first has all rights. The others are Owners, unless their NoRoles
@@ -68,8 +68,8 @@ func RoleDelay(d time.Duration) Option { return func(s *settings) { s.azure.Role
 // AlertDelay sets how long after a write its activity log alerts fire: 3 to 20 minutes on Azure.
 func AlertDelay(d time.Duration) Option { return func(s *settings) { s.azure.AlertDelay = d } }
 
-// AsOf answers as Azure did on a date: some of its defaults have changed over the years. Today by
-// default.
+// AsOf answers as Azure did on a date, because some of its defaults have changed over the years.
+// Today by default.
 func AsOf(date time.Time) Option { return func(s *settings) { s.azure.AsOf = date } }
 
 // RouteLimit sets how many routes a table holds: 400 by default.

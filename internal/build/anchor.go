@@ -8,11 +8,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// How a removal finds what a cluster used of an existing network. The cluster's document names it,
-// but the cluster is deleted first. So the tags of the cluster's identity name it too: the identity
-// is made first, and deleted after everything in the network. A tag's value has at most 256
-// characters, and an ID can be longer: so IDs are shortened, and one tag holds all subnets of the
-// network.
+// This file is about how a removal finds which parts of an existing network a cluster used. The
+// cluster's document names it, but the cluster is deleted first. So the tags of the cluster's
+// identity name them too: the identity is made first, and deleted after everything in the network.
+// A tag's value has at most 256 characters, and an ID can be longer. So IDs are shortened, and one
+// tag holds all subnets of the network.
 
 // The tags of an identity that name what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
 // of the subnets for nodes, pods and gateway, and the existing route tables with the pod routes and

@@ -56,7 +56,7 @@ type Pool struct {
 	Name   string `json:"name"`
 	VMSize string `json:"vmSize"`
 	// Count is the number of nodes. If Most is more than 0, Least and Most are the autoscaler's
-	// limits, and Count is the number at first.
+	// limits, and Count is the initial number.
 	Count int `json:"count"`
 	Least int `json:"minCount,omitempty"`
 	Most  int `json:"maxCount,omitempty"`
@@ -215,7 +215,8 @@ func (c Cluster) hasPodCIDR() bool {
 	return c.Blueprint == capacity.Kubenet || c.Blueprint == capacity.Overlay
 }
 
-// GatewayTable reports whether the gateway's subnet has a route table, because it needs pod routes.
+// GatewayTable reports whether the gateway's subnet has its own route table, because it needs pod
+// routes.
 func (c Cluster) GatewayTable() bool {
 	return c.ApplicationGateway != nil && c.Blueprint == capacity.Kubenet
 }

@@ -94,7 +94,7 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	if s.Tagged && !ours && s.ID.Is(arm.TypeResourceGroup) {
 		return Decision{Verb: Keep}
 	}
-	if !ours { // it stays when the cluster goes
+	if !ours { // it stays when the cluster is deleted
 		tags := maps.Clone(want["tags"].(object))
 		tags[AdoptedTag] = "true"
 		want["tags"] = tags

@@ -32,7 +32,7 @@ type Existing struct {
 	PodTable     arm.ID `json:"podTable,omitempty"`
 	GatewayTable arm.ID `json:"gatewayTable,omitempty"`
 
-	nodesUsed, podsUsed, gatewayUsed int      // addresses that others have
+	nodesUsed, podsUsed, gatewayUsed int      // addresses that other resources use
 	routes                           int      // of others in NodeTable
 	links                            []arm.ID // of the subnets, and the tables on them
 }
@@ -418,7 +418,7 @@ func checkEgress(c *Cluster, n Network, field Field, table arm.ID) error {
 }
 
 // checkRoutes counts the routes of an existing table that are not the cluster's. A new cluster's
-// pod CIDR must have none: two clusters cannot share a table.
+// pod CIDR must contain none, because two clusters cannot share a table.
 func checkRoutes(c *Cluster, n Network, table arm.ID) error {
 	pods := c.PodCIDR
 	if !pods.IsValid() {

@@ -24,8 +24,8 @@ const (
 	usualGatewayBits = 24 // of an Application Gateway v2 (configuration-infrastructure)
 )
 
-// lay chooses missing prefixes, and refuses overlaps. taken are subnets of others in the network,
-// and peers the address spaces of its peered networks.
+// lay chooses missing prefixes, and refuses overlaps. taken has other owners' subnets in the
+// network, and peers the address spaces of its peered networks.
 func lay(c *Cluster, taken, peers []netip.Prefix) error {
 	if len(c.Space) == 0 {
 		c.Space = []netip.Prefix{usualSpace}
@@ -148,17 +148,17 @@ func overlaps(c *Cluster, peers []netip.Prefix) error {
 	return nil
 }
 
-// needs are the total sizes that the pools need.
+// needs has the total sizes that the pools need.
 type needs struct {
 	nodes, surge                   int
 	nodeAddresses, podAddresses    int
 	nodeBits, podBits, podCIDRBits int
-	// what others have in the subnets of an existing network
+	// what other resources use in the subnets of an existing network
 	nodesUsed, podsUsed, gatewayUsed int
 	tooMuch                          string
 }
 
-// sizes adds up what the pools need at their largest, while each upgrades.
+// sizes adds up what the pools need at their maximum, while each is upgraded.
 func sizes(c *Cluster) needs {
 	var n needs
 	if e := c.Existing; e != nil {

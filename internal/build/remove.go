@@ -44,7 +44,7 @@ func Word(id arm.ID) string {
 }
 
 // Leftovers returns all resources that Steps can have made for a cluster with this name and group,
-// whatever its options were, in the order of deletion.
+// with any options, in the order of deletion.
 func (c Cluster) Leftovers() []arm.ID {
 	ids := []arm.ID{
 		c.ClusterID(), c.GatewayID(), c.AddressID(), c.RoleID(), c.IdentityID(),

@@ -21,7 +21,7 @@ var joined = []string{arm.TypeRouteTable, arm.TypeSubnet, arm.TypePublicIP, arm.
 	"Microsoft.Network/natGateways", "Microsoft.Network/serviceEndpointPolicies"}
 
 // Needs returns the actions that are needed to write a step; have are the present resources of all
-// steps, by ID.Key(). The rights on a resource that does not exist yet come from its parent.
+// steps, by ID.Key(). For a resource that does not exist yet, the permissions of its parent count.
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
 	add := func(id arm.ID, action string) {
@@ -98,7 +98,7 @@ func linksIn(v any) (ids []arm.ID) {
 // above returns the scope of the rights on a resource: the resource if it exists or belongs to
 // others, otherwise its future parent.
 func above(c Cluster, id arm.ID, have Made) arm.ID {
-	if id.Is(arm.TypeRoleAssignment) { // its right is needed at the scope that it is for
+	if id.Is(arm.TypeRoleAssignment) { // the permission is needed at the scope of the assignment
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
 		id = arm.ID(at)
 	}

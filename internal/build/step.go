@@ -19,7 +19,7 @@ import (
 // resource with its expected body. A body can contain what Azure gave an earlier step, such as the
 // object ID of an identity. The present resource is compared with the body (compare.go). Only
 // fields of the body count, so fields that Azure or others add stay. So the plan can be made again
-// at any time, also after a kill, and keeps what is right.
+// at any time, even after a kill, and keeps what is correct.
 
 // Step is one resource to build.
 type Step struct {
@@ -83,7 +83,7 @@ func (c Cluster) Steps() []Step {
 	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
 	steps := []Step{
 		c.step(c.GroupID(), "resource group", "for everything that is built", nil, "location"),
-		identity, // first of all: its tags say which network is used
+		identity, // first, because its tags say which network is used
 	}
 	steps = append(steps, networkSteps(c)...)
 	steps = append(steps, roleSteps(c)...)
@@ -319,7 +319,7 @@ func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 			return object{"properties": object{
 				"roleDefinitionId": string(role),
 				"principalId":      made.text(of, field),
-				// Azure does not look for it where it is not known yet
+				// Azure does not look for it while it may not know it yet
 				"principalType": "ServicePrincipal",
 			}}
 		},

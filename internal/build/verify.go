@@ -14,15 +14,17 @@ import (
 )
 
 // How verification works. A claim is one thing that must be right about a cluster; its detail is
-// what was counted. Package diagnose decides what is wrong: a claim is wrong if one of its findings
-// concerns it. A claim is right only if its facts were read. In all other cases it was not checked,
-// and its detail says what was missing. A claim that only Kubernetes can answer was not asked if no
-// kubeconfig was given: what ARM shows of the cluster can be right all the same.
+// what was counted. Package diagnose decides what is wrong: a claim is wrong if a finding of
+// package diagnose concerns it. A claim is right only if its facts were read. In all other cases it
+// was not checked, and its detail says what was missing. A claim that only Kubernetes can answer
+// was not asked if no kubeconfig was given. The part that ARM shows of the cluster can still be
+// correct.
 
 // ClaimState is the state of a claim.
 type ClaimState string
 
-// A claim is not checked if the reader lacks a right, and not asked if Kubernetes was not.
+// A claim is not checked if the reader lacks a permission, and not asked if Kubernetes was not
+// read.
 const (
 	ClaimRight     ClaimState = "right"
 	ClaimWrong     ClaimState = "wrong"
@@ -61,7 +63,7 @@ const (
 	topicOther       = "other"
 )
 
-// Verification are the claims about clusters.
+// Verification has the claims about clusters.
 type Verification struct {
 	Claims []Claim
 	// Wrong are the findings that make claims wrong.
@@ -144,14 +146,14 @@ func (v *verifier) verify(tracer *trace.Tracer) {
 	v.other()
 }
 
-// draft is a claim without its state. Findings make it wrong, whatever was counted.
+// draft is a claim without its state. Findings make it wrong, whatever the counts are.
 type draft struct {
 	v *verifier
 	Claim
 	found []finding.Finding
 }
 
-// about begins a claim about a resource; right, wrong or unchecked ends it.
+// about begins a claim about a resource. right, wrong or unchecked ends it.
 func (v *verifier) about(topic, what string, resource arm.ID, found []finding.Finding) draft {
 	c := Claim{Cluster: v.Name, Topic: topic, Claim: what, Resource: string(resource)}
 	return draft{v, c, found}
@@ -161,7 +163,7 @@ func (d draft) right(format string, args ...any)     { d.end(ClaimRight, format,
 func (d draft) wrong(format string, args ...any)     { d.end(ClaimWrong, format, args) }
 func (d draft) unchecked(format string, args ...any) { d.end(ClaimUnchecked, format, args) }
 
-// unseen ends a claim about what only Kubernetes shows.
+// unseen ends a claim about something that only Kubernetes shows.
 func (d draft) unseen(format string, args ...any) {
 	state := ClaimUnchecked
 	if d.v.s.Kubernetes[d.v.Cluster.ID.Key()] == nil && !d.v.Cluster.Stopped {
@@ -232,7 +234,7 @@ func (v *verifier) kubernetes(pods bool) string {
 	return ""
 }
 
-// notHere reports findings that verify leaves to doctor: blockers of a migration off kubenet are no
+// notHere reports findings that verify leaves to doctor. Blockers of a migration off kubenet are no
 // fault of the present cluster, and routes of deleted clusters do not belong to it.
 func notHere(code finding.Code) bool {
 	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||

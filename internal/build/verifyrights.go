@@ -211,7 +211,7 @@ func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.
 	return wrong
 }
 
-// by says how a gateway reaches the pods.
+// by returns how a gateway reaches the pods.
 func (v *verifier) by(place diagnose.GatewayPlace) string {
 	switch {
 	case v.Cluster.Kubenet() && place.Table != "":

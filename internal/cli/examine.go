@@ -298,7 +298,7 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 // read reads everything else, once the clusters are known.
 func (e *examination) read(ctx context.Context, o examineOptions) error {
 	s := e.Snapshot
-	if s.Taken.IsZero() { // the survey may be as old as this
+	if s.Taken.IsZero() { // the survey may be read as early as this
 		s.Taken = time.Now()
 	}
 	if err := survey.Configured(ctx, e.client, s, e.Configs); err != nil {

@@ -4,8 +4,8 @@
 // network on Azure break it here.
 //
 // It shares resource IDs with package arm, prefixes and decoders with package inventory, and the
-// evaluator of templates with package armtemplate, and nothing else with the rest of the program:
-// tests judge the other packages by its answers.
+// evaluator of templates with package armtemplate. It shares nothing else with the rest of the
+// program, because tests judge the other packages by its answers.
 package emulator
 
 import (
@@ -57,8 +57,8 @@ type Options struct {
 	// OperationTime is how long a write keeps its resource busy. 0: a write is done when it is
 	// answered.
 	OperationTime time.Duration
-	// AsOf is the date whose defaults count: some of Azure's defaults have changed over the years.
-	// Zero: today.
+	// AsOf is the date whose defaults apply, because some of Azure's defaults have changed over the
+	// years. Zero: today.
 	AsOf time.Time
 	// RouteLimit is how many routes a table holds. 0: 400.
 	RouteLimit int
@@ -85,7 +85,7 @@ type Options struct {
 	// Probe finds out whether a probe of an Application Gateway arrives, and is answered; the text
 	// says why not. It may call the emulator. Nil: the health of every server is Unknown.
 	Probe func(context.Context, Probe) (Health, string)
-	// Wrote is called after each write of a resource, by whomever, and after each change of a
+	// Wrote is called after each write of a resource by any caller, and after each change of a
 	// cluster's nodes, with what has changed. Nothing else happens until it returns. Nil: not
 	// called.
 	Wrote func(arm.ID, State)

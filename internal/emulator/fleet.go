@@ -9,13 +9,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler, as
-// the demo scenario makes one. Each has its own group with a network, a route table, and an
-// Application Gateway with a table that has copies of the pod routes. Then it breaks four of them,
-// each in another way, and hides a route of a fifth (fleetdamage.go). They stay broken: the
-// clusters' cloud providers are paused where they would repair it. One is stopped, one migrates for
-// a day, and one has a network that routekeeper's identity may not read. Others have what blocks
-// the migration off kubenet, or almost have it (fleetblockers.go).
+// How it works. The fleet scenario makes 30 kubenet clusters through the emulator's own handler,
+// like the demo scenario. Each has its own group with a network, a route table, and an Application
+// Gateway with a table that has copies of the pod routes. Then it breaks four of them, each in a
+// different way, and hides a route of a fifth cluster (fleetdamage.go). They stay broken, because
+// the cloud providers that would repair them are paused. One is stopped, one migrates for a day,
+// and one has a network that routekeeper's identity may not read. Others have problems that block
+// the migration off kubenet, or almost have them (fleetblockers.go).
 
 // fleetMember is a cluster of the fleet.
 type fleetMember struct {

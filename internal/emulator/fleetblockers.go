@@ -12,7 +12,8 @@ import (
 
 // condition is what is special about a cluster of the fleet.
 type condition struct {
-	// blocks says what blocks its migration off kubenet; "" if it only looks as if something did.
+	// blocks says what blocks its migration off kubenet, or is "" if it only looks as if something
+	// did.
 	blocks string
 	// cluster changes the cluster's document before it is created.
 	cluster func(body kernel.Object)

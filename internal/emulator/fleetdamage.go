@@ -54,7 +54,7 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	}, nil
 }
 
-// away starts the migration of one cluster, and takes away the right to read the network of
+// away starts the migration of one cluster, and takes away the permission to read the network of
 // another one. The migration takes a day, so that it lasts as long as a person watches it.
 func away(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	for _, m := range members {

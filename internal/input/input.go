@@ -94,8 +94,8 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return io.ReadAll(f)
 }
 
-// Exposed warns about a file with a secret that every user of this machine can read; "" if none
-// can, or if there is no such file.
+// Exposed returns a warning if every user of this machine can read a file with a secret. It returns
+// "" if they cannot, or if there is no such file.
 func Exposed(path string) string {
 	if info, err := os.Stat(path); path == "" || err != nil || info.Mode().Perm()&0o004 == 0 {
 		return ""

@@ -19,8 +19,9 @@ type remedy struct {
 	steps func(*clusterCase, finding.Finding) []Step
 }
 
-// remedies are in the order in which blockers are removed: first what must be read to know the
-// others, then what AKS needs to change the cluster at all, last what gives subnets other tables.
+// remedies has the steps that remove blockers, in order. First come the reads that reveal other
+// blockers, then what AKS needs to change the cluster at all, and last the steps that give subnets
+// other tables.
 //
 //	read -> running, unlocked -> version -> identity -> policy engine -> pools, names, addresses -> tables
 var remedies = []remedy{

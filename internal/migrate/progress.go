@@ -46,7 +46,7 @@ type Node struct {
 	Missing []arm.ID `json:"routeMissingIn"`
 }
 
-// Follow says how far a cluster is, from what was read.
+// Follow returns how far a cluster has migrated, according to what was read.
 func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 	cluster := s.Cluster(id)
 	p := Progress{Cluster: id.Name(), ID: id, Nodes: []Node{}}

@@ -59,6 +59,7 @@ type targetCluster struct {
 	strange    bool     // one of them has the addresses of a stranger's row in the cluster's table
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
+	alike      bool     // some of them only look like its routes
 	former     []string // routes that look like those of a former pod CIDR, and stay
 
 	hidden map[string]string           // nodes that the NIC lists do not show, by family

@@ -9,7 +9,7 @@ import (
 type Trial struct {
 	Name string
 	What string // what it does, in one line
-	// Calls are its calls, without polls of operations and repetitions.
+	// Calls lists the trial's calls, without polls and repetitions.
 	Calls []Call
 	// Takes is roughly how long it takes in Azure.
 	Takes time.Duration

@@ -284,8 +284,8 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 	return v
 }
 
-// Missed returns the nodes whose pods do not get the packets of a subnet. nodes reports that it is
-// a node subnet. A verdict from a file has only the nodes.
+// Missed returns the nodes whose pods do not get the packets of a subnet. nodes is set if it is a
+// node subnet. A verdict from a file has only the nodes.
 func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
 	all := v.Breaks
 	if v.evidence != nil {

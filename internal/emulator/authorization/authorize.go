@@ -13,7 +13,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// Need is the right that a call needs, as roles name it: an action at a scope.
+// Need is the permission that a call needs, in the terms of roles: an action at a scope.
 type Need struct {
 	Action string // Microsoft.Network/routeTables/write
 	Scope  arm.ID
@@ -23,7 +23,7 @@ type Need struct {
 	seen bool
 }
 
-// needOf returns the right that a call needs. Every call that ARM answers has an action.
+// needOf returns the permission that a call needs. Every call that ARM answers has an action.
 func (s *Authorization) needOf(c *kernel.Call) Need {
 	w := Need{verb: "read"}
 	switch c.Method {
@@ -106,8 +106,8 @@ func (s *Authorization) IsDefault(who kernel.Principal) bool {
 	return who.ClientID == s.kernel.Opts.Principals[0].ClientID
 }
 
-// Admit refuses a call without the needed right, then one that a deny assignment or a policy
-// forbids, then one that a lock stops.
+// Admit refuses a call without the needed permission, then a call that a deny assignment or a
+// policy forbids, then a call that a lock stops.
 func (s *Authorization) Admit(c *kernel.Call) *kernel.Failure {
 	f := s.Authorize(c)
 	if f == nil {
@@ -131,7 +131,7 @@ func (s *Authorization) Govern(c *kernel.Call) *kernel.Failure {
 		return f
 	}
 	if w.verb == "write" {
-		// what cannot be read is refused later
+		// a document that cannot be read is refused later
 		if body, f := kernel.DecodeObject(c.Body); f == nil {
 			if f := s.deniedLinks(c.Who, w, body); f != nil {
 				return f
@@ -222,7 +222,8 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 		has(who, w), links[denied[0]], len(denied), join(denied))
 }
 
-// has returns the beginning of refusals about rights that a role grants and something else denies.
+// has returns the beginning of refusals about permissions that a role grants and something else
+// denies.
 func has(who kernel.Principal, w Need) string {
 	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
 		"'%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.Action, w.Scope)

@@ -146,8 +146,8 @@ func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Fai
 	return policies{s}.violated(id, body, "deny")
 }
 
-// CheckPolicyActions refuses a delete that an assigned policy denies with denyAction, which deletes
-// are all that it can deny (policy/concepts/effect-deny-action).
+// CheckPolicyActions refuses a delete that an assigned policy denies with denyAction. This effect
+// can deny only deletes (policy/concepts/effect-deny-action).
 func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	if r := s.kernel.Store.Get(id); r != nil {
 		return policies{s}.violated(id, r.Body, "denyAction")
@@ -198,8 +198,8 @@ func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel
 	f := kernel.Fail(http.StatusForbidden, "RequestDisallowedByPolicy",
 		"Resource '%s' was disallowed by policy. Policy identifiers: '%s'.", id.Name(),
 		kernel.Encode(identifiers))
-	// as an error of the storage resource provider that an issue shows (AKS, CSI driver); which
-	// expressions were evaluated is left out
+	// the text follows an error of the storage resource provider in an issue (AKS, CSI driver), but
+	// leaves out which expressions were evaluated
 	f.More = kernel.Object{"target": id.Name(), "additionalInfo": more}
 	return f
 }

@@ -193,7 +193,7 @@ var roleFilter = lazy.Regexp(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	scope, rest, found := extension(c, "roleDefinitions")
 	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
-		// It belongs to the subscription, at whatever scope below it was written [R].
+		// It belongs to the subscription, even if it was written at a scope below it [R].
 		c.Path = strings.Split(strings.TrimPrefix(RoleID(scope.Subscription(), rest[0]), "/"), "/")
 	}
 	if !found || c.Method != http.MethodGet {

@@ -148,8 +148,8 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 		return kernel.Bad("InvalidPrincipalId",
 			"The Principal ID '%s' is not valid. Principal ID must be a GUID.", principal)
 	}
-	// With a principalType Azure does not check, so that a principal it does not know yet can be
-	// named.
+	// If the request has a principalType, Azure does not check that the principal exists. So a
+	// request can name a principal that Azure does not know yet.
 	_, exists := s.entra.Identity.Find(tenant, func(who kernel.Principal) bool {
 		return strings.EqualFold(who.ObjectID, principal)
 	})

@@ -30,8 +30,9 @@ func nextNumber(set *kernel.Resource, numbers []int) int {
 	return max(next, 2*len(numbers)+int(h.Sum32()>>16&1))
 }
 
-// scaleSetActions are the actions of a scale set and its instances. No machine really runs: they
-// change the power state that is shown and the model (machine.go), the others only take time.
+// scaleSetActions are the actions of a scale set and its instances. No machine really runs. Some
+// actions change the power state that is shown and the model (machine.go), the others only take
+// time.
 var scaleSetActions = []string{
 	"start", "restart", "poweroff", "deallocate", "redeploy", "reimage", "reimageall",
 	"manualupgrade", "performmaintenance", "delete",

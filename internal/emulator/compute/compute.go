@@ -52,8 +52,8 @@ func (s *Compute) types() []kernel.Kind {
 	}
 }
 
-// settleMachine drops an empty object of capabilities, which azurerm sends for every machine and
-// which would be a change in its next plan.
+// settleMachine drops an empty object of capabilities. azurerm sends it for every machine, and it
+// would be a change in its next plan.
 func settleMachine(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := r.Properties()
 	if asked, isObject := p["additionalCapabilities"].(kernel.Object); isObject && len(asked) == 0 {

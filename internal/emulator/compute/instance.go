@@ -118,8 +118,8 @@ func (i Instance) diskName(what string) string {
 	return set[:min(len(set), 20)] + machine[:min(len(machine), 21)] + what + "_" + suffix
 }
 
-// view returns the instance view. No machine really runs: it shows what the last action says. One
-// that is deallocated has no computer and no agent.
+// view returns the instance view. No machine really runs, so the view shows the result of the last
+// action. One that is deallocated has no computer and no agent.
 func (i Instance) view(set kernel.Object) kernel.Object {
 	h := fnv.New32a()
 	h.Write([]byte(i.Set.ID.Key()))

@@ -12,7 +12,7 @@ import (
 // noEntity is Microsoft.Compute's message for a missing child.
 const noEntity = "The entity was not found in this Azure location."
 
-// machinesField is the field of a scale set's document with what was done to single machines, by
+// machinesField is the field of a scale set's document with the changes of single machines, by
 // number: their power state, whether they have an older model than the set, and what a PUT of the
 // machine changed. Clients do not see it.
 const machinesField = "routekeeper.machines"
@@ -69,8 +69,8 @@ func (s *Compute) change(set *kernel.Resource, numbers []string, field string, v
 	}
 }
 
-// keepMachines takes over what was done to the machines of a set when the set is written, and notes
-// that they have an old model if the new one differs.
+// keepMachines takes over the changes of single machines when their set is written, and notes that
+// they have an old model if the new one differs.
 func (s *Compute) keepMachines(c *kernel.Call, r, old *kernel.Resource) {
 	if old == nil {
 		return

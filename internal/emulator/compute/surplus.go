@@ -15,7 +15,7 @@ const SurplusField = "routekeeper.surplus"
 
 // A scale set that overprovisions creates twice as many machines as asked, and keeps the ones that
 // start first. The others are never listed as instances, but hold addresses until some time after
-// the operation: recorded subnets and interfaces show all of them, half a minute after the set was
+// the operation. Recorded subnets and interfaces show all of them, half a minute after the set was
 // Succeeded.
 
 func surplusOf(set *kernel.Resource) []any {

@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
-// Deployments: a template is evaluated by package armtemplate, and each of its resources is written
-// by a call as its client would make it, in the name of the deployment's caller.
+// Package armtemplate evaluates a template. A separate call writes each of its resources, as a
+// client would, in the name of the deployment's caller.
 //
 //	PUT ─► parse, Prepare ─► preflight ─► stored: Accepted ─► step ─► step … ─► Succeeded
 //	       InvalidTemplate   InvalidTemplateDeployment          │               Failed
@@ -141,7 +141,7 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	return run, run.prepare()
 }
 
-// onlyInline refuses what is not emulated, so that nothing is ignored silently.
+// onlyInline refuses templates that are not emulated, so that nothing is ignored silently.
 func onlyInline(properties *armtemplate.Object) *kernel.Failure {
 	notHere := func(code, format string, args ...any) *kernel.Failure {
 		return kernel.Fail(http.StatusNotImplemented, code,
@@ -211,7 +211,7 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 		"Retry-After": strconv.Itoa(s.kernel.RetryAfter()),
 	}, Body: s.kernel.Render(s.kernel.Store.Get(run.id), c.Version)}
 	run.step()
-	if !run.active() { // nothing takes time: a client must not wait for it
+	if !run.active() { // nothing takes time, so a client need not wait for it
 		delete(answer.Header, "Retry-After")
 	}
 	return answer, nil

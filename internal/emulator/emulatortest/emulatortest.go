@@ -42,8 +42,8 @@ var (
 // noLimit is more than any test calls.
 var noLimit = emulator.Bucket{Size: 1e9, PerSecond: 1e9}
 
-// NoLimits lets every call through: clients keep to Azure's limits and wait, for which most tests
-// have no time.
+// NoLimits lifts all limits on calls: clients respect Azure's limits and wait, and most tests have
+// no time for that.
 var NoLimits = emulator.Buckets{Reads: noLimit, Writes: noLimit, Deletes: noLimit,
 	Clusters: noLimit}
 
@@ -157,7 +157,7 @@ type credential struct {
 func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
 	error) {
 	token, expires, err := c.e.Token(c.as, "https://management.core.windows.net/")
-	// The token itself ends on a whole second: with a later time here, a call could still use it.
+	// The token itself ends on a whole second, so with a later time here a call could still use it.
 	return azcore.AccessToken{Token: token, ExpiresOn: expires.Truncate(time.Second)}, err
 }
 

@@ -49,7 +49,7 @@ func (s *Entra) types() []kernel.Kind {
 	}
 }
 
-// tenantsOf returns all tenants, the options' first.
+// tenantsOf returns all tenants, those of the options first.
 func tenantsOf(o kernel.Options) []string {
 	all := []string{o.TenantID}
 	for _, subscription := range slices.Sorted(maps.Keys(o.Tenants)) {

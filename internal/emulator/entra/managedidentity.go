@@ -144,8 +144,8 @@ func (s *Entra) ShowAssigned(doc kernel.Object) {
 }
 
 // WithSystemIdentity lets the resources of a type have a system-assigned identity. Its principal
-// exists while their documents ask for it: if one asks again later, it gets another principal,
-// without the roles of the first (recorded).
+// exists while their documents ask for it. If a document asks again later, it gets another
+// principal, without the roles of the first (recorded).
 func (s *Entra) WithSystemIdentity(k kernel.Kind) kernel.Kind {
 	settle, stored, removed := k.Settle, k.Stored, k.Removed
 	k.Settle = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {

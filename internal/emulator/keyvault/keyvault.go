@@ -102,7 +102,7 @@ func (s *KeyVault) show(r *kernel.Resource, doc kernel.Object, version string) {
 	p["provisioningState"] = "Succeeded"
 }
 
-// removed keeps a deleted vault for the time in which it can be recovered.
+// removed keeps a deleted vault as long as it can be recovered.
 func (s *KeyVault) removed(r *kernel.Resource) {
 	p, now := r.Properties(), time.Now().UTC()
 	days := kernel.NumberOf(p, "softDeleteRetentionInDays")

@@ -28,7 +28,7 @@ func (k *kubelet) run(ctx context.Context) error {
 	k.taken, k.known = map[netip.Addr]string{}, map[string]*podDocument{}
 	there := map[string]bool{}
 	var failed []error
-	for _, raw := range all.Items { // first those with addresses, so that they keep them
+	for _, raw := range all.Items { // first pods that have addresses, so that they keep them
 		p, err := decodePod(raw)
 		if err != nil {
 			return err

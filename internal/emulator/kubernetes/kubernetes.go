@@ -2,7 +2,7 @@
 // kube-apiserver, kube-controller-manager and kube-scheduler are processes on loopback.
 //
 // Nodes and pods are simulated. Nodes follow the emulator's pools. A scheduled pod becomes Running
-// with an address as the cluster's network plugin assigns it, and no container runs: the pods of
+// with an address as the cluster's network plugin assigns it, but no container runs. The pods of
 // routekeeper cluster hello serve their page from this process, and others a line that says so.
 // Options.Way decides whether one pod reaches another. Logs and port-forward work as on AKS, from
 // the API server to a kubelet, through a socket instead of AKS's tunnel.
@@ -178,7 +178,7 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 	r = r.Clone(r.Context())
 	r.URL.Path, r.URL.RawPath = "/"+strings.Join(words[min(4, len(words)):], ""), ""
 	for name := range r.Header {
-		// callers may not set their identity
+		// callers must not set their own identity
 		if strings.HasPrefix(strings.ToLower(name), "x-remote-") {
 			r.Header.Del(name)
 		}
@@ -212,8 +212,8 @@ func (k *Kubernetes) ready(ctx context.Context, id arm.ID) (*controlPlane, error
 	}
 }
 
-// called returns the cluster of a call, as the emulator has it now: a cluster that was deleted and
-// created again under its name within followTime is another one.
+// called returns the cluster of a call, as the emulator has it now. If a cluster was deleted and
+// created again under its name within followTime, this is another cluster.
 func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

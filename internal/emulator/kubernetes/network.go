@@ -54,7 +54,8 @@ func (c *cluster) dialer(from *pod) func(context.Context, string, string) (net.C
 	}
 }
 
-// way says why packets from a pod do not reach an address, or the answers the pod; "" if they do.
+// way says why packets from a pod do not reach an address, or why the answers do not reach the pod.
+// It returns "" if they do.
 func (c *cluster) way(ctx context.Context, from *pod, to netip.AddrPort) (lost string, err error) {
 	if c.k.o.Way == nil {
 		return "", nil

@@ -47,7 +47,7 @@ func (n *nodes) begin(ctx context.Context) error {
 	return n.write(ctx)
 }
 
-// write brings the API server's nodes, their leases and the daemon sets up to date.
+// write updates the API server's nodes, their leases and the daemon sets.
 func (n *nodes) write(ctx context.Context) error {
 	shown := n.now()
 	there := map[string]bool{}
@@ -74,7 +74,7 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	if there && reflect.DeepEqual(before, node) {
 		return nil
 	}
-	// A node's pod CIDR and machine never change: with other ones it is another node.
+	// A node's pod CIDR and machine never change: if they differ, it is another node.
 	if there && before.Document != nil &&
 		!reflect.DeepEqual(before.Document["spec"], node.Document["spec"]) {
 		if err := n.removeNode(ctx, node.Name); err != nil {

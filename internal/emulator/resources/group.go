@@ -84,8 +84,8 @@ func (s *Resources) rollBack(r *kernel.Resource) {
 	s.kernel.Store.Changed(r)
 }
 
-// emptyGroup deletes the resources of a group, users before what they use, and then the group. A
-// resource that is used from outside stays, and so does the group.
+// emptyGroup deletes the resources of a group, and then the group. A resource goes before the
+// resources that it uses. A resource that is used from outside stays, and so does the group.
 func (s *Resources) emptyGroup(r *kernel.Resource) *kernel.Failure {
 	var left []*kernel.Resource
 	details := []any{}

@@ -20,7 +20,7 @@ const (
 	actionSubnets = "Microsoft.Network/virtualNetworks/subnets/"
 )
 
-// actions are the actions that calls need, by method and subject.
+// actions has the action that each call needs, by method and subject.
 var actions = map[string][]string{
 	"GET network":              {"Microsoft.Network/virtualNetworks/read"},
 	"GET subnet":               {actionSubnets + "read"},
