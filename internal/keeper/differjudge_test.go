@@ -152,8 +152,8 @@ func (k *differing) judgeTable(id arm.ID, now, body []byte) {
 	}
 }
 
-// prunes reports whether the keeper was told to delete the routes of a cluster: its config, with
-// onRemoval Prune, was removed a moment ago.
+// prunes reports whether the keeper must delete the routes of a cluster: its config, with onRemoval
+// Prune, was removed a moment ago.
 func (k *differing) prunes(s *side) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -27,6 +27,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
+	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/serve/page"
 )
@@ -297,18 +298,30 @@ func (b *browser) upToDate(w *world) {
 	}
 }
 
-// shownKeeper reports the checks of a demo to a board.
+// shownKeeper reports the checks of a demo to a board. A check with other findings waits until the
+// page shows them: the scene goes on without a change.
 type shownKeeper struct {
 	*keeper.Keeper
 	board *page.Board
+	shown func()
+	found []finding.Code
 }
 
-func (k shownKeeper) Reconcile(ctx context.Context) (keeper.Result, error) {
+func (k *shownKeeper) Reconcile(ctx context.Context) (keeper.Result, error) {
 	r, err := k.Keeper.Reconcile(ctx)
-	if err == nil {
-		k.board.Record(r)
+	if err != nil {
+		return r, err
 	}
-	return r, err
+	k.board.Record(r)
+	var found []finding.Code
+	for _, f := range r.Findings {
+		found = append(found, f.Code)
+	}
+	if !slices.Equal(found, k.found) {
+		k.found = found
+		k.shown()
+	}
+	return r, nil
 }
 
 // TestDemo: a page that is opened once shows the whole demo.
@@ -345,8 +358,8 @@ func TestDemo(t *testing.T) {
 				board.Planned(r)
 				b.upToDate(w)
 			}
-			return shownKeeper{keeper.New(client, configs, keeper.Options{Planned: planned}),
-				board}, nil
+			return &shownKeeper{board: board, shown: func() { b.upToDate(w) },
+				Keeper: keeper.New(client, configs, keeper.Options{Planned: planned})}, nil
 		},
 		Playing: func(s demo.Scene, n, of int) {
 			b.upToDate(w)
