@@ -19,7 +19,7 @@ const (
 	withheld = "no command is shown, because a name in it has characters that cannot be shown; " +
 		"-o json shows them"
 	// Quotes do not help: the program itself reads such a word as a flag, and the Azure CLI reads
-	// the file that a word names after @.
+	// the file that a word names after @, also as the value of a key: tags=@FILE.
 	misread = "no command is shown, because a program would take a name in it for a flag or a file"
 )
 
@@ -142,7 +142,8 @@ func (c *CommandLine) word(value any) any {
 
 // value returns a value as one word that a program reads unchanged.
 func (c *CommandLine) value(value string) string {
-	if len(value) > 1 && value[0] == '-' || strings.HasPrefix(value, "@") {
+	if len(value) > 1 && value[0] == '-' || strings.HasPrefix(value, "@") ||
+		strings.Contains(value, "=@") {
 		c.withheld = cmp.Or(c.withheld, misread)
 	}
 	return c.quote(value)

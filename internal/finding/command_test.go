@@ -78,6 +78,7 @@ func TestCommand(t *testing.T) {
 		{Command("az a --ids %s", []string{"a", "b\u202e"}), withheld},
 		{Command("az a -n %s", "-g"), misread},
 		{Command("az a -n %s", "@/etc/passwd"), misread},
+		{Command("az a --set %s", "tags=@/etc/passwd"), misread},
 		{Command("%s && %s", Command("az a -n %s", "-g"), inner), misread},
 		{Words("az", "a", "--ids", "x y"), "az a --ids 'x y'"},
 		{Command("nothing to fill in: 100%%"), "nothing to fill in: 100%"},

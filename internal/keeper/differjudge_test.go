@@ -202,7 +202,13 @@ func (k *differing) checkSaid() {
 				}
 			}
 		}
+		unknown := slices.ContainsFunc(k.said[c.Metadata.Name], func(f finding.Finding) bool {
+			return f.Code == finding.TableUnknown // no target of the cluster is written
+		})
 		for _, target := range c.Spec.Targets {
+			if unknown {
+				break
+			}
 			id := arm.ID(target.RouteTableID)
 			has := nodeRoutes(d.raw(id))
 			for prefix, hop := range d.living(d.sides[i]) {
