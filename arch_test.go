@@ -435,7 +435,8 @@ func TestPackages(t *testing.T) {
 				t.Fatal(err)
 			}
 			if lines := bytes.Count(source, []byte("\n")); lines > 500 {
-				t.Errorf("%s/%s has %d lines: it does more than one thing", pkg, name, lines)
+				t.Errorf("%s/%s has %d lines, at most 500: it does more than one thing", pkg,
+					name, lines)
 			}
 			if slices.Contains(pure, pkg) && !strings.HasSuffix(name, "_test.go") {
 				checkClock(t, path, source)

@@ -91,7 +91,7 @@ func TestLineWidth(t *testing.T) {
 		}
 		for i, line := range strings.Split(string(source), "\n") {
 			if columns(line) > widest && !fixtures[i+1] && !unbreakable(line) {
-				t.Errorf("%s:%d: %d columns", name, i+1, columns(line))
+				t.Errorf("%s:%d: %d columns, at most %d", name, i+1, columns(line), widest)
 			}
 		}
 	}
@@ -102,7 +102,8 @@ func TestLineWidth(t *testing.T) {
 		}
 		for _, line := range paragraphs(string(text)) {
 			if columns(line.text) > widest && !unbreakable(line.text) {
-				t.Errorf("%s:%d: %d columns", name, line.number, columns(line.text))
+				t.Errorf("%s:%d: %d columns, at most %d", name, line.number, columns(line.text),
+					widest)
 			}
 		}
 	}

@@ -242,15 +242,14 @@ func (d *routes) checkGuard() error {
 
 // field is a property of a guarded subnet in the config.
 type field struct {
-	name  string
 	value *string
 	of    inventory.Property
 }
 
 func fieldsOf(s *v1alpha1.GuardedSubnet) []field {
-	return []field{{"routeTableID", &s.RouteTableID, inventory.PropertyTable},
-		{"natGatewayID", &s.NATGatewayID, inventory.PropertyNAT},
-		{"networkSecurityGroupID", &s.NetworkSecurityGroupID, inventory.PropertyGroup}}
+	return []field{{&s.RouteTableID, inventory.PropertyTable},
+		{&s.NATGatewayID, inventory.PropertyNAT},
+		{&s.NetworkSecurityGroupID, inventory.PropertyGroup}}
 }
 
 // impossible lists, by reserved name, the subnets that cannot have a property. NAT gateways are by
@@ -272,18 +271,18 @@ func (d *routes) checkProperties(at string, s *v1alpha1.GuardedSubnet) error {
 			continue
 		}
 		some = true
-		if err := d.checkID(at+"."+f.name, f.value, f.of.Type()); err != nil {
+		if err := d.checkID(at+"."+f.of.Field(), f.value, f.of.Type()); err != nil {
 			return err
 		}
 		if d.spec.Clusterless() && inventory.IsManagedTable(arm.ID(*f.value)) {
-			return d.errorf(at+"."+f.name, "%q is the name of a table that AKS made for a "+
+			return d.errorf(at+"."+f.of.Field(), "%q is the name of a table that AKS made for a "+
 				"cluster, expected it in the %s of the cluster, because it ends with kubenet",
 				arm.ID(*f.value).Name(), d.kind())
 		}
 		subnet := arm.ID(s.SubnetID).Name()
 		for _, name := range impossible[f.of] {
 			if strings.EqualFold(subnet, name) {
-				return d.errorf(at+"."+f.name, "Azure refuses a %s on a subnet called %s, "+
+				return d.errorf(at+"."+f.of.Field(), "Azure refuses a %s on a subnet called %s, "+
 					"expected none", f.of.Name(), name)
 			}
 		}
@@ -360,9 +359,9 @@ func (d *routes) checkAgainst(before []*routes) error {
 				for n, f := range fieldsOf(&s) {
 					if *f.value != "" && *theirs[n].value != "" &&
 						!equalIDs(*f.value, *theirs[n].value) {
-						return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].%s", i, f.name),
+						return d.errorf(fmt.Sprintf("spec.guard.subnets[%d].%s", i, f.of.Field()),
 							"%s names another %s for the same subnet, expected the same one",
-							other.where(fmt.Sprintf("spec.guard.subnets[%d].%s", j, f.name)),
+							other.where(fmt.Sprintf("spec.guard.subnets[%d].%s", j, f.of.Field())),
 							f.of.Noun())
 					}
 				}

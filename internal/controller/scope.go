@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/yamllimits"
 )
 
@@ -100,10 +101,11 @@ func (s Scopes) check(namespace string, spec *v1alpha1.Spec) string {
 		check("egress.firewallID", spec.Egress.FirewallID)}
 	for i, g := range spec.Guard.Subnets {
 		field := fmt.Sprintf("guard.subnets[%d].", i)
-		wrong = append(wrong, check(field+"subnetID", g.SubnetID),
-			check(field+"routeTableID", g.RouteTableID),
-			check(field+"natGatewayID", g.NATGatewayID),
-			check(field+"networkSecurityGroupID", g.NetworkSecurityGroupID))
+		wrong = append(wrong, check(field+"subnetID", g.SubnetID))
+		for _, property := range inventory.Properties {
+			wrong = append(wrong,
+				check(field+property.Field(), string(plan.GuardedValue(g, property))))
+		}
 	}
 	for i, t := range spec.Targets {
 		wrong = append(wrong, check(fmt.Sprintf("targets[%d].routeTableID", i), t.RouteTableID))

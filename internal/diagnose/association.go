@@ -9,7 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// checkAssociation checks the tables on the cluster's subnets, beyond what package plan reports.
+// checkAssociation checks the tables on the subnets of a kubenet cluster, beyond what package plan
+// reports.
 func checkAssociation(p *clusterCase) []finding.Finding {
 	if p.config == nil {
 		return nil

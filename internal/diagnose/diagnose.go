@@ -2,10 +2,8 @@
 // clusters, and reports what is wrong as Findings.
 //
 // How it works. Check runs the checks of package plan, which the keeper runs too, and then each
-// family of checks for each cluster. A family is one file: association, routes, kubernetes,
-// sharing, gateway, ingress, egress, targets, filters, permissions, policies, retirement, places,
-// azurecni.
-// Finally it removes findings that only follow from others (mute.go).
+// family of checks for each cluster (families). A family is one file. Finally it removes findings
+// that only follow from others (mute.go).
 //
 // The package is pure. It must not depend on the origin of the snapshot: a live read, a bundle, or
 // a plan that was never applied. It must not report a resource as wrong because it was not read: a

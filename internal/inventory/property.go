@@ -13,7 +13,7 @@ import (
 )
 
 // Property is a kind of resource that a subnet refers to by ID: one of the constants below, named
-// as in a subnet's document.
+// as in a subnet's document. Lists and words, such as serviceEndpoints, do not fit.
 type Property string
 
 // A subnet has at most one of each.
@@ -25,6 +25,9 @@ const (
 
 // Properties are all properties, in the order in which they are shown.
 var Properties = []Property{PropertyTable, PropertyNAT, PropertyGroup}
+
+// Field returns the name of the field with its ID in a config, such as routeTableID.
+func (p Property) Field() string { return string(p) + "ID" }
 
 // Name returns its name for people, such as route table.
 func (p Property) Name() string {

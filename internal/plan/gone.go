@@ -176,7 +176,8 @@ func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	return p
 }
 
-// noNIC proves that no node of a cluster has an address.
+// noNIC proves that no node of a cluster has an address. One complete read in this check is the
+// proof: earlier reads could only weaken it.
 func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 	nics, p := t.w.nics(s.clusterState, hop)
 	if nics.NICs == nil {

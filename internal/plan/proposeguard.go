@@ -128,7 +128,7 @@ func (p *Proposal) Guarded() (out []GuardedText) {
 		text := GuardedText{Why: p.SubnetWhy[i], Subnet: g.SubnetID}
 		for _, property := range inventory.Properties {
 			if id := GuardedValue(g, property); id != "" {
-				text.Fields = append(text.Fields, [2]string{string(property) + "ID", string(id)})
+				text.Fields = append(text.Fields, [2]string{property.Field(), string(id)})
 			}
 		}
 		out = append(out, text)

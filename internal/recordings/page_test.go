@@ -77,7 +77,8 @@ func TestAgreementPage(t *testing.T) {
 	for _, e := range evidences() {
 		for _, name := range e.Types {
 			if !strings.Contains(string(have), name) {
-				t.Errorf("the page lacks %s", name)
+				t.Errorf("the page lacks %s: add it to its row, or write the page with "+
+					"recordings", name)
 			}
 		}
 		for row := range e.Recorded {

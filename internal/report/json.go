@@ -23,9 +23,14 @@ func put(w io.Writer, text string) error {
 func withLists(v reflect.Value) reflect.Value {
 	switch v.Kind() {
 	case reflect.Slice:
-		if v.IsNil() && v.Type().Elem().Kind() != reflect.Uint8 { // which is text
-			return reflect.MakeSlice(v.Type(), 0, 0)
+		if v.Type().Elem().Kind() == reflect.Uint8 { // text
+			return v
 		}
+		out := reflect.MakeSlice(v.Type(), v.Len(), v.Len())
+		for i := range v.Len() {
+			out.Index(i).Set(withLists(v.Index(i)))
+		}
+		return out
 	case reflect.Pointer:
 		if !v.IsNil() {
 			out := reflect.New(v.Type().Elem())
