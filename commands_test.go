@@ -96,8 +96,8 @@ func TestEveryCommandPasted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(sites) > 0 && !slices.Contains([]string{"finding", "pastetest"},
-			filepath.Base(p.Dir)) {
+		if len(sites) > 0 &&
+			!slices.Contains([]string{"finding", "pastetest"}, filepath.Base(p.Dir)) {
 			makers++
 			if !pastes(t, append(p.TestGoFiles, p.XTestGoFiles...), p.Dir) {
 				t.Errorf("%s makes commands (%s), and its TestMain does not call pastetest.Main",
@@ -161,8 +161,8 @@ func lastLiteral(e ast.Expr) string {
 // setsFix reports whether a literal is a finding with a command.
 func setsFix(literal *ast.CompositeLit) bool {
 	selector, is := literal.Type.(*ast.SelectorExpr)
-	return is && selector.Sel.Name == "Finding" && slices.ContainsFunc(literal.Elts,
-		func(e ast.Expr) bool {
+	return is && selector.Sel.Name == "Finding" &&
+		slices.ContainsFunc(literal.Elts, func(e ast.Expr) bool {
 			pair, is := e.(*ast.KeyValueExpr)
 			if !is {
 				return true // the fields have no names

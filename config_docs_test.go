@@ -130,8 +130,8 @@ func (s schema) fields(path string, object any) (all []schemaField) {
 			standard = fmt.Sprintf("`%v`", d)
 		}
 		meaning, _ := field["description"].(string)
-		all = append(all, schemaField{at, fmt.Sprintf("| %s | %s | %s | %s |\n", shown,
-			s.kind(p.Value), standard, meaning)})
+		all = append(all, schemaField{at,
+			fmt.Sprintf("| %s | %s | %s | %s |\n", shown, s.kind(p.Value), standard, meaning)})
 		all = append(all, s.fields(at, p.Value)...)
 		if items := field["items"]; items != nil {
 			all = append(all, s.fields(at+"[]", items)...)

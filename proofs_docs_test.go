@@ -37,8 +37,8 @@ func proofs(t *testing.T) string {
 			if f.Recv != nil && proves(f) { // the others make the value
 				in[f.Name.Name] = filepath.Base(path)
 				says, _, _ := strings.Cut(strings.Join(strings.Fields(f.Doc.Text()), " "), ". ")
-				decides[f.Name.Name] = strings.TrimSuffix(strings.TrimPrefix(says,
-					f.Name.Name+" "), ".")
+				decides[f.Name.Name] = strings.TrimSuffix(strings.TrimPrefix(says, f.Name.Name+" "),
+					".")
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
 				if call, ok := n.(*ast.CallExpr); ok {
@@ -68,8 +68,8 @@ func proofs(t *testing.T) string {
 
 // proves reports whether a function returns a proof.
 func proves(f *ast.FuncDecl) bool {
-	return f.Type.Results != nil && slices.ContainsFunc(f.Type.Results.List,
-		func(r *ast.Field) bool {
+	return f.Type.Results != nil &&
+		slices.ContainsFunc(f.Type.Results.List, func(r *ast.Field) bool {
 			of, ok := r.Type.(*ast.Ident)
 			return ok && of.Name == "proof" || len(r.Names) > 0 && r.Names[0].Name == "proof"
 		})

@@ -82,8 +82,8 @@ func TestLineWidth(t *testing.T) {
 		}
 		fixtures := map[int]bool{}
 		for _, found := range commentsAndStrings(t, name, source) {
-			if found.kind == token.STRING && (found.text[0] == '`' ||
-				strings.Contains(found.text, `\n`)) {
+			if found.kind == token.STRING &&
+				(found.text[0] == '`' || strings.Contains(found.text, `\n`)) {
 				for line := found.from; line <= found.to; line++ {
 					fixtures[line] = true
 				}

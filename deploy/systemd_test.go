@@ -147,8 +147,8 @@ func TestUnit(t *testing.T) {
 	if out, err := command(t, promote, root, nil).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: root + "/notify",
-		Net: "unixgram"})
+	socket, err := net.ListenUnixgram("unixgram",
+		&net.UnixAddr{Name: root + "/notify", Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,8 +71,8 @@ func filesOf(folder, as string) (files []file, err error) {
 			return err
 		}
 		relative, err := filepath.Rel(folder, at)
-		files = append(files, file{name: path.Join(as, filepath.ToSlash(relative)), mode: 0o644,
-			raw: raw})
+		files = append(files,
+			file{name: path.Join(as, filepath.ToSlash(relative)), mode: 0o644, raw: raw})
 		return err
 	})
 	return files, err

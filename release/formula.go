@@ -59,13 +59,13 @@ func (r *release) writeFormula() error {
 			if sums[name] == "" {
 				return nil
 			}
-			systems[i].Archives = append(systems[i].Archives, archive{processor.ruby,
-				r.at.file(r.tag, name), sums[name]})
+			systems[i].Archives = append(systems[i].Archives,
+				archive{processor.ruby, r.at.file(r.tag, name), sums[name]})
 		}
 	}
 	var out bytes.Buffer
-	err = formula.Execute(&out, map[string]any{"Version": r.version, "Home": r.at.home(),
-		"Systems": systems})
+	err = formula.Execute(&out,
+		map[string]any{"Version": r.version, "Home": r.at.home(), "Systems": systems})
 	if err != nil {
 		return err
 	}

@@ -110,8 +110,8 @@ func (r *release) baseLayer() (v1.Layer, error) {
 	return r.layer([]file{
 		folder("etc/", 0o755),
 		{name: "etc/group", mode: 0o644, raw: []byte("routekeeper:x:" + user + ":\n")},
-		{name: "etc/passwd", mode: 0o644, raw: []byte("routekeeper:x:" + user + ":" + user +
-			"::/tmp:/sbin/nologin\n")},
+		{name: "etc/passwd", mode: 0o644,
+			raw: []byte("routekeeper:x:" + user + ":" + user + "::/tmp:/sbin/nologin\n")},
 		folder("etc/ssl/", 0o755), folder("etc/ssl/certs/", 0o755),
 		{name: "etc/ssl/certs/ca-certificates.crt", mode: 0o644, raw: authorities()},
 		folder("tmp/", fs.ModeSticky|0o777),
@@ -167,11 +167,10 @@ func (r *release) image(of program, platform string, base v1.Layer) (v1.Image, e
 	if err != nil {
 		return nil, err
 	}
-	image, err = mutate.Append(image,
-		mutate.Addendum{Layer: base, History: v1.History{Created: created,
-			CreatedBy: "certificate authorities"}},
-		mutate.Addendum{Layer: layer, History: v1.History{Created: created,
-			CreatedBy: of.name + " " + r.version}})
+	image, err = mutate.Append(image, mutate.Addendum{Layer: base,
+		History: v1.History{Created: created, CreatedBy: "certificate authorities"}},
+		mutate.Addendum{Layer: layer,
+			History: v1.History{Created: created, CreatedBy: of.name + " " + r.version}})
 	if err != nil {
 		return nil, err
 	}

@@ -100,8 +100,7 @@ func pushChart(path, repository string, options ...registry.ClientOption) (strin
 	if err != nil {
 		return "", err
 	}
-	client, err := registry.NewClient(append(options,
-		registry.ClientOptWriter(os.Stderr))...)
+	client, err := registry.NewClient(append(options, registry.ClientOptWriter(os.Stderr))...)
 	if err != nil {
 		return "", err
 	}

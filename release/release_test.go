@@ -197,8 +197,8 @@ func checkArchivesOf(t *testing.T, of program, dist, version string) {
 
 // unpackArchive unpacks a program's archive for this machine, and returns the folder.
 func unpackArchive(t *testing.T, of program, dist, version string) string {
-	packed, err := os.Open(filepath.Join(dist, (&release{version: version}).archive(of,
-		"linux/"+runtime.GOARCH)+".tar.gz"))
+	packed, err := os.Open(filepath.Join(dist,
+		(&release{version: version}).archive(of, "linux/"+runtime.GOARCH)+".tar.gz"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -517,8 +517,8 @@ func checkPush(t *testing.T, dist, version string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Equal(pulled.Chart.Data, []byte(readRaw(t, packed))) || !strings.HasSuffix(chart,
-		pulled.Manifest.Digest) {
+	if !bytes.Equal(pulled.Chart.Data, []byte(readRaw(t, packed))) ||
+		!strings.HasSuffix(chart, pulled.Manifest.Digest) {
 		t.Errorf("pushed %s, pulled %s", chart, pulled.Manifest.Digest)
 	}
 }

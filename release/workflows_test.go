@@ -55,8 +55,8 @@ func TestWorkflowCommands(t *testing.T) {
 	for _, m := range calls {
 		called += m[1] + " "
 		for _, flag := range regexp.MustCompile(`--[\w-]+`).FindAllString(m[2], -1) {
-			if source, err := os.ReadFile("main.go"); err != nil || !strings.Contains(
-				string(source), `f.String("`+flag[2:]+`"`) {
+			if source, err := os.ReadFile("main.go"); err != nil ||
+				!strings.Contains(string(source), `f.String("`+flag[2:]+`"`) {
 				t.Errorf("%s %s: there is no such flag (%v)", m[1], flag, err)
 			}
 		}

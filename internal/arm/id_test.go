@@ -43,8 +43,7 @@ func TestParseID(t *testing.T) {
 				t.Errorf("%q is a %s: %t", tt.in, other.resourceType, is)
 			}
 		}
-		if id.Is(tt.resourceType+"/more") ||
-			id.Is(tt.resourceType[:len(tt.resourceType)-1]) {
+		if id.Is(tt.resourceType+"/more") || id.Is(tt.resourceType[:len(tt.resourceType)-1]) {
 			t.Errorf("%q is of another type, too", tt.in)
 		}
 	}

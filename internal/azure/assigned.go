@@ -52,8 +52,8 @@ func readAssigned(ctx context.Context, c *Client, s *inventory.Snapshot, subscri
 		definitions[strings.ToLower(custom[i].ID)] = &custom[i]
 	}
 	for range 2 { // first what is assigned, then the members of initiatives
-		if err := readDefinitions(ctx, c, s, subscription, inventory.LackingPolicies(assignments,
-			definitions), definitions); err != nil {
+		if err := readDefinitions(ctx, c, s, subscription,
+			inventory.LackingPolicies(assignments, definitions), definitions); err != nil {
 			return err
 		}
 	}

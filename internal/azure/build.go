@@ -76,8 +76,8 @@ func absent(err error) bool {
 
 // Resources returns the resources of a group. A missing group has none.
 func (c *builder) Resources(ctx context.Context, group arm.ID) ([]arm.ID, error) {
-	found, err := c.listIDs(ctx, c.address(group, "/resources",
-		buildVersions[arm.TypeResourceGroup]))
+	found, err := c.listIDs(ctx,
+		c.address(group, "/resources", buildVersions[arm.TypeResourceGroup]))
 	if absent(err) {
 		return nil, nil
 	}

@@ -235,8 +235,7 @@ var entraLookup = lazy.Regexp(
 
 // brokenStream matches the errors of a connection that ended. The number of a stream means nothing
 // to people, and differs each time.
-var brokenStream = lazy.Regexp(
-	`stream error: stream ID \d+; (\w+).*|^(EOF|unexpected EOF)$`)
+var brokenStream = lazy.Regexp(`stream error: stream ID \d+; (\w+).*|^(EOF|unexpected EOF)$`)
 
 var aadCode = lazy.Regexp(`AADSTS\d+`)
 

@@ -155,9 +155,9 @@ func sumCost(all []wanted) int {
 
 // readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
 // or costs more than the GETs would. So learning the cost of a list at most doubles the cost.
-func (c *lister) readScope(ctx context.Context, scope arm.ID, resourceType, version string,
-	some []wanted, otherwise int, tell report, otherWay func(context.Context,
-		[]wanted) error) error {
+func (c *lister) readScope(ctx context.Context,
+	scope arm.ID, resourceType, version string, some []wanted, otherwise int, tell report,
+	otherWay func(context.Context, []wanted) error) error {
 	missing := map[string]wanted{}
 	for _, w := range some {
 		missing[w.id.Key()] = w

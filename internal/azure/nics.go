@@ -22,8 +22,8 @@ func (c *documents) readNICs(ctx context.Context, s *inventory.Snapshot,
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
 		Drops: map[netip.Addr]bool{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
-	sets, err := c.listIDs(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet,
-		scaleSetVersion))
+	sets, err := c.listIDs(ctx,
+		c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet, scaleSetVersion))
 	if err == nil {
 		lists := []string{
 			c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces",

@@ -75,8 +75,7 @@ type logins int
 func (l *logins) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken, error) {
 	*l++
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"oid":"A1","appid":"B2"}`))
-	return azcore.AccessToken{Token: "." + claims + ".",
-		ExpiresOn: time.Now().Add(time.Hour)}, nil
+	return azcore.AccessToken{Token: "." + claims + ".", ExpiresOn: time.Now().Add(time.Hour)}, nil
 }
 
 // TestWho: the client learns once in a token's life who it is: the Azure CLI's credential starts az

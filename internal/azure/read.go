@@ -353,30 +353,30 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 		vnets = append(vnets, w)
 	}
 	var again []wanted
-	err := c.read(ctx, arm.TypeVNet, networkVersion, vnets, func(w wanted, id arm.ID, body []byte,
-		fault *Error) {
-		switch subnets := of[w.id.Key()]; {
-		case id.Is(arm.TypeSubnet):
-			give(out, id, body, fault, c.guards.decode)
-		case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
-			c.learnFor(w.id, itself, never, hungMemory)
-			again = append(again, wanted{id: w.id, gets: subnets})
-		case fault != nil && (fault.Status == http.StatusNotFound || fault.Status == 0 ||
-			fault.late):
-			for _, subnet := range subnets {
-				out(subnet, nil, unreadFor(subnet, fault))
+	err := c.read(ctx, arm.TypeVNet, networkVersion, vnets,
+		func(w wanted, id arm.ID, body []byte, fault *Error) {
+			switch subnets := of[w.id.Key()]; {
+			case id.Is(arm.TypeSubnet):
+				give(out, id, body, fault, c.guards.decode)
+			case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
+				c.learnFor(w.id, itself, never, hungMemory)
+				again = append(again, wanted{id: w.id, gets: subnets})
+			case fault != nil &&
+				(fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
+				for _, subnet := range subnets {
+					out(subnet, nil, unreadFor(subnet, fault))
+				}
+			case fault != nil:
+				if fault.Refused() {
+					c.learnFor(w.id, itself, never, c.guards.patience(w.id))
+				}
+				again = append(again, wanted{id: w.id, gets: subnets})
+			default:
+				if missing := c.addVNet(out, w.id, body, subnets); len(missing) > 0 {
+					again = append(again, wanted{id: w.id, gets: missing})
+				}
 			}
-		case fault != nil:
-			if fault.Refused() {
-				c.learnFor(w.id, itself, never, c.guards.patience(w.id))
-			}
-			again = append(again, wanted{id: w.id, gets: subnets})
-		default:
-			if missing := c.addVNet(out, w.id, body, subnets); len(missing) > 0 {
-				again = append(again, wanted{id: w.id, gets: missing})
-			}
-		}
-	})
+		})
 	if err != nil || len(again) == 0 {
 		return err
 	}

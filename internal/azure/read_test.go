@@ -69,9 +69,8 @@ func TestFewestCalls(t *testing.T) {
 		{name: "subscription refused", groups: 5, n: 3, first: 2,
 			faults: []emulator.Fault{{Path: "^/subscriptions/[^/]+/providers", Status: 403,
 				Code: "AuthorizationFailed", Count: -1}}, settled: 5, learning: 5*4 + 1},
-		{name: "all lists refused", groups: 3, n: 3, first: 2,
-			faults: []emulator.Fault{
-				{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1}},
+		{name: "all lists refused", groups: 3, n: 3, first: 2, faults: []emulator.Fault{
+			{Path: "routeTables$", Status: 403, Code: "AuthorizationFailed", Count: -1}},
 			settled: 6, learning: 6*4 + 4},
 	}
 	for _, tt := range tests {

@@ -247,8 +247,8 @@ func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	if o.Poll {
 		d.polled = now
 	}
-	if a := d.answered; a != nil && (!a.asked.Before(o.NotBefore) || o.Poll && len(d.open) == 0 &&
-		now.Before(d.retry)) {
+	if a := d.answered; a != nil &&
+		(!a.asked.Before(o.NotBefore) || o.Poll && len(d.open) == 0 && now.Before(d.retry)) {
 		return a
 	}
 	for i := len(d.open) - 1; i >= 0; i-- {
@@ -407,7 +407,7 @@ func (r *reader) sweep(now time.Time) {
 	}
 	r.swept = now
 	maps.DeleteFunc(r.docs, func(_ docKey, d *doc) bool {
-		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor && (d.answered == nil ||
-			now.Sub(d.answered.asked) > keptFor)
+		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor &&
+			(d.answered == nil || now.Sub(d.answered.asked) > keptFor)
 	})
 }

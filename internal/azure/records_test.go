@@ -93,12 +93,10 @@ func TestAddNIC(t *testing.T) {
 			`","properties":{"ipConfigurations":[{"properties":{}},{"properties":{"privateIPAddress":"10.0.0.4"}},{"properties":{"privateIPAddress":"fd00::4"}}]}}`: true,
 		`{"id":"` + instance +
 			`","properties":{"ipConfigurations":[{"properties":{"privateIPAddress":"10.0.0.x"}}]}}`: false,
-		`{"id":"` + instance +
-			`","properties":{"ipConfigurations":{}}}`: false,
-		`{"id":"` + instance +
-			`","properties":{}}`: true,
-		`{"id":"x","properties":{}}`: false,
-		`[]`:                         false,
+		`{"id":"` + instance + `","properties":{"ipConfigurations":{}}}`: false,
+		`{"id":"` + instance + `","properties":{}}`:                      true,
+		`{"id":"x","properties":{}}`:                                     false,
+		`[]`:                                                             false,
 	} {
 		nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
 			Drops: map[netip.Addr]bool{}}

@@ -171,8 +171,8 @@ func (d denial) concerns(who string) bool {
 
 // counts reports whether the denial applies at a scope.
 func (d denial) counts(at arm.ID) bool {
-	return covers(d.Properties.Scope, at) && (!d.Properties.NotBelow ||
-		d.Properties.Scope.Equal(at))
+	return covers(d.Properties.Scope, at) &&
+		(!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
 }
 
 // covers reports whether an assignment at one scope applies at another: the same scope or one

@@ -203,16 +203,13 @@ func TestRightsUnread(t *testing.T) {
 		"permissions of a group": {"g0/.*permissions$", false, true, true, false, true},
 		"permissions of a group and of all": {whole + "permissions$", false, false, true, false,
 			true},
-		"role assignments of all": {all + "roleAssignments$", true, true, true, false,
-			true},
+		"role assignments of all": {all + "roleAssignments$", true, true, true, false, true},
 		"role assignments of a group": {whole + "roleAssignments$", true, false, true, false,
 			false},
-		"a role": {"roleDefinitions/" + reader + "$", true, false, true,
-			false, true},
+		"a role": {"roleDefinitions/" + reader + "$", true, false, true, false, true},
 		"deny assignments of all": {all + "denyAssignments$", true, true, true, false,
 			true},
-		"deny assignments of a group": {whole + "denyAssignments$", true, true, true, true,
-			true},
+		"deny assignments of a group": {whole + "denyAssignments$", true, true, true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -356,8 +353,8 @@ func TestRightsDenied(t *testing.T) {
 			if name != "the cluster" && tt.rights.May(writeTable) == tt.denied {
 				t.Errorf("%s may write tables: %v", name, !tt.denied)
 			}
-			if tt.denied && slices.ContainsFunc(tt.rights.Denied,
-				func(p inventory.Permission) bool {
+			if tt.denied &&
+				slices.ContainsFunc(tt.rights.Denied, func(p inventory.Permission) bool {
 					return inventory.Rights{Permissions: []inventory.Permission{p}}.May(readTable)
 				}) {
 				t.Errorf("%s may not read", name)

@@ -72,9 +72,8 @@ func TestWithin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				e := emulatortest.New(t,
-					emulator.Options{Buckets: emulator.Buckets{
-						Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
+				e := emulatortest.New(t, emulator.Options{Buckets: emulator.Buckets{
+					Writes: emulator.Bucket{Size: 1e6, PerSecond: 1}}})
 				ids := tables(t, e, 2, 1, 1)
 				fault.Path, fault.Count, fault.Principal = string(ids[0])+
 					"$", -1, emulatortest.Keeper.Name
@@ -204,9 +203,8 @@ func TestProviderThrottled(t *testing.T) {
 				table := tables(t, e, 1, 1, 1)[0]
 				cluster := arm.ResourceID(sub, "g0", arm.TypeCluster, "shop")
 				throttled := &refusing{method: "GET", suffix: string(cluster), status: 429,
-					count: 1, body: tt.body,
-					header: map[string]string{"Retry-After": "60"}, next: emulatortest.Transport(t,
-						e)}
+					count: 1, body: tt.body, header: map[string]string{"Retry-After": "60"},
+					next: emulatortest.Transport(t, e)}
 				if tt.left != "" {
 					throttled.header["x-ms-ratelimit-remaining-subscription-global-reads"] = tt.left
 				}

@@ -66,8 +66,8 @@ func addonSteps(c Cluster) []Step {
 		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
 		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
-		steps = append(steps, assignment(addonAssignments(c)[i], a.role, a.why, c.ClusterID(),
-			principal))
+		steps = append(steps,
+			assignment(addonAssignments(c)[i], a.role, a.why, c.ClusterID(), principal))
 	}
 	return steps
 }
@@ -107,8 +107,8 @@ func gatewaySteps(c Cluster) []Step {
 			object{"publicIPAddress": linked(c.AddressID())}),
 		"frontendPorts":       named("http", object{"port": 80}),
 		"backendAddressPools": named("none", object{}),
-		"backendHttpSettingsCollection": named("http", object{"port": 80, "protocol": "Http",
-			"requestTimeout": 30}),
+		"backendHttpSettingsCollection": named("http",
+			object{"port": 80, "protocol": "Http", "requestTimeout": 30}),
 		"httpListeners": named("http", object{
 			"frontendIPConfiguration": part("frontendIPConfigurations", "public"),
 			"frontendPort":            part("frontendPorts", "http"),

@@ -17,8 +17,7 @@ import (
 
 // The plant is a kubenet cluster of two nodes with everything right. Tests change a document.
 const (
-	plantGroup = arm.ID(
-		"/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
+	plantGroup = arm.ID("/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/net-rg")
 	plantNodes = arm.ID(
 		"/subscriptions/11111111-1111-1111-1111-111111111111/resourceGroups/MC_shop")
 	plantCluster  = plantGroup + "/providers/Microsoft.ContainerService/managedClusters/shop"
@@ -266,11 +265,10 @@ func TestNearMisses(t *testing.T) {
 		}, []string{"nodes: wrong: 1 node is not Ready"}, []finding.Code{finding.NodeNotReady}},
 		"the cluster is changing": {func(p *plant) {
 			p.docs[plantCluster]["provisioningState"] = "Upgrading"
-		},
-			[]string{"nodes: not-checked: the cluster's provisioning state is Upgrading"}, nil},
+		}, []string{"nodes: not-checked: the cluster's provisioning state is Upgrading"}, nil},
 		"a stripped node subnet": {func(p *plant) { delete(p.subnet(plantSubnet), "routeTable") },
-			[]string{"association: wrong: node subnet vnet/nodes has lost",
-				"paths: wrong: "}, []finding.Code{finding.AssociationLost}},
+			[]string{"association: wrong: node subnet vnet/nodes has lost", "paths: wrong: "},
+			[]finding.Code{finding.AssociationLost}},
 		"no route of a node": {func(p *plant) {
 			p.docs[plantTable]["routes"] = podRoutes()[:1]
 			p.docs[plantTarget]["routes"] = podRoutes()[:1]
@@ -278,9 +276,8 @@ func TestNearMisses(t *testing.T) {
 			[]finding.Code{finding.NodeWithoutRoute}},
 		"a route less in the target": {func(p *plant) {
 			p.docs[plantTarget]["routes"] = podRoutes()[:1]
-		},
-			[]string{"target: wrong: ", "paths: wrong: ", "gateway: wrong: "}, []finding.Code{
-				finding.TargetDrift}},
+		}, []string{"target: wrong: ", "paths: wrong: ", "gateway: wrong: "}, []finding.Code{
+			finding.TargetDrift}},
 		"the table not read": {func(p *plant) { p.change = unread(plantTable) }, []string{
 			"routes: not-checked: the table was not read: AuthorizationFailed",
 			"target: not-checked: ", "paths: not-checked: ",

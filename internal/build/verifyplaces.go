@@ -75,8 +75,8 @@ func (v *verifier) againstPlace(place diagnose.Place) (wrong []finding.Finding) 
 	if place.Subnet == "" {
 		return wrong
 	}
-	return append(wrong, v.against(place.Subnet, finding.SubnetDelegated,
-		finding.SubnetUsedTwice)...)
+	return append(wrong,
+		v.against(place.Subnet, finding.SubnetDelegated, finding.SubnetUsedTwice)...)
 }
 
 // called returns how findings call a place.

@@ -94,8 +94,8 @@ func (v *verifier) egress() {
 		wrong := v.against(exit.Subnet, finding.EgressBypassed, finding.EgressRouteMissing,
 			finding.EgressDropped, finding.EgressDiffers)
 		if exit.Table != "" {
-			wrong = append(wrong, v.against(exit.Table, finding.EgressDropped,
-				finding.NextHopUnreachable)...)
+			wrong = append(wrong,
+				v.against(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
 		}
 		v.exit(v.about(topicEgress, "egress of "+exit.Subnet.Short(), exit.Subnet, wrong), exit)
 	}
@@ -112,8 +112,8 @@ func (v *verifier) exit(c draft, exit diagnose.Exit) {
 	var routes []string
 	for _, r := range exit.Routes {
 		dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
-		routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name,
-			exit.Table.Short()))
+		routes = append(routes,
+			fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short()))
 	}
 	ways := strings.Join(routes, ", ")
 	if ways == "" {
@@ -199,8 +199,8 @@ func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.
 			finding.GatewayNotV2, finding.GatewayStopped)
 	}
 	if place.Subnet != "" {
-		wrong = append(wrong, v.against(place.Subnet, finding.GatewaySharesTable,
-			finding.GatewayNoTable)...)
+		wrong = append(wrong,
+			v.against(place.Subnet, finding.GatewaySharesTable, finding.GatewayNoTable)...)
 		wrong = append(wrong, v.against("", finding.PeeringMissing, finding.PeeringForwarding)...)
 	}
 	if place.Table != "" {

@@ -32,8 +32,7 @@ func TestFits(t *testing.T) {
 		"pods batch by batch": {setup(PodSubnet, "10.0.0.0/16", 250), 239, 59_750, "pod subnet"},
 		// 65531 / 32 = 2047
 		"few pods a node": {setup(PodSubnet, "10.0.0.0/16", 10), 2046, 20_460, "pod subnet"},
-		"static blocks": {setup(PodSubnetStatic, "10.0.0.0/16", 31), 2046, 63_426,
-			"pod subnet"},
+		"static blocks":   {setup(PodSubnetStatic, "10.0.0.0/16", 31), 2046, 63_426, "pod subnet"},
 	} {
 		f := tt.setup.Fits()
 		if f.Nodes != tt.nodes || f.Pods != tt.pods ||

@@ -135,8 +135,8 @@ func (s Setup) Fits() Fit {
 				s.Other, s.PerNode())})
 	}
 	if s.Plugin.hasPodCIDR() && s.PodCIDR.IsValid() {
-		limits = append(limits, Limit{"pod CIDR " + name(s.PodCIDR), PodCIDRNodes(s.PodCIDR),
-			"one /24 a node"})
+		limits = append(limits,
+			Limit{"pod CIDR " + name(s.PodCIDR), PodCIDRNodes(s.PodCIDR), "one /24 a node"})
 	}
 	if s.Plugin.hasPodSubnet() && s.PodSubnet.IsValid() {
 		limits = append(limits, s.podSubnetNodes())

@@ -41,8 +41,7 @@ func checkCloud(a *app, cmd *cobra.Command) error {
 		a.cloudName = name
 	}
 	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("--cloud: unknown cloud %q, expected public, china or usgov",
-			a.cloudName)
+		return fmt.Errorf("--cloud: unknown cloud %q, expected public, china or usgov", a.cloudName)
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")

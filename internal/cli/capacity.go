@@ -236,8 +236,8 @@ func runGrowth(ctx context.Context, a *app, o capacityOptions) error {
 func clusterToGrow(ctx context.Context, a *app, o capacityOptions) (*inventory.Snapshot,
 	*inventory.Cluster, error) {
 	if o.bundle != "" {
-		e, err := openBundle(ctx, examineOptions{initOptions: initOptions{cluster: o.cluster},
-			bundle: o.bundle})
+		e, err := openBundle(ctx,
+			examineOptions{initOptions: initOptions{cluster: o.cluster}, bundle: o.bundle})
 		if err != nil {
 			return nil, nil, err
 		}

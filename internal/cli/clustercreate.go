@@ -266,8 +266,7 @@ func runClusterCreate(ctx context.Context, a *app, o createOptions) error {
 			}
 		}
 		progress = a.progress(ctx, "building")
-		made, failed := provision.Take(ctx, client, c, c.Steps(), o.adopt,
-			buildObserver(progress))
+		made, failed := provision.Take(ctx, client, c, c.Steps(), o.adopt, buildObserver(progress))
 		progress.stop()
 		told = building(c, made)
 		if failed != nil {
@@ -361,8 +360,8 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client,
 		if err != nil {
 			return nil, fmt.Errorf("the cluster is built; --kubeconfig: %w", err)
 		}
-		next = append(next, finding.Command("kubectl --kubeconfig %s get nodes",
-			o.kubeconfig).String())
+		next = append(next,
+			finding.Command("kubectl --kubeconfig %s get nodes", o.kubeconfig).String())
 	} else {
 		login := finding.Command("az aks get-credentials --subscription %s -g %s -n %s",
 			c.Subscription, c.Group, c.Name)
@@ -389,8 +388,8 @@ func (o createOptions) finish(ctx context.Context, client *azure.Client,
 	if o.kubeconfig != "" {
 		verify = append(verify, "--kubeconfig", o.kubeconfig)
 	}
-	return append(next, finding.Command("routekeeper cluster verify %s",
-		finding.Words(verify...)).String()), nil
+	return append(next,
+		finding.Command("routekeeper cluster verify %s", finding.Words(verify...)).String()), nil
 }
 
 // routesOf returns the config for the pod routes of a cluster that create built.
@@ -455,8 +454,8 @@ func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 			s.Error = o.Decision.Why
 		}
 		for _, d := range o.Differences {
-			s.Differences = append(s.Differences, report.BuildField{Field: d.Path, Have: d.Have,
-				Want: d.Want})
+			s.Differences = append(s.Differences,
+				report.BuildField{Field: d.Path, Have: d.Have, Want: d.Want})
 		}
 		b.Steps = append(b.Steps, s)
 	}

@@ -177,8 +177,8 @@ func (k *copies) prune(
 				k.found = append(k.found, copied{o.Resource, inventory.Route{Name: o.Route}})
 			}
 		case o.Error != "":
-			k.left = append(k.left, fmt.Sprintf("route %s/%s: %s", o.Resource.Name(), o.Route,
-				o.Error))
+			k.left = append(k.left,
+				fmt.Sprintf("route %s/%s: %s", o.Resource.Name(), o.Route, o.Error))
 		}
 	}
 	for _, f := range result.Findings {

@@ -28,8 +28,8 @@ func TestCommandsPage(t *testing.T) {
 	run := func(want int, args ...string) string {
 		var out bytes.Buffer
 		program := &app{in: strings.NewReader(""), out: &out, err: &out}
-		if code := program.run(t.Context(), append([]string{"--emulator", az},
-			args...)); code != want {
+		if code := program.run(t.Context(),
+			append([]string{"--emulator", az}, args...)); code != want {
 			t.Errorf("%v: exit code %d: %s", args, code, out.String())
 		}
 		return out.String()

@@ -52,8 +52,8 @@ func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 
 // completeWith completes a flag that accepts one of a few values.
 func completeWith(cmd *cobra.Command, flag string, values []string) {
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values,
-		cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc(flag,
+		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
 // completeFlag completes the values of a flag.

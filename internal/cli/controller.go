@@ -71,8 +71,7 @@ func newMoved() *cobra.Command {
 	}
 }
 
-func newController(a *app,
-	run func(context.Context, ControllerOptions) error) *cobra.Command {
+func newController(a *app, run func(context.Context, ControllerOptions) error) *cobra.Command {
 	var o controllerFlags
 	cmd := &cobra.Command{
 		Use:   controllerProgram,

@@ -35,15 +35,14 @@ type managed struct {
 func newManaged(t *testing.T) *managed {
 	m := &managed{t: t, dir: t.TempDir(), kubectl: kubernetestest.Kubectl(t)}
 	m.az = filepath.Join(m.dir, "az")
-	a, server, err := startAzure(m.az, true, emulator.Options{},
-		func(e *emulator.Emulator) error {
-			o := emulatorOptions{dir: m.az, apiServer: kubernetestest.Binaries(t).APIServer}
-			k, err := playKubernetes(e, o, slog.New(slog.DiscardHandler))
-			if err == nil {
-				t.Cleanup(k.Close)
-			}
-			return err
-		})
+	a, server, err := startAzure(m.az, true, emulator.Options{}, func(e *emulator.Emulator) error {
+		o := emulatorOptions{dir: m.az, apiServer: kubernetestest.Binaries(t).APIServer}
+		k, err := playKubernetes(e, o, slog.New(slog.DiscardHandler))
+		if err == nil {
+			t.Cleanup(k.Close)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

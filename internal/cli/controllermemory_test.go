@@ -143,8 +143,8 @@ func (m *crowd) build() (cluster arm.ID) {
 		return arm.ResourceID(emulator.DefaultSubscription, "crowd-rg", kind, name)
 	}
 	put := func(id arm.ID, version string, properties object) {
-		if err := m.op.Put(id, version, object{"location": "westeurope",
-			"properties": properties}); err != nil {
+		if err := m.op.Put(id, version,
+			object{"location": "westeurope", "properties": properties}); err != nil {
 			m.b.Fatal(err)
 		}
 	}
@@ -153,8 +153,7 @@ func (m *crowd) build() (cluster arm.ID) {
 	put(cluster.Group(), "2024-03-01", nil)
 	put(m.target, "2025-05-01", object{"routes": []any{}})
 	put(vnet, "2025-05-01", object{
-		"addressSpace": object{"addressPrefixes": []any{"10.64.0.0/16"}},
-		"subnets": []any{
+		"addressSpace": object{"addressPrefixes": []any{"10.64.0.0/16"}}, "subnets": []any{
 			object{"name": "nodes", "properties": object{"addressPrefix": "10.64.0.0/18"}}}})
 	var pools []any
 	for n := range memoryPools {

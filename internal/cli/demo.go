@@ -93,11 +93,9 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 		},
 		Scene: func(s demo.Scene) {
 			elapsed = time.Since(start)
-			unwritten = errors.Join(unwritten,
-				show.Scene(report.Scene{Name: s.Name, Title: s.Title, OK: s.OK, Changes: s.Changes,
-					Detail:  s.Detail,
-					Elapsed: s.Elapsed, ARM: report.Calls{Reads: s.Reads, Writes: s.Writes,
-						Polls: s.Polls}}))
+			unwritten = errors.Join(unwritten, show.Scene(report.Scene{Name: s.Name,
+				Title: s.Title, OK: s.OK, Changes: s.Changes, Detail: s.Detail, Elapsed: s.Elapsed,
+				ARM: report.Calls{Reads: s.Reads, Writes: s.Writes, Polls: s.Polls}}))
 			if unwritten != nil {
 				stop()
 			}

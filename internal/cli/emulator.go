@@ -177,8 +177,7 @@ func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+
-			strings.Join(broken, "\n  "))
+		fmt.Fprintln(a.out, "30 clusters, four of them broken:\n  "+strings.Join(broken, "\n  "))
 	}
 	if o.faults != "" {
 		faults, err := emulator.ReadFaults(o.faults)

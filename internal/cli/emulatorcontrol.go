@@ -36,12 +36,12 @@ var breaks = map[string]struct {
 	"hang":   {"no call gets an answer", emulator.Fault{Hold: "before"}},
 	"throttle": {"every call is answered with 429",
 		emulator.Fault{Status: 429, Code: "TooManyRequests", RetryAfter: 5}},
-	"refuse": {"every write is refused with 403", emulator.Fault{Method: "PUT", Status: 403,
-		Code: "AuthorizationFailed"}},
-	"conflict": {"every write is answered with 409", emulator.Fault{Method: "PUT", Status: 409,
-		Code: "AnotherOperationInProgress"}},
-	"fail": {"every write is accepted, and fails", emulator.Fault{Method: "PUT", Fail: true,
-		Code: "InternalServerError"}},
+	"refuse": {"every write is refused with 403",
+		emulator.Fault{Method: "PUT", Status: 403, Code: "AuthorizationFailed"}},
+	"conflict": {"every write is answered with 409",
+		emulator.Fault{Method: "PUT", Status: 409, Code: "AnotherOperationInProgress"}},
+	"fail": {"every write is accepted, and fails",
+		emulator.Fault{Method: "PUT", Fail: true, Code: "InternalServerError"}},
 	"lost-answers": {"every write takes effect, and its answer is lost",
 		emulator.Fault{Method: "PUT", Cut: "after"}},
 	"stale": {"reads show what was before the last write", emulator.Fault{Stale: true}},
@@ -378,8 +378,8 @@ func listEmulator(ctx context.Context, a *app, r *runningEmulator) error {
 		for _, p := range c.Pools {
 			pools = append(pools, fmt.Sprintf("%s %d", p.Name, p.Count))
 		}
-		list = append(list, emulatorResource{"cluster", c.ID.Name(), strings.Join(pools, ", "),
-			c.ID})
+		list = append(list,
+			emulatorResource{"cluster", c.ID.Name(), strings.Join(pools, ", "), c.ID})
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.seen.Subnets)) {
 		s := r.seen.Subnets[key]

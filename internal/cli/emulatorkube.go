@@ -129,8 +129,8 @@ func firstOf(s *inventory.Snapshot, subnet arm.ID, cluster *inventory.Cluster) (
 			continue
 		}
 		for _, c := range nic.Configs {
-			if c.Subnet.Equal(subnet) && c.Address.IsValid() && (!found.IsValid() ||
-				c.Address.Less(found)) {
+			if c.Subnet.Equal(subnet) && c.Address.IsValid() &&
+				(!found.IsValid() || c.Address.Less(found)) {
 				found = c.Address
 			}
 		}

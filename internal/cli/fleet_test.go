@@ -101,8 +101,8 @@ func (f *fleet) firewall(m emulatortest.Member, at string) {
 		{m.Target.Child("routes", "out"), object{"addressPrefix": "0.0.0.0/0",
 			"nextHopType": inventory.HopAppliance, "nextHopIpAddress": at + "4"}},
 	} {
-		if err := op.Put(put.id, "2025-05-01", object{"location": "westeurope",
-			"properties": put.properties}); err != nil {
+		if err := op.Put(put.id, "2025-05-01",
+			object{"location": "westeurope", "properties": put.properties}); err != nil {
 			f.b.Fatal(err)
 		}
 	}

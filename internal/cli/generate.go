@@ -299,7 +299,6 @@ func writeOutputs(a *app, files []generate.Output, o *generateOptions, next stri
 			return fmt.Errorf("--out: %s cannot be written: %w", path, reason(err))
 		}
 	}
-	say(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "),
-		o.folder, next)
+	say(a.err, "wrote %s into %s; next: %s\n", strings.Join(names, ", "), o.folder, next)
 	return nil
 }

@@ -142,8 +142,8 @@ func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRig
 	nat, policy := group+"/providers/Microsoft.Network/natGateways/nat", group+
 		"/providers/Microsoft.Network/serviceEndpointPolicies/sep"
 	for _, id := range []arm.ID{nat, policy} {
-		l.must(a.op.Put(id, "2025-05-01", map[string]any{"location": "westeurope",
-			"properties": map[string]any{}}))
+		l.must(a.op.Put(id, "2025-05-01",
+			map[string]any{"location": "westeurope", "properties": map[string]any{}}))
 	}
 	subnet, err := a.op.Get(a.demo.NodeSubnet, "2025-05-01")
 	l.must(err)
@@ -162,8 +162,7 @@ func newLeastRights(t *testing.T, edits ...func(config string) string) *leastRig
 		l.must(os.WriteFile(l.config, []byte(edit(string(raw))), 0o600))
 	}
 	l.run(2, "--emulator", own, "sync", "-f", l.config, "--dry-run")
-	l.run(0, "iac", "generate", "terraform", "-f", l.config, "--out",
-		filepath.Join(l.dir, "tf"))
+	l.run(0, "iac", "generate", "terraform", "-f", l.config, "--out", filepath.Join(l.dir, "tf"))
 
 	l.logIn(own)
 	l.assign(a.demo.Cluster, string(a.demo.NodeSubnet))
@@ -215,10 +214,9 @@ func (l *leastRights) assign(id arm.ID, subnet string) {
 			n++
 			at := arm.ID(fmt.Sprintf(
 				"%s/providers/Microsoft.Authorization/roleAssignments/d0000000-0000-4000-8000-%012d", scope.AsString(), n))
-			l.must(l.a.op.Put(at, rolesVersion,
-				map[string]any{"properties": map[string]any{
-					"roleDefinitionId": string(l.roleID(name)),
-					"principalId":      keeperPrincipal.ObjectID}}))
+			l.must(l.a.op.Put(at, rolesVersion, map[string]any{"properties": map[string]any{
+				"roleDefinitionId": string(l.roleID(name)),
+				"principalId":      keeperPrincipal.ObjectID}}))
 		}
 	}
 }

@@ -181,9 +181,8 @@ func TestHostileManifest(t *testing.T) {
 		"metadata.name of config 1: ": {
 			"manifest.json": `{"format":1,"configs":[{"metadata":{"name":` + string(quoted) +
 				`}}]}`},
-		"it was written by ": {"manifest.json": `{"format":99,"program":` +
-			string(quoted) + `}`},
-		`.json: `: {"arm/" + bad + ".json": "no JSON"},
+		"it was written by ": {"manifest.json": `{"format":99,"program":` + string(quoted) + `}`},
+		`.json: `:            {"arm/" + bad + ".json": "no JSON"},
 	}
 	tries := map[string][]string{"metadata.name: ": {"sync", "-f", config}}
 	for want, files := range bundles {

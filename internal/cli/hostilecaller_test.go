@@ -104,8 +104,7 @@ func TestHostileCallers(t *testing.T) {
 	named := 0
 	for _, where := range []string{"the log", "checks", "messages"} {
 		if !strings.Contains(outputs[where], "evil-caller") {
-			t.Errorf("%s do not have the name: the test shows nothing: %s", where,
-				outputs[where])
+			t.Errorf("%s do not have the name: the test shows nothing: %s", where, outputs[where])
 		}
 	}
 	for where, out := range outputs {

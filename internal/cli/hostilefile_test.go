@@ -132,8 +132,8 @@ func refusesController(t *testing.T, args ...string) {
 	var said bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "bash", append([]string{"-c", `ulimit -v 6000000; exec "$@"`,
-		"bash", controllerOf(t)}, args...)...)
+	c := exec.CommandContext(ctx, "bash",
+		append([]string{"-c", `ulimit -v 6000000; exec "$@"`, "bash", controllerOf(t)}, args...)...)
 	c.Stderr = &said
 	_ = c.Run() // its exit code is checked
 	isRefusal(t, controllerProgram, args, c.ProcessState.ExitCode(), said.String())

@@ -70,20 +70,20 @@ func TestHostileSources(t *testing.T) {
 	all := [][]string{
 		{"doctor", "-f", config, "--from-nodes", nodes, "--from-pods", pods},
 		{"trace", "a/b", "10.244.1.9", "-f", config, "--from-pods", pods},
-		{"iac", "check", write("plan1.json", rename.Replace(
-			read(terraform+"1-inline-subnet-strips/plan.json")))},
+		{"iac", "check", write("plan1.json",
+			rename.Replace(read(terraform+"1-inline-subnet-strips/plan.json")))},
 		{"iac", "check", write("plan9.json", rename.Replace(
 			read(terraform+"9-silent-strip-stale-state/plan.json"))), "--subnet", nasty},
 		{"iac", "check", filepath.Dir(folder)},
 		{"iac", "check", filepath.Dir(folder), "--subnet", nasty},
-		{"iac", "check", write("whatif.json", rename.Replace(
-			read("../iac/testdata/whatif/modify.json")))},
-		{"iac", "check", write("template.json", rename.Replace(
-			read("../iac/testdata/bicep/plain.json"))), "--subnet", nasty},
-		{"iac", "check", write("site/play.yml", rename.Replace(
-			read("../iac/testdata/ansible/quoted.yml")))},
-		{"iac", "check", write("manifests.yaml", rename.Replace(
-			read("../iac/testdata/manifests/quoted.json"))), "--subnet", nasty},
+		{"iac", "check",
+			write("whatif.json", rename.Replace(read("../iac/testdata/whatif/modify.json")))},
+		{"iac", "check", write("template.json",
+			rename.Replace(read("../iac/testdata/bicep/plain.json"))), "--subnet", nasty},
+		{"iac", "check",
+			write("site/play.yml", rename.Replace(read("../iac/testdata/ansible/quoted.yml")))},
+		{"iac", "check", write("manifests.yaml",
+			rename.Replace(read("../iac/testdata/manifests/quoted.json"))), "--subnet", nasty},
 		{"iac", "check", filepath.Join(dir, "site")},
 	}
 	b := newBatch(t, "")

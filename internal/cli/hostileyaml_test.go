@@ -103,8 +103,8 @@ func TestHostileYAML(t *testing.T) {
 			return os.MkdirAll(filepath.Join(file, "\u202e.yml", "c.yaml"), 0o700)
 		},
 		"a name that writes": func(file string) error {
-			return os.Symlink("/dev/zero", filepath.Join(filepath.Dir(file),
-				"\x1b]0;pwn\a\u202e\n::error::x.yml"))
+			return os.Symlink("/dev/zero",
+				filepath.Join(filepath.Dir(file), "\x1b]0;pwn\a\u202e\n::error::x.yml"))
 		},
 		"a large file": func(file string) error {
 			return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 3<<30))
@@ -112,8 +112,8 @@ func TestHostileYAML(t *testing.T) {
 		"many files": func(file string) (err error) {
 			err = os.WriteFile(file, nil, 0o600)
 			for i := range 5000 { // more names of one file: a new file is dear
-				err = errors.Join(err, os.Link(file, strings.Replace(file, ".",
-					fmt.Sprintf("%d.", i), 1)))
+				err = errors.Join(err,
+					os.Link(file, strings.Replace(file, ".", fmt.Sprintf("%d.", i), 1)))
 			}
 			return err
 		},
@@ -137,8 +137,7 @@ func TestHostileTasks(t *testing.T) {
 	}
 	t.Parallel()
 	play := func(text string, args ...any) string {
-		return fmt.Sprintf("- hosts: x\n  vars: {t: &t {"+strip+"}}\n  tasks:\n"+text,
-			args...)
+		return fmt.Sprintf("- hosts: x\n  vars: {t: &t {"+strip+"}}\n  tasks:\n"+text, args...)
 	}
 	// Each expression has the one before it 20 times; the last would be as long as 10^19 letters.
 	chain := "- hosts: x\n  vars:\n    b: '" + strings.Repeat("x", 8000) + "'\n"
@@ -150,8 +149,8 @@ func TestHostileTasks(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"conditions": {play("  - when: [%s]\n    block: [%s]\n", many(50_000, "a"),
 			many(5000, "*t")), "more conditions hold"},
-		"tags": {play("  - tags: [%s]\n    block: [%s]\n", many(50_000, "never"),
-			many(5000, "*t")), "more conditions hold"},
+		"tags": {play("  - tags: [%s]\n    block: [%s]\n", many(50_000, "never"), many(5000, "*t")),
+			"more conditions hold"},
 		"arguments in a loop": {play("  - loop: [%s]\n    azure_rm_subnet: {name: '{{ item }}', "+
 			"%s}\n", many(49_000, "x"), repeated(9000, "k%d: 1, ")), "not evaluated"},
 		"defaults": {"- hosts: x\n  module_defaults: {" + repeated(9000, "k%d: 1, ") +

@@ -111,8 +111,8 @@ func demoPlan(outbound string, other ...values) []values {
 		same("azurerm_subnet", "spare", subnetOf("spare", 9)),
 		same("azurerm_subnet_route_table_association", "nodes", associationOf("nodes", demoTable)),
 		same("azurerm_subnet_route_table_association", "appgw", associationOf("appgw", demoCopy)),
-		same("azurerm_route_table", "shop", tableOf(demoTable, append(podRoutesOf(3),
-			routeOf("egress", "0.0.0.0/0", "10.42.3.4"))...)),
+		same("azurerm_route_table", "shop", tableOf(demoTable,
+			append(podRoutesOf(3), routeOf("egress", "0.0.0.0/0", "10.42.3.4"))...)),
 		same("azurerm_route_table", "copy", tableOf(demoCopy, podRoutesOf(3)...)),
 		same("azurerm_kubernetes_cluster", "shop", shopOf("nodes", outbound)),
 		same("azurerm_application_gateway", "gw", values{
@@ -228,8 +228,8 @@ func TestPoolsWithoutTable(t *testing.T) {
 		"a new pool": planned("azurerm_kubernetes_cluster_node_pool", "p2", nil, values{"name": "p2",
 			"kubernetes_cluster_id": demoShop, "vnet_subnet_id": demoVNet + "/subnets/spare"},
 			values{"id": true}),
-		"the default pool": planned("azurerm_kubernetes_cluster", "shop", shopOf("nodes",
-			"loadBalancer"), shopOf("spare", "loadBalancer"), nil),
+		"the default pool": planned("azurerm_kubernetes_cluster", "shop",
+			shopOf("nodes", "loadBalancer"), shopOf("spare", "loadBalancer"), nil),
 	} {
 		r := readPlan(t, demoPlan("loadBalancer", change)...)
 		for state, live := range map[string]*inventory.Snapshot{"none": nil, "before": r.Before,
@@ -269,8 +269,8 @@ func milder(t interface{ Errorf(string, ...any) }, name string, r *iac.Reading,
 		id := arm.ID(f.Resource)
 		subnet, table := live.Subnet(id), live.Table(id)
 		switch {
-		case f.Code == finding.IaCMayStrip && (subnet != nil && subnet.RouteTable == "" ||
-			f.Resource == ""):
+		case f.Code == finding.IaCMayStrip &&
+			(subnet != nil && subnet.RouteTable == "" || f.Resource == ""):
 		case f.Code == finding.IaCMayRoutes && (table != nil || f.Resource == ""):
 		default:
 			t.Errorf("%s: %s %s %s (%s %s) is milder with the real network: %+v", name, f.Severity,
@@ -368,9 +368,9 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 			case 1:
 				name := map[string]string{demoTable: "shop", demoCopy: "copy"}[at]
 				routes := rapid.SliceOfN(route, 0, 6)
-				other = append(other, planned("azurerm_route_table", name, tableOf(at, distinct(
-					routes.Draw(t, "before"))...), tableOf(at, distinct(routes.Draw(t,
-					"after"))...), nil))
+				other = append(other, planned("azurerm_route_table", name,
+					tableOf(at, distinct(routes.Draw(t, "before"))...),
+					tableOf(at, distinct(routes.Draw(t, "after"))...), nil))
 			case 2:
 				v := maps.Clone(route.Draw(t, "own"))
 				v["resource_group_name"], v["route_table_name"] = "net-rg", arm.ID(at).Name()
@@ -402,8 +402,8 @@ func TestLiveIsNeverMilderThanPlans(t *testing.T) {
 						"gateway_ip_configuration": []values{
 							{"subnet_id": demoVNet + "/subnets/" + subnet}}}
 				}
-				other = append(other, planned("azurerm_application_gateway", "gw", gw("appgw"),
-					gw(on), nil))
+				other = append(other,
+					planned("azurerm_application_gateway", "gw", gw("appgw"), gw(on), nil))
 			case 7:
 				id := demoVNet + "/subnets/" + on
 				other = append(other, planned("azurerm_subnet_nat_gateway_association", on, values{

@@ -36,8 +36,7 @@ func readIaC(ctx context.Context, a *app, name, source string,
 
 // readCode reads a file, or what a folder has of each kind. If the .tf files of a plan are
 // available, it adds file and line.
-func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) ([]iac.Part,
-	error) {
+func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) ([]iac.Part, error) {
 	beside := source
 	if name == "-" {
 		r, err := iac.ReadWith("", input.Limit(in, input.Large), deployed)

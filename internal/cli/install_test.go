@@ -36,8 +36,8 @@ func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {
 	case "others":
 		set(group, "properties.emailReceivers", `[{"name":"ops","emailAddress":"ops@example.com"}]`)
 		set(rule, "properties.notInAnySDK", `{"answer":42}`)
-		set(rule, "properties.actions.actionGroups.-1", fmt.Sprintf(`{"actionGroupId":%q}`,
-			in(arm.TypeActionGroup, "theirs")))
+		set(rule, "properties.actions.actionGroups.-1",
+			fmt.Sprintf(`{"actionGroupId":%q}`, in(arm.TypeActionGroup, "theirs")))
 		set(rule, "properties.scopes",
 			strings.ToUpper(gjson.GetBytes(do("GET", rule, nil), "properties.scopes").Raw))
 		do("PUT", in(arm.TypeActionGroup, "routekeeper-others"),

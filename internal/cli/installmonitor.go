@@ -162,8 +162,8 @@ func runInstallMonitor(ctx context.Context, a *app, o monitorOptions) error {
 	if !o.remove {
 		result.Operations, result.Unknown = monitor.Operations(), watched.Unknown
 		for _, s := range watched.Subscriptions {
-			result.Watched = append(result.Watched, report.AlertScopes{Subscription: s.Subscription,
-				Scopes: texts(s.IDs)})
+			result.Watched = append(result.Watched,
+				report.AlertScopes{Subscription: s.Subscription, Scopes: texts(s.IDs)})
 		}
 	}
 	if o.dryRun || !o.yes {

@@ -22,16 +22,16 @@ func scriptAlert(ts *testscript.TestScript, _ bool, args []string) {
 		receiver["useAadAuth"], receiver["identifierUri"], receiver["objectId"] =
 			true, args[1], "0b0b0000-0000-4000-8000-000000000009"
 	}
-	ts.Check(a.op.Put(group, "2024-10-01-preview", map[string]any{"location": "Global",
-		"properties": map[string]any{
+	ts.Check(a.op.Put(group, "2024-10-01-preview",
+		map[string]any{"location": "Global", "properties": map[string]any{
 			"groupShortName": "keeper", "webhookReceivers": []any{receiver},
 		}}))
 	for _, operation := range []string{"Microsoft.Network/routeTables/write",
 		"Microsoft.Network/virtualNetworks/subnets/write"} {
 		rule := arm.ResourceID(sub, "net-rg", "Microsoft.Insights/activityLogAlerts",
 			strings.ReplaceAll(operation, "/", "-"))
-		ts.Check(a.op.Put(rule, "2023-01-01-preview", map[string]any{"location": "Global",
-			"properties": map[string]any{
+		ts.Check(a.op.Put(rule, "2023-01-01-preview",
+			map[string]any{"location": "Global", "properties": map[string]any{
 				"scopes": []any{"/subscriptions/" + sub},
 				"condition": map[string]any{"allOf": []any{
 					map[string]any{"field": "category", "equals": "Administrative"}, map[string]any{

@@ -48,8 +48,8 @@ func TestMigratePlanFleet(t *testing.T) {
 	})
 	var out, errs bytes.Buffer
 	program := &app{in: strings.NewReader(""), out: &out, err: &errs}
-	if code := program.run(t.Context(), []string{"--emulator", dir, "migrate", "plan", "--check",
-		"-o", "json"}); code != 2 {
+	if code := program.run(t.Context(),
+		[]string{"--emulator", dir, "migrate", "plan", "--check", "-o", "json"}); code != 2 {
 		t.Fatalf("exit code %d: %s", code, errs.String())
 	}
 	var plan struct {

@@ -53,8 +53,7 @@ ended, but nodes have not moved, or a route is missing.`,
 		}
 		return nil
 	}
-	durationFlag(cmd.Flags(), &o.interval, "interval", 10*time.Second,
-		"time between two readings")
+	durationFlag(cmd.Flags(), &o.interval, "interval", 10*time.Second, "time between two readings")
 	cmd.Flags().BoolVar(&o.once, "once", false, "write the present state and end")
 	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd

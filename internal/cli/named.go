@@ -32,8 +32,8 @@ func (o initOptions) check() error {
 	if err == nil && one != "" && o.subscription != "" {
 		in := initOptions{subscription: o.subscription}
 		var scope arm.ID
-		if scope, _, err = in.scope(); err == nil && !scope.Equal("/subscriptions/"+
-			arm.ID(one.Subscription())) {
+		if scope, _, err = in.scope(); err == nil &&
+			!scope.Equal("/subscriptions/"+arm.ID(one.Subscription())) {
 			err = fmt.Errorf("--cluster: %s is not in --subscription %s", one, scope.Name())
 		}
 	}

@@ -24,8 +24,8 @@ func pastReport(e history.Entry) report.Past {
 		p.Elapsed = &elapsed
 	}
 	for _, o := range e.Observed {
-		p.Observed = append(p.Observed, report.PastReading{Resource: o.Resource.Short(),
-			Read: o.Read})
+		p.Observed = append(p.Observed,
+			report.PastReading{Resource: o.Resource.Short(), Read: o.Read})
 	}
 	for _, c := range e.Changes {
 		change := report.PastChange{Outcome: c.Outcome, Note: c.Note,
@@ -43,8 +43,8 @@ func pastReport(e history.Entry) report.Past {
 		p.Changes = append(p.Changes, change)
 	}
 	for _, f := range e.Findings {
-		p.Findings = append(p.Findings, report.PastFinding{News: f.News, Finding: f.Finding,
-			New: f.Stands()})
+		p.Findings = append(p.Findings,
+			report.PastFinding{News: f.News, Finding: f.Finding, New: f.Stands()})
 	}
 	return p
 }

@@ -70,8 +70,8 @@ func TestPastedCommands(t *testing.T) {
 		c := build.Cluster{Name: a.demo.Cluster.Name(), Blueprint: capacity.Kubenet,
 			Group: a.demo.Cluster.ResourceGroup(), Subscription: a.demo.Cluster.Subscription(),
 			Location: "westeurope", Pools: []build.Pool{{Name: "system", Count: 1}}}
-		for i, o := range []createOptions{{kubeconfig: in("kubeconfig"),
-			config: in("built.yaml")}, {}} {
+		for i, o := range []createOptions{{kubeconfig: in("kubeconfig"), config: in("built.yaml")},
+			{}} {
 			if i > 0 {
 				c.Group = rename(c.Group)
 			}
@@ -142,8 +142,8 @@ func TestSay(t *testing.T) {
 	say(&errs, "%s %s %v %s %d\n", bad, arm.ID(bad), errors.New(bad),
 		finding.Command("az %s", "a b"), 3)
 	clean(t, errs.String())
-	if got := errs.String(); strings.Count(got, "\n") != 1 || !strings.HasSuffix(got,
-		" az 'a b' 3\n") {
+	if got := errs.String(); strings.Count(got, "\n") != 1 ||
+		!strings.HasSuffix(got, " az 'a b' 3\n") {
 		t.Errorf("%q", got)
 	}
 	files, err := filepath.Glob("*.go")

@@ -290,8 +290,8 @@ func showPrevention(ctx context.Context, a *app, w io.Writer, client *azure.Clie
 			if !ok {
 				shown.Unjudged++
 			} else if len(lacks) > 0 {
-				shown.Refused = append(shown.Refused, report.PreventedWrite{Write: write.String(),
-					Lacks: lacks})
+				shown.Refused = append(shown.Refused,
+					report.PreventedWrite{Write: write.String(), Lacks: lacks})
 			}
 		}
 	}

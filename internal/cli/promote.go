@@ -249,8 +249,8 @@ func tablesOf(c v1alpha1.ClusterRoutes) (ids []arm.ID) {
 // asItIs describes a config that has nothing to promote.
 func (o promoteOptions) asItIs(c v1alpha1.ClusterRoutes) (says []string) {
 	if len(o.targets) == 0 {
-		says = append(says, fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name,
-			c.Spec.Guard.Mode))
+		says = append(says,
+			fmt.Sprintf("guard.mode of %s is %s", c.Metadata.Name, c.Spec.Guard.Mode))
 		if c.Spec.Guard.Mode == v1alpha1.GuardEnforce &&
 			c.Spec.Guard.OfGroups() == v1alpha1.GuardObserve && plan.GuardsGroups(c.Spec.Guard) {
 			says = append(says, "guard.securityGroups is Observe by default (write "+

@@ -62,8 +62,8 @@ func TestPromoteStops(t *testing.T) {
 		if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p.written = append(p.written, editedFile{config.File{Name: path, Data: []byte("before")},
-			[]byte("after")})
+		p.written = append(p.written,
+			editedFile{config.File{Name: path, Data: []byte("before")}, []byte("after")})
 	}
 	p.written[1].file.Data = []byte("something else")
 	if done, err := p.write(); done != 1 || err == nil {

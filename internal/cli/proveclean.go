@@ -40,8 +40,7 @@ func cleanProofs(
 		told.Leftovers = append(told.Leftovers,
 			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
 		if !l.Stale {
-			say(a.err, "%s: another run may be using it until %s\n",
-				l.Group, report.Plain(l.Until))
+			say(a.err, "%s: another run may be using it until %s\n", l.Group, report.Plain(l.Until))
 		}
 	}
 	if len(left) > 0 && !o.yes {

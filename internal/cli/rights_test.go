@@ -48,8 +48,8 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 			subnet, table := l.managed(cluster)
 			filter := subnet.Group() +
 				"/providers/Microsoft.Network/networkSecurityGroups/aks-agentpool-nsg"
-			l.must(a.op.Put(filter, "2025-05-01", map[string]any{"location": "westeurope",
-				"properties": map[string]any{}}))
+			l.must(a.op.Put(filter, "2025-05-01",
+				map[string]any{"location": "westeurope", "properties": map[string]any{}}))
 			doc, err := a.op.Get(subnet, "2025-05-01")
 			l.must(err)
 			doc["properties"].(map[string]any)["networkSecurityGroup"] = map[string]any{
@@ -76,13 +76,12 @@ func TestLeastRightsOfManagedNetwork(t *testing.T) {
 				}
 				since := a.e.LastRequest()
 				for _, args := range [][]string{{"sync", "--yes"},
-					{"doctor", "--fix", "--yes", "--fail-on",
-						"error"}} {
+					{"doctor", "--fix", "--yes", "--fail-on", "error"}} {
 					l.must(a.strip(subnet))
-					l.run(code(0), append([]string{"--emulator", l.login, "-f", l.config},
-						args...)...)
-					if doc, err := a.op.Get(subnet, "2025-05-01"); check && (err != nil ||
-						doc["properties"].(map[string]any)["routeTable"] == nil) {
+					l.run(code(0),
+						append([]string{"--emulator", l.login, "-f", l.config}, args...)...)
+					if doc, err := a.op.Get(subnet, "2025-05-01"); check &&
+						(err != nil || doc["properties"].(map[string]any)["routeTable"] == nil) {
 						t.Errorf("%v: the subnet has no table: %v", args, err)
 					}
 				}

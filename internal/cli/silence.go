@@ -270,8 +270,8 @@ func pauseClusters(a *app, o silenceOptions, clusters []string, length time.Dura
 	}
 	var entries []silence.Entry
 	for _, name := range clusters {
-		entries = append(entries, o.signed(silence.Entry{Kind: silence.Pause, Cluster: name},
-			length))
+		entries = append(entries,
+			o.signed(silence.Entry{Kind: silence.Pause, Cluster: name}, length))
 	}
 	if err := store.Add(entries...); err != nil {
 		return silenceError(err)

@@ -19,8 +19,7 @@ import (
 func statusByObjects(ctx context.Context, o statusOptions) (report.Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	api, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
-		Trusted: true})
+	api, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context, Trusted: true})
 	if err != nil {
 		return report.Status{}, err
 	}

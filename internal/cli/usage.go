@@ -19,9 +19,8 @@ import (
 // cobra have no types, so these patterns recognize them.
 var (
 	requiredFlags = lazy.Regexp(`^required flag\(s\) (.*) not set$`)
-	oneOfFlags    = lazy.Regexp(
-		`^at least one of the flags in the group \[(.*)\] is required$`)
-	allOfFlags = lazy.Regexp(
+	oneOfFlags    = lazy.Regexp(`^at least one of the flags in the group \[(.*)\] is required$`)
+	allOfFlags    = lazy.Regexp(
 		`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
 )
 

@@ -76,8 +76,8 @@ func TestAzureCLIDemo(t *testing.T) {
 		{"tag-cluster", "tags.team", "net"},
 		{"tag-all", "#(tags.team!=net)#|#", "0"},
 		{"pod-cluster", "provisioningState", "Succeeded"},
-		{"pod-cluster", "agentPoolProfiles.0.podSubnetId", answered(t, out,
-			"pod-pods").Get("id").String()},
+		{"pod-cluster", "agentPoolProfiles.0.podSubnetId",
+			answered(t, out, "pod-pods").Get("id").String()},
 		// az gives the identity a role on the nodes' subnet, and on no other
 		{"pod-roles", `#(principalId==` + answered(t, out, "pod-identity").Get(
 			"principalId").String() + `)#|#`, "2"},

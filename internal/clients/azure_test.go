@@ -107,8 +107,8 @@ func (a *azure) login(clientID, secret string) (azcore.TokenCredential, *azarm.C
 }
 
 // client makes an SDK client: client(a, armnetwork.NewSubnetsClient).
-func client[T any](a *azure, make func(string, azcore.TokenCredential, *azarm.ClientOptions) (T,
-	error)) T {
+func client[T any](a *azure,
+	make func(string, azcore.TokenCredential, *azarm.ClientOptions) (T, error)) T {
 	a.Helper()
 	c, err := make(sub, a.cred, a.opts)
 	if err != nil {

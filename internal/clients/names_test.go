@@ -24,18 +24,17 @@ var specified = []struct {
 	service, module string
 	types           []string
 }{
-	{"aks", "containerservice/armcontainerservice/v6", []string{"ManagedCluster", "AgentPool",
-		"MaintenanceConfiguration"}},
+	{"aks", "containerservice/armcontainerservice/v6",
+		[]string{"ManagedCluster", "AgentPool", "MaintenanceConfiguration"}},
 	{"compute", "compute/armcompute/v8", []string{"VirtualMachineScaleSet", "VirtualMachine",
 		"AvailabilitySet", "VirtualMachineScaleSetExtension", "VirtualMachineScaleSetVM"}},
 	{"network", "network/armnetwork/v9", []string{"VirtualNetwork", "ApplicationGateway",
 		"AzureFirewall", "VirtualNetworkGateway", "BastionHost", "LoadBalancer", "Watcher",
 		"PrivateEndpoint"}},
 	{"entra", "msi/armmsi", []string{"Identity", "FederatedIdentityCredential"}},
-	{"insights", "monitor/armmonitor", []string{"ActivityLogAlertResource",
-		"ActionGroupResource"}},
-	{"authorization", "authorization/armauthorization/v2", []string{"RoleAssignment",
-		"RoleDefinition"}},
+	{"insights", "monitor/armmonitor", []string{"ActivityLogAlertResource", "ActionGroupResource"}},
+	{"authorization", "authorization/armauthorization/v2",
+		[]string{"RoleAssignment", "RoleDefinition"}},
 	{"resources", "resources/armresources/v4", []string{"ResourceGroup"}},
 }
 

@@ -83,8 +83,8 @@ func TestRoleDefinitions(t *testing.T) {
 // TestRoleAssignments assigns roles one by one and checks what each allows.
 func TestRoleAssignments(t *testing.T) {
 	t.Parallel()
-	a := start(t, emulator.Options{Principals: []emulator.Principal{emulator.DefaultPrincipal,
-		reader}})
+	a := start(t,
+		emulator.Options{Principals: []emulator.Principal{emulator.DefaultPrincipal, reader}})
 	a.group("net")
 	a.group("hidden")
 	assignments, tables := client(a, armauthorization.NewRoleAssignmentsClient), client(a,

@@ -44,8 +44,7 @@ func (d *routes) check() error {
 	s := &d.spec.Spec
 	checks := []func() error{
 		func() error {
-			return oneOf(d.document, "apiVersion", d.spec.APIVersion,
-				v1alpha1.APIVersion)
+			return oneOf(d.document, "apiVersion", d.spec.APIVersion, v1alpha1.APIVersion)
 		},
 		func() error { return oneOf(d.document, "kind", d.spec.Kind, v1alpha1.Kind) },
 		func() error {

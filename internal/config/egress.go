@@ -144,8 +144,8 @@ func (d *routes) checkEgressTable(docs []*routes) error {
 		for i, r := range e.Routes {
 			for j, o := range other.spec.Spec.Egress.Routes {
 				to, hop := r.Leads()
-				if otherTo, otherHop := o.Leads(); to == otherTo && (hop != otherHop ||
-					r.NextHopType != o.NextHopType) {
+				if otherTo, otherHop := o.Leads(); to == otherTo &&
+					(hop != otherHop || r.NextHopType != o.NextHopType) {
 					field := ".nextHopIPAddress"
 					if r.NextHopType != o.NextHopType {
 						field = ".nextHopType"

@@ -57,8 +57,8 @@ func (d *document) shape(node ast.Node, field string, t reflect.Type) error {
 		if scalar, is := node.(ast.ScalarNode); is && t.Kind() == reflect.String {
 			expected += ": write " + quoted(scalar.GetToken().Value)
 		}
-		return d.errorAt(node, field, fmt.Sprintf("found %s, expected %s", describeNode(node),
-			expected))
+		return d.errorAt(node, field,
+			fmt.Sprintf("found %s, expected %s", describeNode(node), expected))
 	}
 	switch n := node.(type) {
 	case *ast.AnchorNode:

@@ -49,8 +49,8 @@ func TestScopes(t *testing.T) {
 		{"team", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableNodes,
 			Targets: []v1alpha1.Target{{RouteTableID: tableA}}}, ""},
 		{"team", v1alpha1.Spec{ClusterID: clusterA,
-			Targets: []v1alpha1.Target{{RouteTableID: tableA},
-				{RouteTableID: tableAB}}}, "spec.targets[1].routeTableID: "},
+			Targets: []v1alpha1.Target{{RouteTableID: tableA}, {RouteTableID: tableAB}}},
+			"spec.targets[1].routeTableID: "},
 		{"team", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, "spec.routeTableID: "},
 		{"team", v1alpha1.Spec{ClusterID: strings.Replace(clusterA, "/a/", "/ab/", 1)},
 			"spec.clusterID: "},
@@ -66,8 +66,8 @@ func TestScopes(t *testing.T) {
 		{"team", v1alpha1.Spec{Guard: v1alpha1.Guard{
 			Subnets: []v1alpha1.GuardedSubnet{{SubnetID: groupAB + "/x", RouteTableID: tableA}}}},
 			"spec.guard.subnets[0].subnetID: "},
-		{"team", v1alpha1.Spec{ClusterID: clusterA, Egress: v1alpha1.Egress{RouteTableID: tableA,
-			FirewallID: groupA + balancer}}, ""},
+		{"team", v1alpha1.Spec{ClusterID: clusterA,
+			Egress: v1alpha1.Egress{RouteTableID: tableA, FirewallID: groupA + balancer}}, ""},
 		{"team", v1alpha1.Spec{ClusterID: clusterA, Egress: v1alpha1.Egress{RouteTableID: tableA,
 			FirewallID: groupAB + balancer}}, "spec.egress.firewallID: "},
 		{"all", v1alpha1.Spec{ClusterID: clusterA, RouteTableID: tableAB}, ""},
@@ -219,8 +219,8 @@ func TestStatusOf(t *testing.T) {
 		t.Errorf("%+v", inside.Conditions)
 	}
 	object.Generation = 3
-	refused, _ := statusOf(object, s, true, refusal{reason: "OutOfScope",
-		message: "not yours", generation: 3}, "", later)
+	refused, _ := statusOf(object, s, true,
+		refusal{reason: "OutOfScope", message: "not yours", generation: 3}, "", later)
 	if len(refused.Conditions) != 3 || refused.Routes != "" || refused.LastError != "not yours" ||
 		refused.ObservedGeneration != 3 || refused.Conditions[0].Reason != "OutOfScope" {
 		t.Errorf("%+v", refused)

@@ -30,11 +30,9 @@ func TestGuarded(t *testing.T) {
 		{"overlay", "overlay", []picture.Subnet{bare}, "True NoSubnets"},
 		{"overlay and a gateway", "overlay", []picture.Subnet{bare, gateway}, "True Enforced"},
 		{"no cluster", inventory.NoCluster, []picture.Subnet{gateway}, "True Enforced"},
-		{"no cluster, lost", inventory.NoCluster, []picture.Subnet{lost},
-			"False AssociationLost"},
+		{"no cluster, lost", inventory.NoCluster, []picture.Subnet{lost}, "False AssociationLost"},
 		{"no cluster, egress only", inventory.NoCluster, nil, "True NoSubnets"},
-		{"overlay, gateway lost", "overlay", []picture.Subnet{bare, lost},
-			"False AssociationLost"},
+		{"overlay, gateway lost", "overlay", []picture.Subnet{bare, lost}, "False AssociationLost"},
 	} {
 		config := &v1alpha1.ClusterRoutes{}
 		config.Spec.Guard.Mode = v1alpha1.GuardEnforce

@@ -171,8 +171,8 @@ func TestManyObjects(t *testing.T) {
 	defer c.queue.ShutDown()
 	var failures sync.Map
 	w.received = func(r *http.Request) error { // some fail once
-		if _, again := failures.LoadOrStore(r.URL.Path, true); !again && strings.HasSuffix(
-			r.URL.Path, "7/status") {
+		if _, again := failures.LoadOrStore(r.URL.Path, true); !again &&
+			strings.HasSuffix(r.URL.Path, "7/status") {
 			return io.ErrUnexpectedEOF
 		}
 		return nil

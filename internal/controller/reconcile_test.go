@@ -52,8 +52,8 @@ func TestStatusBehindOldCopy(t *testing.T) {
 	}
 	// A status that is right is not written again.
 	before := is.ResourceVersion
-	if err := c.reconcile(t.Context(), old.key()); err != nil || w.read(t, "team",
-		"shop").ResourceVersion != before {
+	if err := c.reconcile(t.Context(), old.key()); err != nil ||
+		w.read(t, "team", "shop").ResourceVersion != before {
 		t.Errorf("it is written again: %v", err)
 	}
 }

@@ -53,8 +53,7 @@ func TestSyncedUnread(t *testing.T) {
 		config := v1alpha1.ClusterRoutes{Spec: v1alpha1.Spec{ClusterID: clusterA,
 			Source: c.source, Targets: []v1alpha1.Target{{RouteTableID: tableA}}}}
 		config.SetDefaults()
-		r := keeper.Result{Seen: plan.Facts{Snapshot: s},
-			Configs: []v1alpha1.ClusterRoutes{config}}
+		r := keeper.Result{Seen: plan.Facts{Snapshot: s}, Configs: []v1alpha1.ClusterRoutes{config}}
 		got := Conditions(r, &config)[2]
 		is := got.Status + " " + got.Message
 		if strings.ReplaceAll(c.want, "a/copies", arm.ID(tableA).Short()) != is {

@@ -26,8 +26,7 @@ type notices struct {
 
 // newNotices reads who gets messages. News that the history has from before is not sent again.
 func newNotices(o Options) (*notices, error) {
-	n := &notices{dryRun: o.DryRun,
-		to: notify.New(notify.Options{Secret: Secret, Log: o.Log})}
+	n := &notices{dryRun: o.DryRun, to: notify.New(notify.Options{Secret: Secret, Log: o.Log})}
 	if err := n.configure(o); err != nil {
 		return nil, err
 	}

@@ -87,8 +87,8 @@ func (p *pauses) forgotten(now time.Time) (found []finding.Finding) {
 		until := p.read(file).words(file, now)
 		info, err := os.Stat(file)
 		if until != "" && err == nil && now.Sub(info.ModTime()) >= silence.Forgotten {
-			found = append(found, silence.ForgottenPause("", info.ModTime(),
-				strings.TrimPrefix(until, "until ")))
+			found = append(found,
+				silence.ForgottenPause("", info.ModTime(), strings.TrimPrefix(until, "until ")))
 		}
 	}
 	return found

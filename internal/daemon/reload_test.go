@@ -33,8 +33,7 @@ func TestReloadWithoutFiles(t *testing.T) {
 					mu.Lock()
 					defer mu.Unlock()
 					return version, cannotList
-				},
-				Read: func() ([]v1alpha1.ClusterRoutes, error) {
+				}, Read: func() ([]v1alpha1.ClusterRoutes, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if err := errors.Join(cannotRead, wrong); err != nil {

@@ -24,8 +24,8 @@ func TestWatchdog(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	var socket *net.UnixConn
 	listen := func() {
-		if socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: dir + "/notify",
-			Net: "unixgram"}); err != nil {
+		if socket, err = net.ListenUnixgram("unixgram",
+			&net.UnixAddr{Name: dir + "/notify", Net: "unixgram"}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -261,8 +261,8 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 		return "", err
 	}
 	pause := func(paused bool) error {
-		return s.azure.control(ctx, "routes", map[string]any{"cluster": s.names.Cluster,
-			"paused": paused})
+		return s.azure.control(ctx, "routes",
+			map[string]any{"cluster": s.names.Cluster, "paused": paused})
 	}
 	if err := pause(true); err != nil {
 		return "", err

@@ -60,15 +60,15 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		for _, nodes := range c.Pools {
 			for _, pods := range p.cluster.Pools {
 				if pods.PodSubnet != "" && pods.PodSubnet.Equal(nodes.Subnet) {
-					found = append(found, usedTwice(p, pods.PodSubnet, c, nodes.Name, p.cluster,
-						pods.Name))
+					found = append(found,
+						usedTwice(p, pods.PodSubnet, c, nodes.Name, p.cluster, pods.Name))
 				}
 			}
 			for _, own := range p.cluster.Pools {
 				if nodes.PodSubnet != "" && nodes.PodSubnet.Equal(own.Subnet) &&
 					!c.ID.Equal(p.cluster.ID) {
-					found = append(found, usedTwice(p, nodes.PodSubnet, p.cluster, own.Name, c,
-						nodes.Name))
+					found = append(found,
+						usedTwice(p, nodes.PodSubnet, p.cluster, own.Name, c, nodes.Name))
 				}
 			}
 		}

@@ -117,8 +117,8 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	}
 	for _, g := range p.gatewaySubnets() {
 		if g.drives || g.sends {
-			counts.Gateways = append(counts.Gateways, GatewayPlace{g.ID, g.RouteTable, g.Gateways,
-				g.drives})
+			counts.Gateways = append(counts.Gateways,
+				GatewayPlace{g.ID, g.RouteTable, g.Gateways, g.drives})
 		}
 	}
 	return counts, true

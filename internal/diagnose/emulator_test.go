@@ -47,10 +47,9 @@ func TestRightsThatSuffice(t *testing.T) {
 			made++
 			id := scope + arm.ID(
 				fmt.Sprintf("/providers/Microsoft.Authorization/roleAssignments/a5000000-0000-4000-8000-%012d", made))
-			if err := op.Put(id, "2022-04-01",
-				object{"properties": object{
-					"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" +
-						role, "principalId": principal}}); err != nil {
+			if err := op.Put(id, "2022-04-01", object{"properties": object{
+				"roleDefinitionId": "/providers/Microsoft.Authorization/roleDefinitions/" +
+					role, "principalId": principal}}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -25,8 +25,8 @@ func TestExplains(t *testing.T) {
 		}
 		return out
 	}
-	if got := codes(); !slices.Equal(got, []finding.Code{finding.AssociationLost,
-		finding.NodeWithoutRoute, finding.ForwardingOff}) {
+	if got := codes(); !slices.Equal(got,
+		[]finding.Code{finding.AssociationLost, finding.NodeWithoutRoute, finding.ForwardingOff}) {
 		t.Errorf("between pods: %v", got)
 	}
 	if got := codes(appgw); !slices.Contains(got, finding.GatewayRoutesMissing) ||

@@ -121,8 +121,8 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	b := all[i]
 	if !slices.Contains(b.all, f.what) { // one example for each
 		b.all = append(b.all, f.what)
-		b.evidence = append(b.evidence, fmt.Sprintf("%s: %s: %s", f.what, describePacket(packet),
-			r.Why))
+		b.evidence = append(b.evidence,
+			fmt.Sprintf("%s: %s: %s", f.what, describePacket(packet), r.Why))
 	}
 	b.from.prefixes = inventory.SortPrefixes(append(b.from.prefixes, f.from.prefixes...))
 	b.to.prefixes = inventory.SortPrefixes(append(b.to.prefixes, f.to.prefixes...))
@@ -160,8 +160,8 @@ func reportBlocked(p *clusterCase, b *blocked,
 			WithFix("az network nsg rule delete --ids %s",
 				b.group.Child("securityRules", b.rule.Name))
 	}
-	new[b.group.Key()] = append(new[b.group.Key()], inventory.SecurityRule{Name: name,
-		Priority: priority, Inbound: b.rule.Inbound})
+	new[b.group.Key()] = append(new[b.group.Key()],
+		inventory.SecurityRule{Name: name, Priority: priority, Inbound: b.rule.Inbound})
 	protocol, ports := "*", []string{"*"}
 	if len(b.ports) > 0 {
 		slices.Sort(b.ports)

@@ -117,8 +117,8 @@ func across(from, to []end) [][2]end {
 	for i, a := range from {
 		for j := range to {
 			b := to[(i+1+j)%len(to)]
-			if b.addr != a.addr && b.addr.Is4() == a.addr.Is4() && (b.host != a.host ||
-				!b.host.IsValid()) {
+			if b.addr != a.addr && b.addr.Is4() == a.addr.Is4() &&
+				(b.host != a.host || !b.host.IsValid()) {
 				pairs = append(pairs, [2]end{a, b})
 				break
 			}
@@ -159,8 +159,8 @@ func routedPods(p *clusterCase) []end {
 	for _, r := range sortedRoutes(p.clusterRoutes()) {
 		for _, subnet := range p.subnets {
 			if inventory.Within(subnet.Prefixes, r.Hop) && subnet.RouteTable.Equal(p.table.ID) {
-				ends = append(ends, end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop],
-					r.Hop})
+				ends = append(ends,
+					end{inventory.FirstUsable(r.Prefix), subnet, nics[r.Hop], r.Hop})
 			}
 		}
 	}
@@ -190,8 +190,8 @@ func overlayPods(p *clusterCase, nodes []end) []end {
 				pods = netip.PrefixFrom(next, 24)
 			}
 			if cidr.Contains(pods.Addr()) {
-				ends = append(ends, end{inventory.FirstUsable(pods), node.subnet, node.nic,
-					node.addr})
+				ends = append(ends,
+					end{inventory.FirstUsable(pods), node.subnet, node.nic, node.addr})
 			}
 			b := next.As4()
 			if b[2]++; b[2] == 0 {

@@ -94,8 +94,7 @@ func associateNew(p *clusterCase, subnet *inventory.Subnet, table arm.ID) findin
 	if create == (finding.CommandLine{}) {
 		return create
 	}
-	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table),
-		p.fillCommand())
+	return finding.Command("%s && %s && %s", create, useTable(subnet.ID, table), p.fillCommand())
 }
 
 // fillCommand returns the command that fills the targets.
@@ -322,8 +321,8 @@ func drift(own, copied map[netip.Prefix]inventory.Route) (missing, stale []strin
 	for _, prefix := range inventory.SortPrefixes(slices.Collect(maps.Keys(own))) {
 		switch there, ok := copied[prefix]; {
 		case !ok:
-			missing = append(missing, fmt.Sprintf("%s to %s is missing", prefix,
-				own[prefix].NextHop()))
+			missing = append(missing,
+				fmt.Sprintf("%s to %s is missing", prefix, own[prefix].NextHop()))
 		case !there.SameHop(own[prefix]):
 			missing = append(missing, fmt.Sprintf("%s leads to %s, but its node is %s", prefix,
 				there.NextHop(), own[prefix].NextHop()))

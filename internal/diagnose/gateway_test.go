@@ -54,9 +54,9 @@ func TestGatewayDefaultRoute(t *testing.T) {
 
 	// Another subnet may need the route, so the fix does not delete it.
 	vms := vnet + "/subnets/vms"
-	f = withEgress().addSubnet(vms, object{"addressPrefix": "10.42.5.0/24",
-		"routeTable": link(gwTable)}).set(gwTable, "subnets", list{link(appgw), link(vms)}).finds(
-		finding.GatewayDefaultRoute)
+	f = withEgress().addSubnet(vms,
+		object{"addressPrefix": "10.42.5.0/24", "routeTable": link(gwTable)}).set(gwTable,
+		"subnets", list{link(appgw), link(vms)}).finds(finding.GatewayDefaultRoute)
 	says(t, f, "also on shop-vnet/vms", "give shop-vnet/appgw its own table")
 
 	// A gateway that is only in the same network concerns no cluster.
@@ -69,8 +69,8 @@ func TestGatewayDefaultRoute(t *testing.T) {
 func TestGatewaySharesTable(t *testing.T) {
 	shared := func(routes ...any) *world {
 		return healthy(t).unconfigured().set(appgw, "routeTable", link(shopTable)).set(shopTable,
-			"subnets", list{link(nodes), link(appgw)}).routes(shopTable, append(pods(),
-			routes...)...).muted(finding.MigrationTable).muted(finding.EgressDiffers)
+			"subnets", list{link(nodes), link(appgw)}).routes(shopTable,
+			append(pods(), routes...)...).muted(finding.MigrationTable).muted(finding.EgressDiffers)
 	}
 	// appgw-rt exists, and would lose its routes
 	says(t, shared(outward).finds(finding.GatewaySharesTable),

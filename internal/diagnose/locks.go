@@ -34,8 +34,8 @@ func (p *clusterCase) azAKS(verb, options string, values ...any) finding.Command
 	id := p.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
 		"--name %s " + options)
-	return finding.Command(template, append([]any{id.Subscription(), id.ResourceGroup(),
-		id.Name()}, values...)...)
+	return finding.Command(template,
+		append([]any{id.Subscription(), id.ResourceGroup(), id.Name()}, values...)...)
 }
 
 // locks reports locks that refuse necessary writes by AKS, the cluster's cloud provider or the

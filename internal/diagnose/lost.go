@@ -74,8 +74,8 @@ func Bare(c Case) ([]arm.ID, []finding.Finding) {
 			continue
 		}
 		for _, id := range c.Snapshot.NodeSubnetIDs(cluster) {
-			if subnet := c.Snapshot.Subnet(id); subnet != nil && slices.ContainsFunc(
-				inventory.Properties, func(p inventory.Property) bool {
+			if subnet := c.Snapshot.Subnet(id); subnet != nil &&
+				slices.ContainsFunc(inventory.Properties, func(p inventory.Property) bool {
 					return subnet.Has(p) == ""
 				}) {
 				ids = append(ids, id)

@@ -74,8 +74,7 @@ func TestEgressBypassed(t *testing.T) {
 func TestHad(t *testing.T) {
 	const group = netGroup + "/providers/Microsoft.Network/networkSecurityGroups/nsg"
 	lost := func(proposed bool) *world {
-		w := healthy(t).overlay().muted(finding.RoutesOrphaned).unset(nodes,
-			"networkSecurityGroup")
+		w := healthy(t).overlay().muted(finding.RoutesOrphaned).unset(nodes, "networkSecurityGroup")
 		w.c.Proposed = proposed
 		return w.also(func(s *inventory.Snapshot) {
 			for property, id := range map[inventory.Property]arm.ID{

@@ -152,8 +152,8 @@ func dual(t *testing.T) *world {
 	var routes []any
 	for i := range 3 {
 		w.machine(nicID(i), nodeAddr(i), six(i))
-		routes = append(routes, podRoute(i), route(nodeName(i)+"____six", sixPods(i),
-			"VirtualAppliance", six(i)))
+		routes = append(routes, podRoute(i),
+			route(nodeName(i)+"____six", sixPods(i), "VirtualAppliance", six(i)))
 	}
 	return w.routes(shopTable, routes...)
 }

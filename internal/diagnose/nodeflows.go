@@ -70,8 +70,7 @@ func pairsOf(from, to []end) (pairs [][2]end) {
 // cluster needs its private endpoint, all others the public name.
 func serverFlows(p *clusterCase, nodes []end) (flows []flow) {
 	const integrated, balanced, https = 4443, 9988, 443
-	node := flow{code: finding.FilterBlocksAPI, what: "node to API server",
-		from: among(p.prefixes)}
+	node := flow{code: finding.FilterBlocksAPI, what: "node to API server", from: among(p.prefixes)}
 	one := func(ports ...int) (flows []flow) {
 		for _, port := range ports {
 			f := node

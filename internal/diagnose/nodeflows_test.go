@@ -92,8 +92,8 @@ func TestFilterBlocksPrivateAPI(t *testing.T) {
 	integrated := func(rules ...any) *world {
 		w := filtered(t).put(securityGroup(apiNSG, rules...)).addSubnet(api, object{
 			"addressPrefix": "10.42.9.0/28", "networkSecurityGroup": link(apiNSG)})
-		return w.set(shop, "apiServerAccessProfile", object{"enableVnetIntegration": true,
-			"subnetId": string(api)})
+		return w.set(shop, "apiServerAccessProfile",
+			object{"enableVnetIntegration": true, "subnetId": string(api)})
 	}
 	integrated().finds()
 	f := integrated(deny("no-vnet", "Inbound", "Tcp", "VirtualNetwork", "*", "*")).
@@ -126,9 +126,8 @@ func TestFilterBlocksEgress(t *testing.T) {
 			"Tcp --source-address-prefixes 10.42.1.0/24 --source-port-ranges '*' "+
 			"--destination-address-prefixes Internet --destination-port-ranges 443")
 	// Tags of services that are not required do not help.
-	f = filtered(t, allow("login", 200, "AzureActiveDirectory"), allow("api", 201,
-		"AzureMonitor"), noInternet).muted(finding.FilterBlocksAPI).finds(
-		finding.FilterBlocksEgress)
+	f = filtered(t, allow("login", 200, "AzureActiveDirectory"), allow("api", 201, "AzureMonitor"),
+		noInternet).muted(finding.FilterBlocksAPI).finds(finding.FilterBlocksEgress)
 	says(t, f, "node to mcr.microsoft.com:443:")
 	if strings.Contains(strings.Join(f.Evidence, " "), "login.microsoftonline.com") ||
 		strings.Contains(strings.Join(f.Evidence, " "), "packages.microsoft.com") {

@@ -115,8 +115,8 @@ func (p *clusterCase) machines(set *nodeSet) []*node {
 	}
 	state := inventory.ProvisioningState(p.cluster.Raw)
 	set.complete = len(machines) > 0 && readable
-	set.exact = set.complete && (state == "" || strings.EqualFold(state, "Succeeded") ||
-		strings.EqualFold(state, "Failed"))
+	set.exact = set.complete &&
+		(state == "" || strings.EqualFold(state, "Succeeded") || strings.EqualFold(state, "Failed"))
 	for _, pool := range p.cluster.Pools {
 		set.complete = set.complete && len(seen[pool.Name]) >= pool.Count
 		set.exact = set.exact && len(seen[pool.Name]) == pool.Count

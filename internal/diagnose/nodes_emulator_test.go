@@ -119,10 +119,8 @@ func TestInTheEmulator(t *testing.T) {
 		spoil func(*local)
 		finds finding.Code
 	}{
-		{"new nodes without routes", func(l *local) { l.scale(5) },
-			finding.NodeWithoutRoute},
-		{"routes of deleted nodes", func(l *local) { l.scale(1) },
-			finding.RouteToGoneNode},
+		{"new nodes without routes", func(l *local) { l.scale(5) }, finding.NodeWithoutRoute},
+		{"routes of deleted nodes", func(l *local) { l.scale(1) }, finding.RouteToGoneNode},
 		{"a node comes back with another address", func(l *local) {
 			if err := l.e.Readdress(l.d.Cluster, l.node()); err != nil {
 				l.t.Fatal(err)

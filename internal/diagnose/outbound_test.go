@@ -38,15 +38,15 @@ func TestFirewallRules(t *testing.T) {
 		{name: "one name less", rules: application("*", strings.Replace(all,
 			`"management.azure.com",`, "", 1)), code: finding.EgressRulesMissing,
 			evidence: []string{"management.azure.com:443", "as of " + egress.AsOf}},
-		{name: "another region", rules: application("*", strings.Replace(all, "westeurope",
-			"northeurope", 1)), code: finding.EgressRulesMissing,
+		{name: "another region", rules: application("*",
+			strings.Replace(all, "westeurope", "northeurope", 1)), code: finding.EgressRulesMissing,
 			evidence: []string{"*.hcp.westeurope.azmk8s.io:443", "as of " + egress.AsOf}},
-		{name: "a private cluster", rules: application("*", strings.Replace(all, "westeurope",
-			"northeurope", 1)), change: func(w *world) {
+		{name: "a private cluster", rules: application("*",
+			strings.Replace(all, "westeurope", "northeurope", 1)), change: func(w *world) {
 			w.set(shop, "apiServerAccessProfile", object{"privateDNSZone": "system"})
 		}},
-		{name: "the tag", rules: application("10.42.1.0/24",
-			`"fqdnTags":["AzureKubernetesService"]`)},
+		{name: "the tag",
+			rules: application("10.42.1.0/24", `"fqdnTags":["AzureKubernetesService"]`)},
 		{name: "the tag, for other sources", rules: application("10.43.0.0/16",
 			`"fqdnTags":["AzureKubernetesService"]`), code: finding.EgressRulesMissing,
 			evidence: []string{"*.hcp.westeurope.azmk8s.io:443"}},

@@ -173,8 +173,8 @@ func podsOutside(p *clusterCase) []finding.Finding {
 			addr, should = p.onOtherNode(pod, node)
 		}
 		if addr.IsValid() {
-			out.add(should, fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name,
-				pod.Node, addr))
+			out.add(should,
+				fmt.Sprintf("pod %s/%s on node %s (%s)", pod.Namespace, pod.Name, pod.Node, addr))
 		}
 	}
 	return out.findings(p, finding.PodOutside, "pods",

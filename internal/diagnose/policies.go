@@ -29,8 +29,8 @@ func Opposed(s *inventory.Snapshot, config v1alpha1.ClusterRoutes, name string,
 	if cluster != nil && cluster.Kubenet() && table != "" &&
 		config.Spec.Guard.Mode != v1alpha1.GuardOff {
 		for _, id := range s.NodeSubnetIDs(cluster) {
-			needs = append(needs, prevent.Need{Subnet: id, Property: inventory.PropertyTable,
-				Value: table})
+			needs = append(needs,
+				prevent.Need{Subnet: id, Property: inventory.PropertyTable, Value: table})
 		}
 	}
 	tables := []arm.ID{arm.ID(config.Spec.Egress.RouteTableID)}

@@ -38,8 +38,7 @@ func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 			continue
 		}
 		guard := p.config.Spec.Guard
-		if guard.Mode != v1alpha1.GuardOff && len(guard.Subnets) > 0 &&
-			!plan.Guards(p.config, id) {
+		if guard.Mode != v1alpha1.GuardOff && len(guard.Subnets) > 0 && !plan.Guards(p.config, id) {
 			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
 				"nodes of cluster %s that auto-provisioning made are in subnet %s, which the "+
 					"config does not guard", p.cluster.ID.Short(), id.Short()).About("guard"))

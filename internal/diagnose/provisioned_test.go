@@ -18,8 +18,8 @@ func withProvisioned(t *testing.T, mode string, properties object) *world {
 	machine := nodeGroup + "/providers/Microsoft.Compute/virtualMachines/aks-gpu-4df7f"
 	endpoint := nodeGroup + "/providers/Microsoft.Network/networkInterfaces/kube-apiserver.nic.1"
 	at := func(subnet arm.ID, address string) list {
-		return list{object{"name": "main", "properties": object{"privateIPAddress": address,
-			"subnet": link(subnet)}}}
+		return list{object{"name": "main",
+			"properties": object{"privateIPAddress": address, "subnet": link(subnet)}}}
 	}
 	return onOverlay(t).set(shop, "nodeProvisioningProfile", object{"mode": mode}).
 		addSubnet(provisioned, properties).

@@ -196,17 +196,14 @@ func TestMigrationConditions(t *testing.T) {
 		"calico":              {policy("calico"), finding.MigrationPolicy},
 		"an unknown policy":   {policy(""), ""},
 		"Windows":             {pool("osType", "Windows"), finding.MigrationWindows},
-		"an availability set": {pool("type", "AvailabilitySet"),
-			finding.MigrationPoolKind},
-		"virtual machines": {pool("type", "VirtualMachines"), ""},
+		"an availability set": {pool("type", "AvailabilitySet"), finding.MigrationPoolKind},
+		"virtual machines":    {pool("type", "VirtualMachines"), ""},
 		"Kubernetes 1.26": {healthy(t).set(shop, "kubernetesVersion", "1.26.9"),
 			finding.MigrationVersion},
-		"Kubernetes 1.27": {healthy(t).set(shop, "kubernetesVersion", "1.27.0"),
-			""},
+		"Kubernetes 1.27": {healthy(t).set(shop, "kubernetesVersion", "1.27.0"), ""},
 		"Kubernetes of an unknown version": {healthy(t).set(shop, "kubernetesVersion", "latest"),
 			""},
-		"a long name": {pool("vnetSubnetID", string(long)),
-			finding.MigrationNameLength},
+		"a long name": {pool("vnetSubnetID", string(long)), finding.MigrationNameLength},
 	} {
 		var got finding.Code
 		for _, f := range tt.w.check() {

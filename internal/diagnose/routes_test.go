@@ -22,8 +22,8 @@ func lone(t *testing.T) *world {
 
 // with is lone with more routes in the cluster's route table.
 func with(t *testing.T, routes ...any) *world {
-	return lone(t).routes(shopTable, append(list{podRoute(0), podRoute(1), podRoute(2)},
-		routes...)...)
+	return lone(t).routes(shopTable,
+		append(list{podRoute(0), podRoute(1), podRoute(2)}, routes...)...)
 }
 
 // leading is the pod route of a node with another next hop.
@@ -164,8 +164,8 @@ func TestRouteInPodCIDR(t *testing.T) {
 		route("all", "10.0.0.0/8", "VirtualAppliance", "10.42.9.4"),
 		route("storage", "Storage", "Internet", "")).finds()
 	// In another table the route is unmanaged.
-	lone(t).routes(gwTable, route("to-firewall", "10.244.128.0/17", "VirtualAppliance",
-		"10.42.9.4")).finds()
+	lone(t).routes(gwTable,
+		route("to-firewall", "10.244.128.0/17", "VirtualAppliance", "10.42.9.4")).finds()
 	// Package plan reports next hops outside the node subnets.
 	with(t, route("to-firewall", "10.244.200.0/24", "VirtualAppliance", "10.42.9.4")).finds(
 		finding.SourceHop)

@@ -31,8 +31,8 @@ func checkSharing(p *clusterCase) []finding.Finding {
 // reportsOn reports whether the checks of this cluster cover the pair with another cluster, so that
 // each pair is reported once.
 func reportsOn(p *clusterCase, other *inventory.Cluster) bool {
-	return !other.ID.Equal(p.cluster.ID) && (p.cluster.ID.Key() < other.ID.Key() ||
-		!slices.ContainsFunc(p.Clusters, other.ID.Equal))
+	return !other.ID.Equal(p.cluster.ID) &&
+		(p.cluster.ID.Key() < other.ID.Key() || !slices.ContainsFunc(p.Clusters, other.ID.Equal))
 }
 
 // neighbour reports what this cluster and another cluster share.
@@ -210,8 +210,8 @@ func (l reachedNetwork) String() string {
 func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 	for _, s := range l.subnets {
 		if hit := overlaps(s.Prefixes, prefixes); len(hit) > 0 {
-			lines = append(lines, fmt.Sprintf("subnet %s (%s)", s.ID.Short(),
-				inventory.List(s.Prefixes)))
+			lines = append(lines,
+				fmt.Sprintf("subnet %s (%s)", s.ID.Short(), inventory.List(s.Prefixes)))
 		}
 	}
 	return lines
@@ -314,10 +314,9 @@ func reserved(p *clusterCase) []finding.Finding {
 	if len(lines) == 0 {
 		return nil
 	}
-	f := p.found(finding.ReservedRange, p.cluster.ID,
-		"cluster %s uses addresses that AKS reserves: %s", p.cluster.ID.Short(), strings.Join(lines,
-			"; ")).With("reserved: " +
-		inventory.List(forbidden))
+	f := p.found(finding.ReservedRange,
+		p.cluster.ID, "cluster %s uses addresses that AKS reserves: %s", p.cluster.ID.Short(),
+		strings.Join(lines, "; ")).With("reserved: " + inventory.List(forbidden))
 	f.Severity = severity
 	return []finding.Finding{f}
 }

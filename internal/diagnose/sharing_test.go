@@ -171,9 +171,8 @@ func TestPodCIDRInNetwork(t *testing.T) {
 	is(t, f, finding.Info)
 	says(t, f, "10.244.0.0/16", "10.244.0.0/20", "network shop-vnet of its nodes")
 	machines := vnet + "/subnets/machines"
-	free := object{"addressPrefix": "10.244.14.0/24",
-		"ipConfigurations": list{
-			link(netGroup + "/providers/Microsoft.Network/networkInterfaces/m/ipConfigurations/c")}}
+	free := object{"addressPrefix": "10.244.14.0/24", "ipConfigurations": list{
+		link(netGroup + "/providers/Microsoft.Network/networkInterfaces/m/ipConfigurations/c")}}
 	is(t, wide().addSubnet(machines, free).finds(finding.PodsInNetwork), finding.Warning)
 	used := object{"addressPrefix": "10.244.1.0/24", "ipConfigurations": free["ipConfigurations"]}
 	f = wide().addSubnet(machines, used).finds(finding.PodsInNetwork)

@@ -62,11 +62,10 @@ func TestRoutesOrphaned(t *testing.T) {
 	}
 	withNIC := func(w *world, address string) *world {
 		nic := netGroup + "/providers/Microsoft.Network/networkInterfaces/some-nic"
-		w.put(object{"id": string(nic), "name": nic.Name(),
-			"properties": object{
-				"ipConfigurations": list{
-					object{"name": "main", "properties": object{"privateIPAddress": address,
-						"subnet": link(oldNodes)}}}}})
+		w.put(object{"id": string(nic), "name": nic.Name(), "properties": object{
+			"ipConfigurations": list{
+				object{"name": "main",
+					"properties": object{"privateIPAddress": address, "subnet": link(oldNodes)}}}}})
 		return w.addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24",
 			"ipConfigurations": list{link(nic + "/ipConfigurations/main")}})
 	}
@@ -134,8 +133,7 @@ func TestRoutesOrphaned(t *testing.T) {
 		"Connected", true, true), "no subnet of hub-vnet contains 10.50.9.4 any more")
 	info(left(oldRoute(oldName)).set(gwTable, "subnets", list{}).also(func(s *inventory.Snapshot) {
 		s.Learn(shop).Written = []arm.ID{shopTable}
-	}),
-		"appgw-rt is not associated with any subnet")
+	}), "appgw-rt is not associated with any subnet")
 	old := netGroup + "/providers/Microsoft.Network/routeTables/old-rt"
 	info(healthy(t).addSubnet(oldNodes, object{"addressPrefix": "10.42.4.0/24",
 		"routeTable": link(old)}).put(table(old, oldNodes, oldRoute(oldName))),

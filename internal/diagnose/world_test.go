@@ -127,12 +127,12 @@ func healthy(t *testing.T) *world {
 		"properties": object{
 			"addressSpace": object{"addressPrefixes": list{"10.42.0.0/16"}},
 			"subnets": list{
-				object{"id": string(nodes), "name": "nodes",
-					"properties": object{"addressPrefix": "10.42.1.0/24",
+				object{"id": string(nodes),
+					"name": "nodes", "properties": object{"addressPrefix": "10.42.1.0/24",
 						"routeTable": link(shopTable), "networkSecurityGroup": link(nodesNSG),
 						"ipConfigurations": list{link(nicID(0) + "/ipConfigurations/ipconfig1"),
-							link(nicID(1) + "/ipConfigurations/ipconfig1"), link(nicID(2) +
-								"/ipConfigurations/ipconfig1")}}},
+							link(nicID(1) + "/ipConfigurations/ipconfig1"),
+							link(nicID(2) + "/ipConfigurations/ipconfig1")}}},
 				object{"id": string(appgw), "name": "appgw",
 					"properties": object{"addressPrefix": "10.42.2.0/24",
 						"routeTable": link(gwTable),
@@ -142,17 +142,15 @@ func healthy(t *testing.T) *world {
 			},
 		}})
 	w.put(object{"id": string(gateway), "name": gateway.Name(), "location": "westeurope",
-		"properties": object{"operationalState": "Running",
-			"gatewayIPConfigurations": list{
-				object{"name": "main", "properties": object{"subnet": link(appgw)}}}}})
+		"properties": object{"operationalState": "Running", "gatewayIPConfigurations": list{
+			object{"name": "main", "properties": object{"subnet": link(appgw)}}}}})
 	w.put(securityGroup(nodesNSG))
 	for i := range 3 {
 		w.put(object{"id": string(nicID(i)), "name": nicID(i).Name(),
-			"properties": object{"enableIPForwarding": true,
-				"ipConfigurations": list{
-					object{"name": "ipconfig1",
-						"properties": object{"privateIPAddress": nodeAddr(i),
-							"subnet": link(nodes)}}}}})
+			"properties": object{"enableIPForwarding": true, "ipConfigurations": list{
+				object{"name": "ipconfig1",
+					"properties": object{"privateIPAddress": nodeAddr(i),
+						"subnet": link(nodes)}}}}})
 	}
 	return w
 }
@@ -245,8 +243,8 @@ func (w *world) unset(id arm.ID, name string) *world {
 // addSubnet adds a subnet to its network.
 func (w *world) addSubnet(id arm.ID, properties object) *world {
 	p := w.props(id.Parent())
-	p["subnets"] = append(p["subnets"].(list), object{"id": string(id), "name": id.Name(),
-		"properties": properties})
+	p["subnets"] = append(p["subnets"].(list),
+		object{"id": string(id), "name": id.Name(), "properties": properties})
 	return w
 }
 

@@ -87,8 +87,8 @@ func TestOrder(t *testing.T) {
 		{"a rule for other ports", nil, []string{"100 " + collection(100, "Deny",
 			strings.Replace(network("all", "*"), `"443"`, `"80"`, 1)) + "," +
 			collection(200, "Allow", allow)}, "allowed allow"},
-		{"rules that translate addresses do not count", nil, []string{"100 " +
-			collection(100, "DNAT", allow)}, "missing "},
+		{"rules that translate addresses do not count", nil,
+			[]string{"100 " + collection(100, "DNAT", allow)}, "missing "},
 		{"a tag that is denied", nil, []string{"100 " + collection(100, "Deny",
 			`{"ruleType":"ApplicationRule","name":"tag","fqdnTags":["AzureKubernetesService"],`+
 				`"sourceAddresses":["*"]}`) + "," + collection(200, "Allow", allow)}, "denied tag"},
@@ -115,8 +115,8 @@ func TestSources(t *testing.T) {
 		{``, true, false},                      // an IP group that was not read
 	} {
 		for _, action := range []string{"Allow", "Deny"} {
-			r := policy(t, 0, "100 "+collection(100, action, rule("r", "*",
-				`,"sourceAddresses":[`+c.sources+`]`)))[0]
+			r := policy(t, 0, "100 "+collection(100, action,
+				rule("r", "*", `,"sourceAddresses":[`+c.sources+`]`)))[0]
 			want := map[string]bool{"Allow": c.allow, "Deny": c.deny}[action]
 			if fromNodes(r, nodes) != want {
 				t.Errorf("%s from %s: %t", action, c.sources, !want)

@@ -110,8 +110,7 @@ var table = []required{
 	{in("*.oms.opinsights.azure.com", "*.oms.opinsights.azure.us", "*.oms.opinsights.azure.cn"),
 		"443", false, monitor, or(addon("omsagent"), defender)},
 	{in("*.monitoring.azure.com"), "443", false, monitor, or(addon("omsagent"), metrics)},
-	{in("REGION.ingest.monitor.azure.com"), "443", false, monitor,
-		or(addon("omsagent"), metrics)},
+	{in("REGION.ingest.monitor.azure.com"), "443", false, monitor, or(addon("omsagent"), metrics)},
 	{in("", "global.handler.control.monitor.azure.us", "global.handler.control.monitor.azure.cn"),
 		"443", false, monitor, or(addon("omsagent"), metrics)},
 	{in("REGION.handler.control.monitor.azure.com", "REGION.handler.control.monitor.azure.us",
@@ -122,13 +121,12 @@ var table = []required{
 		false, "", addon("azurepolicy")},
 	{in("store.policy.core.windows.net", "store.policy.azure.us", "store.policy.azure.cn"), "443",
 		false, "", addon("azurepolicy")},
-	{in("dc.services.visualstudio.com"), "443", false, "",
-		func(c *subject) need {
-			if addon("omsagent")(c) != no { // once
-				return no
-			}
-			return addon("azurepolicy")(c)
-		}},
+	{in("dc.services.visualstudio.com"), "443", false, "", func(c *subject) need {
+		if addon("omsagent")(c) != no { // once
+			return no
+		}
+		return addon("azurepolicy")(c)
+	}},
 
 	{in("vault.azure.net", "*.vault.usgovcloudapi.net"), "443", false, "",
 		addon("azurekeyvaultsecretsprovider")},

@@ -101,8 +101,8 @@ func reaches(r inventory.FirewallRule, n Name) bool {
 	if slices.ContainsFunc(r.FQDNs, func(name string) bool { return covers(name, n.Name) }) {
 		return r.Application || over(r, "TCP")
 	}
-	return !r.Application && over(r, "TCP") && (r.AnyDestination ||
-		slices.ContainsFunc(r.Destinations, n.isAt))
+	return !r.Application && over(r, "TCP") &&
+		(r.AnyDestination || slices.ContainsFunc(r.Destinations, n.isAt))
 }
 
 // includes reports whether a network rule matches addresses. A rule that allows must match all; a
@@ -142,8 +142,8 @@ func mayReach(r inventory.FirewallRule, n Name) bool {
 
 // onNetwork reports whether a network rule has the protocol and the port.
 func onNetwork(r inventory.FirewallRule, n Name) bool {
-	return !r.Application && over(r, n.Protocol) && slices.ContainsFunc(r.Ports,
-		func(ports string) bool { return hasPort(ports, n.Port) })
+	return !r.Application && over(r, n.Protocol) &&
+		slices.ContainsFunc(r.Ports, func(ports string) bool { return hasPort(ports, n.Port) })
 }
 
 // isAt reports whether a destination of a network rule includes the required one: by everything,

@@ -157,8 +157,8 @@ func TestAlerts(t *testing.T) {
 			}
 			b.put(rt, `{"location":"westeurope"}`)
 			time.Sleep(20 * time.Minute)
-			b.put(alertID, strings.Replace(alertBody(tableWritten), string(group), string(group)+
-				"x", 1))
+			b.put(alertID,
+				strings.Replace(alertBody(tableWritten), string(group), string(group)+"x", 1))
 			b.put(rt, `{"location":"westeurope"}`)
 			time.Sleep(20 * time.Minute)
 			synctest.Wait() // the content is checked
@@ -177,8 +177,8 @@ func TestWebhookRetries(t *testing.T) {
 		statuses []int
 		want     []time.Duration
 	}{
-		{[]int{503, 429, 0}, []time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 10 * time.Minute,
-			20 * time.Minute}},
+		{[]int{503, 429, 0},
+			[]time.Duration{0, 5 * sec, 25 * sec, 30 * sec, 10 * time.Minute, 20 * time.Minute}},
 		{[]int{500}, []time.Duration{0, 10 * time.Minute, 20 * time.Minute}},
 		{[]int{408, 503, 504, 429, 503, 503}, append(never, 20*time.Minute)},
 	} {
@@ -243,8 +243,8 @@ func TestAlertRefusals(t *testing.T) {
 	b.refused(http.MethodPut, actionGroup,
 		`{"location":"Global","properties":{"groupShortName":"more than twelve"}}`, 400,
 		"BadRequest")
-	b.refused(http.MethodPut, actionGroup, strings.Replace(actionGroupBody(""), "https:", "file:",
-		1), 400, "BadRequest")
+	b.refused(http.MethodPut, actionGroup,
+		strings.Replace(actionGroupBody(""), "https:", "file:", 1), 400, "BadRequest")
 }
 
 // TestAlertLimit: a subscription may have a limited number of enabled rules, and any number of
@@ -310,8 +310,8 @@ func TestActivityRecords(t *testing.T) {
 			"Create or Update Route Table: Failed ") {
 			t.Errorf("after an operation has failed: %q", got)
 		}
-		docs, _ := b.ask(arm.ID(log), "$filter="+strings.ReplaceAll(mine+" and status eq 'Started'",
-			" ", "%20"))
+		docs, _ := b.ask(arm.ID(log),
+			"$filter="+strings.ReplaceAll(mine+" and status eq 'Started'", " ", "%20"))
 		got := docs[len(docs)-1]
 		if u := kernel.Text(got, "id"); !strings.Contains(u, "/ticks/63") {
 			t.Errorf("the ID %s has no .NET ticks", u)

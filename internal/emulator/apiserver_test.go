@@ -71,8 +71,8 @@ func TestNodesAndPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := withNetwork(t, Options{})
-			b.put(aksID, clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+
-				test.pool))
+			b.put(aksID,
+				clusterBody(test.profile, `,"count":3,"nodeLabels":{"team":"shop"}`+test.pool))
 			cluster, err := inventory.DecodeCluster(kernel.Encode(b.get(aksID)))
 			if err != nil {
 				t.Fatal(err)

@@ -180,13 +180,12 @@ func TestNestedDeployments(t *testing.T) {
 					`, "expressionEvaluationOptions": {"scope": "inner"}, "parameters": {"tag": {"value": "[concat('given', reference('plain').outputs.group.value)]"}}`,
 					`, "resourceGroup": "other"`,
 					``,
-				)+`,`+
-				nested(
-					"plain",
-					``,
-					``,
-					``,
-				)+`], "outputs": {"deep": {"type": "string", "value": "[reference('deep').outputs.group.value]"}}}`,
+				)+`,`+nested(
+				"plain",
+				``,
+				``,
+				``,
+			)+`], "outputs": {"deep": {"type": "string", "value": "[reference('deep').outputs.group.value]"}}}`,
 		),
 	)
 	if kernel.Text(p, "provisioningState") != deployments.Succeeded ||
@@ -230,11 +229,9 @@ func TestDeploymentRefused(t *testing.T) {
 			"InvalidDeploymentMode"},
 		"link": {
 			`{"properties": {"mode": "Incremental", "templateLink": {"id": "/subscriptions/x/resourceGroups/y/providers/Microsoft.Resources/templateSpecs/z"}}}`, 501, "TemplateLinkNotSupported"},
-		"no template": {`{"properties": {"mode": "Incremental"}}`, 400,
-			"InvalidRequestContent"},
-		"no JSON": {`{"properties"`, 400, "InvalidRequestContent"},
-		"no value": {plain(`, "parameters": {"x": {"type": "string"}}`), 400,
-			"InvalidTemplate"},
+		"no template": {`{"properties": {"mode": "Incremental"}}`, 400, "InvalidRequestContent"},
+		"no JSON":     {`{"properties"`, 400, "InvalidRequestContent"},
+		"no value":    {plain(`, "parameters": {"x": {"type": "string"}}`), 400, "InvalidTemplate"},
 		"not allowed": {
 			plain(`, "parameters": {"x": {"type": "string", "defaultValue": "a", "allowedValues": ["b"]}}`), 400, "InvalidTemplate"},
 		"no such value": {strings.Replace(plain(``), `"parameters": {`,

@@ -63,12 +63,11 @@ func TestDeploymentByRoles(t *testing.T) {
 		"11111111-0000-4000-8000-000000000001",
 		`"Microsoft.Resources/deployments/*", "Microsoft.Resources/subscriptions/resourceGroups/read"`,
 	)
-	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") ||
-		!strings.Contains(
-			got,
-			"Authorization failed for template resource 't' "+
-				"of type 'Microsoft.Network/routeTables'",
-		) {
+	if got := try(); !strings.Contains(got, "InvalidTemplateDeployment") || !strings.Contains(
+		got,
+		"Authorization failed for template resource 't' "+
+			"of type 'Microsoft.Network/routeTables'",
+	) {
 		t.Errorf("with those of deployments alone: %s", got)
 	}
 	grant("11111111-0000-4000-8000-000000000002", `"Microsoft.Network/routeTables/*"`)
@@ -102,11 +101,10 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 		) + `]}`,
 	)
 	_, answer := b.c.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI, []byte(body))
-	if s := string(answer); !strings.Contains(s, "InvalidTemplateDeployment") ||
-		!strings.Contains(
-			s,
-			`"details":[{"code":"RequestDisallowedByPolicy","message":"Resource 'not' was disallowed by policy`,
-		) {
+	if s := string(answer); !strings.Contains(s, "InvalidTemplateDeployment") || !strings.Contains(
+		s,
+		`"details":[{"code":"RequestDisallowedByPolicy","message":"Resource 'not' was disallowed by policy`,
+	) {
 		t.Errorf("known before it begins: %s", s)
 	}
 	if b.is(group + "/providers/Microsoft.Network/routeTables/ok") {
@@ -293,12 +291,11 @@ func TestDeploymentSerial(t *testing.T) {
 					table,
 					"[concat('t', copyIndex())]",
 					`, "copy": {"name": "all", "count": 5, "mode": "serial", "batchSize": 2}`,
-				)+`,`+
-					fmt.Sprintf(
-						table,
-						"last",
-						`, "dependsOn": ["all"]`,
-					)+`]}`,
+				)+`,`+fmt.Sprintf(
+					table,
+					"last",
+					`, "dependsOn": ["all"]`,
+				)+`]}`,
 			),
 		)
 		if p["duration"] != "PT40S" {
@@ -335,8 +332,7 @@ func testWhatIf(t *testing.T) {
 			`"properties": {}`,
 			`"properties": {"routes": [{"name": "egress", "properties": {"addressPrefix": "0.0.0.0/0", "nextHopType": "Internet"}}]}`,
 			1,
-		) + `,` +
-		fmt.Sprintf(table, "new", `, "tags": {"x": "[reference('rt').y]"}`) + `]}`)
+		) + `,` + fmt.Sprintf(table, "new", `, "tags": {"x": "[reference('rt').y]"}`) + `]}`)
 	result := b.whatIf(body)
 	if b.is(deploymentScope + "/d") {
 		t.Error("something was made")

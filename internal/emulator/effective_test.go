@@ -52,9 +52,8 @@ func (b *bench) effective(id arm.ID) []string {
 		}
 		hop := strings.Join(kernel.List(r, "nextHopIpAddress"), ",")
 		out = append(out, strings.TrimSpace(fmt.Sprintln(kernel.Text(r, "source"),
-			kernel.Text(r, "state"),
-			strings.Join(kernel.List(r, "addressPrefix"), ","), kernel.Text(r,
-				"nextHopType"), hop)))
+			kernel.Text(r, "state"), strings.Join(kernel.List(r, "addressPrefix"), ","),
+			kernel.Text(r, "nextHopType"), hop)))
 	}
 	return out
 }
@@ -289,8 +288,8 @@ func TestOwnScaleSet(t *testing.T) {
 	}
 	b.put(set, body(1))
 	b.put(set, body(3))
-	if got := have(); !slices.Equal(got, []string{"set_0 10.0.1.4 1", "set_1 10.0.1.5 2",
-		"set_2 10.0.1.6 1"}) {
+	if got := have(); !slices.Equal(got,
+		[]string{"set_0 10.0.1.4 1", "set_1 10.0.1.5 2", "set_2 10.0.1.6 1"}) {
 		t.Errorf("%q", got)
 	}
 	b.refused(http.MethodPut, set, body(300), 400, "SubnetIsFull")

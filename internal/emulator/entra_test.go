@@ -16,8 +16,8 @@ func TestEntra(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aksID, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
-			`"networkProfile"`, 1))
+		b.put(aksID,
+			strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+`"networkProfile"`, 1))
 	}
 	token := func(p Principal, audience string) string {
 		token, _, err := b.e.Token(p, audience)

@@ -205,8 +205,8 @@ func TestInterfaceWrites(t *testing.T) {
 		{"", "Succeeded"}, {pool, "Updating"}, {pool, "Succeeded"}, {"", "Updating"},
 	} {
 		_, header, doc := b.putAsOf(nic, api, "", nicBody(ipConfiguration("c", "a", tt.more)))
-		if state := kernel.Text(doc, "properties",
-			"provisioningState"); state != tt.state || header.Get("Azure-AsyncOperation") == "" {
+		if state := kernel.Text(doc, "properties", "provisioningState"); state != tt.state ||
+			header.Get("Azure-AsyncOperation") == "" {
 			t.Errorf("write %d of the interface: %s, %v", i, state, header)
 		}
 		b.e.kernel.Store.Get(nic).BusyUntil = time.Time{} // the operation ends
@@ -433,8 +433,7 @@ func TestGatewayParts(t *testing.T) {
 			) != "["+part(
 				"requestRoutingRules",
 				"r",
-			)+"]" ||
-			string(kernel.Encode(p["listeners"])) != "[]" {
+			)+"]" || string(kernel.Encode(p["listeners"])) != "[]" {
 			t.Fatalf("%s", kernel.Encode(p))
 		}
 		b.put(gateway, string(kernel.Encode(b.get(gateway))))

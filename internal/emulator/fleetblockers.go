@@ -46,10 +46,9 @@ var conditions = map[string]condition{
 		subnet: "nodes-" + strings.Repeat("x", 64)},
 	"shop-20": {blocks: "it has calico, and the gateway's subnet has the cluster's route table",
 		cluster: policyEngine("calico"), after: gatewayOnTable},
-	"shop-21": {blocks: "its node subnet has no address for a surge node",
-		network: func(p *Place) {
-			p.Subnets[0].Prefix = strings.Replace(p.Subnets[0].Prefix, "/20", "/29", 1)
-		}},
+	"shop-21": {blocks: "its node subnet has no address for a surge node", network: func(p *Place) {
+		p.Subnets[0].Prefix = strings.Replace(p.Subnets[0].Prefix, "/20", "/29", 1)
+	}},
 
 	"shop-22": {cluster: policyEngine("none")},
 	"shop-23": {network: forContainers(24)},

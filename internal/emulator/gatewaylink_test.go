@@ -60,8 +60,8 @@ func TestGatewayPrivateLink(t *testing.T) {
 	b.refused(http.MethodPut, connection, `{"properties":{}}`, 400, "InvalidRequestFormat")
 	b.put(connection, `{"properties":{"privateLinkServiceConnectionState":{"status":"Rejected",
 		"description":null}}}`)
-	if got := b.properties(connection); state() != "Rejected" || kernel.ObjectAt(got,
-		"privateLinkServiceConnectionState")["description"] != "" {
+	if got := b.properties(connection); state() != "Rejected" ||
+		kernel.ObjectAt(got, "privateLinkServiceConnectionState")["description"] != "" {
 		t.Errorf("after the rejection: %s, %s", state(), kernel.Encode(got))
 	}
 	b.delete(connection)

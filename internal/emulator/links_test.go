@@ -129,8 +129,8 @@ func TestInterfaces(t *testing.T) {
 	static := func(a string) string {
 		return `,"privateIPAllocationMethod":"Static","privateIPAddress":"` + a + `"`
 	}
-	b.put(nic, nicBody(ipConfiguration("one", "b", ""),
-		ipConfiguration("two", "b", static("10.0.2.4"))))
+	b.put(nic,
+		nicBody(ipConfiguration("one", "b", ""), ipConfiguration("two", "b", static("10.0.2.4"))))
 	want(nic, "one 10.0.2.5 Dynamic", "two 10.0.2.4 Static")
 	b.put(nic, nicBody(ipConfiguration("one", "b", "")))
 	want(nic, "one 10.0.2.5 Dynamic") // it keeps its own, though a lower one is free now
@@ -148,8 +148,8 @@ func TestInterfaces(t *testing.T) {
 	}
 	b.refused(http.MethodPut, nic+"3", nicBody(), 400,
 		"NetworkInterfaceMustHaveAtLeastOneIpConfiguration")
-	b.refused(http.MethodPut, nic+"3", nicBody(ipConfiguration("c", "b", ""),
-		ipConfiguration("d", "b", "")), 400, "SubnetIsFull")
+	b.refused(http.MethodPut, nic+"3",
+		nicBody(ipConfiguration("c", "b", ""), ipConfiguration("d", "b", "")), 400, "SubnetIsFull")
 	b.refused(http.MethodGet, nic+"3", "", 404, "ResourceNotFound")
 	b.put(nic+"3", nicBody(ipConfiguration("c", "b", "")))
 	want(nic+"3", "c 10.0.2.6 Dynamic") // the refused ones took none

@@ -79,8 +79,8 @@ func TestEndpoints(t *testing.T) {
 			}
 		}
 		// The keys verify the tokens.
-		_, keys := knock(t, b.e, http.MethodGet, strings.TrimPrefix(kernel.Text(doc, "jwks_uri"),
-			"http://local:8443"), nil)
+		_, keys := knock(t, b.e, http.MethodGet,
+			strings.TrimPrefix(kernel.Text(doc, "jwks_uri"), "http://local:8443"), nil)
 		if err := b.e.RegisterIssuer("itself", kernel.Encode(keys)); err != nil {
 			t.Fatal(err)
 		}
@@ -296,8 +296,8 @@ func TestFederation(t *testing.T) {
 	}{
 		{"keys served by the issuer", key, claims(issuer.URL, subject, audience, time.Hour), 200,
 			who.ObjectID},
-		{"keys registered", key, claims("https://registered.example/", subject, audience,
-			time.Hour), 200, who.ObjectID},
+		{"keys registered", key,
+			claims("https://registered.example/", subject, audience, time.Hour), 200, who.ObjectID},
 		{"another issuer", key, claims("https://registered.example", subject, audience, time.Hour),
 			401, "[700211]"},
 		{"another subject", key, claims(issuer.URL, "System:serviceaccount:ns:sa", audience,
@@ -315,8 +315,8 @@ func TestFederation(t *testing.T) {
 		api, ""); status != 200 {
 		t.Fatalf("%d %s", status, code)
 	}
-	if status, got := login(key, claims(issuer.URL, subject, audience,
-		time.Hour)); got != "[700211]" {
+	if status, got := login(key,
+		claims(issuer.URL, subject, audience, time.Hour)); got != "[700211]" {
 		t.Errorf("without the credential: %d %s", status, got)
 	}
 }
@@ -385,8 +385,8 @@ func TestTenants(t *testing.T) {
 // knockAt calls without a token.
 func (b *bench) knockAt(id arm.ID) (int, http.Header) {
 	w := httptest.NewRecorder()
-	b.e.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api,
-		nil))
+	b.e.ServeHTTP(w,
+		httptest.NewRequest(http.MethodGet, "http://h"+string(id)+"?api-version="+api, nil))
 	return w.Code, w.Header()
 }
 

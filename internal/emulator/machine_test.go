@@ -179,8 +179,7 @@ func TestMachines(t *testing.T) {
 		on, body, first, second string
 	}{
 		{"/start", ``, "PowerState/running", "PowerState/running"},
-		{"/virtualMachines/0/deallocate", ``, "deallocated without an agent",
-			"PowerState/running"},
+		{"/virtualMachines/0/deallocate", ``, "deallocated without an agent", "PowerState/running"},
 		{"/powerOff", `{"instanceIds":["1"]}`, "deallocated without an agent",
 			"PowerState/stopped"},
 		{"/restart", `{"instanceIds":["*"]}`, "PowerState/running", "PowerState/running"},

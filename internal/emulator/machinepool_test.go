@@ -65,8 +65,8 @@ func TestSingleMachinePools(t *testing.T) {
 			pool := kernel.ListAt(b.get(aksID), "properties", "agentPoolProfiles")[0]
 			status := kernel.ListAt(pool, "virtualMachineNodesStatus")
 			if said := pool["count"] != nil; said == (kind == aks.PoolMachines) ||
-				kind == aks.PoolMachines && (len(status) != 1 ||
-					kernel.NumberOf(status[0], "count") != 3) {
+				kind == aks.PoolMachines &&
+					(len(status) != 1 || kernel.NumberOf(status[0], "count") != 3) {
 				t.Errorf("the document says %s", kernel.Encode(pool))
 			}
 			// A document that was read can be written again, with the same meaning.

@@ -57,8 +57,8 @@ func nonsenseObject(t *rapid.T, depth int) kernel.Object {
 func TestNonsense(t *testing.T) {
 	t.Parallel()
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
-	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
-		Deletes: lots}})
+	b := newBench(t,
+		Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots, Deletes: lots}})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	b.put(nic, nicBody(ipConfiguration("c", "a", "")))

@@ -56,9 +56,8 @@ func TestPrivateCluster(t *testing.T) {
 				t.Errorf("in another network: %q", answer)
 			}
 			shown := kernel.ListAt(b.get(vnet+"/subnets/a"), "properties", "privateEndpoints")
-			if len(shown) == 1 != (name != "public") ||
-				len(shown) == 1 && !strings.EqualFold(path.Base(kernel.Text(shown[0], "id")),
-					"kube-apiserver") {
+			if len(shown) == 1 != (name != "public") || len(shown) == 1 &&
+				!strings.EqualFold(path.Base(kernel.Text(shown[0], "id")), "kube-apiserver") {
 				t.Errorf("the subnet shows %v", shown)
 			}
 			if status, body := b.try(http.MethodDelete, aksID, api, ""); status != 204 {

@@ -132,8 +132,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	}
 	route := func() string {
 		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`,
-			rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t,
-				"to"), rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
+			rapid.SampledFrom([]string{"0.0.0.0/0", "10.9.0.0/16", "10.9.1.0/24"}).Draw(t, "to"),
+			rapid.SampledFrom([]string{"Internet", "None"}).Draw(t, "hop"))
 	}
 	place := func() string {
 		targets := u.of(arm.TypeSubnet)
@@ -200,8 +200,8 @@ func family(id arm.ID) arm.ID {
 func TestTwoClients(t *testing.T) {
 	t.Parallel()
 	lots := Bucket{Size: 1e9, PerSecond: 1e9}
-	b := newBench(t, Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots,
-		Deletes: lots}})
+	b := newBench(t,
+		Options{LogBodies: 1, Buckets: Buckets{Reads: lots, Writes: lots, Deletes: lots}})
 	n, done := 0, map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		n++
@@ -271,8 +271,8 @@ func checkETags(t *rapid.T, what string, id arm.ID, method string, status int, m
 		}
 	}
 	for other := range before {
-		if after[other].raw == "" && (method == http.MethodDelete && !changed ||
-			!family(other).Equal(family(id))) {
+		if after[other].raw == "" &&
+			(method == http.MethodDelete && !changed || !family(other).Equal(family(id))) {
 			t.Fatalf("%s\n%s is gone", what, other)
 		}
 	}

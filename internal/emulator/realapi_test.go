@@ -30,8 +30,8 @@ func TestServeKubernetes(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
 	with := func(fields string) {
-		b.put(aksID, strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+
-			`"networkProfile"`, 1))
+		b.put(aksID,
+			strings.Replace(clusterBody(``, ``), `"networkProfile"`, fields+`"networkProfile"`, 1))
 	}
 	with(``)
 	api := &askedAPI{}

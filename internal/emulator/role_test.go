@@ -250,9 +250,8 @@ func TestRoleAssignments(t *testing.T) {
 		{at(group, 2), body(authorization.NetworkContributor, guest.ObjectID, ""), 400,
 			"RoleAssignmentUpdateNotPermitted"},
 		{at(rt, 4), body(reader, guest.ObjectID, ""), 201, ""},
-		{at("/subscriptions/"+arm.ID(sub), 5), body(authorization.NetworkContributor,
-			guest.ObjectID, ""), 201,
-			""},
+		{at("/subscriptions/"+arm.ID(sub), 5),
+			body(authorization.NetworkContributor, guest.ObjectID, ""), 201, ""},
 	} {
 		if status, code := b.try(http.MethodPut, tt.id, "2022-04-01",
 			tt.body); status != tt.status || code != tt.code {

@@ -136,8 +136,8 @@ func everyKind(b *bench, subnet arm.ID) map[arm.ID]string {
 	b.put(provider+"Authorization/policyDefinitions/p", `{"properties":{"policyType":"Custom",
 		"mode":"All","displayName":"p","policyRule":{"if":{"field":"name","equals":"forbidden"},
 		"then":{"effect":"deny","details":{"Name":"kept"}}}}}`)
-	b.put(provider+"Network/networkInterfaces/machine", nicBody(ipConfiguration("c",
-		subnet.Name(), "")))
+	b.put(provider+"Network/networkInterfaces/machine",
+		nicBody(ipConfiguration("c", subnet.Name(), "")))
 	return map[arm.ID]string{
 		zone + "/virtualNetworkLinks/l": `{"location":"global","properties":{
 			"virtualNetwork":{"id":"` + string(vnet) + `"}}}`,

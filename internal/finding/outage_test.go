@@ -25,8 +25,8 @@ func TestOutage(t *testing.T) {
 	for _, n := range []int{1, 2, 300} {
 		findings := []Finding{other}
 		for i := range n {
-			findings = append(findings, unreachable(fmt.Sprintf("c%03d", i),
-				fmt.Sprintf("reason %d", i%5)))
+			findings = append(findings,
+				unreachable(fmt.Sprintf("c%03d", i), fmt.Sprintf("reason %d", i%5)))
 		}
 		before := slices.Clone(findings)
 		got := Outage(findings, since, nil)

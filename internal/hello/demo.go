@@ -223,8 +223,8 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 
 // Pods returns the demo's pods without terminating ones, sorted by node and name.
 func (d *Demo) Pods(ctx context.Context) ([]Pod, error) {
-	raw, err := d.Client.Get(ctx, kube.Object{APIVersion: "v1", Plural: "pods",
-		Namespace: d.Namespace})
+	raw, err := d.Client.Get(ctx,
+		kube.Object{APIVersion: "v1", Plural: "pods", Namespace: d.Namespace})
 	if err != nil {
 		return nil, err
 	}

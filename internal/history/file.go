@@ -38,8 +38,8 @@ func address(path string, parameters string) (string, error) {
 	if !strings.HasPrefix(slashed, "/") { // C:/…
 		slashed = "/" + slashed
 	}
-	u := url.URL{Scheme: "file", Path: slashed, RawQuery: fmt.Sprintf("_busy_timeout=%d&%s",
-		patience.Milliseconds(), parameters)}
+	u := url.URL{Scheme: "file", Path: slashed,
+		RawQuery: fmt.Sprintf("_busy_timeout=%d&%s", patience.Milliseconds(), parameters)}
 	return u.String(), nil
 }
 

@@ -140,8 +140,8 @@ func TestStepByStep(t *testing.T) {
 	p.Intend(r, []plan.Change{associate()}) // its write started over
 	p.Settle(done(associate()))
 	expect(t, p.checks(), "done associate ; no end")
-	r.Changes = append(done(associate()), plan.Outcome{Change: create(1), State: plan.Failed,
-		Error: "no"})
+	r.Changes = append(done(associate()),
+		plan.Outcome{Change: create(1), State: plan.Failed, Error: "no"})
 	lost := finding.New(finding.WriteFailed, "shop", string(target), "not changed")
 	r.Findings, r.Elapsed, r.Reads = []finding.Finding{lost}, time.Second, 7
 	r.Observed = []keeper.Observation{{Resource: nodes, Read: "no route table"}}

@@ -141,8 +141,8 @@ func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
 	for key, of := range values {
 		for _, property := range inventory.Properties {
 			if value := of[property]; value != "" {
-				all[key] = append(all[key], inventory.Had{Property: property, Value: value,
-					How: "the history " + path})
+				all[key] = append(all[key],
+					inventory.Had{Property: property, Value: value, How: "the history " + path})
 			}
 		}
 	}

@@ -47,8 +47,7 @@ func (r *Reader) Authors() (map[string]Author, error) {
 		var intended int64
 		var w Writer
 		err := scan(&cluster, kept{&w}, &intended)
-		authors[cluster] = Author{cmp.Or(w.Name, w.Caller), w.At,
-			time.UnixMilli(intended).UTC()}
+		authors[cluster] = Author{cmp.Or(w.Name, w.Caller), w.At, time.UnixMilli(intended).UTC()}
 		return err
 	}, "SELECT cluster, writer, intended FROM changes WHERE id IN (SELECT max(id) FROM changes "+
 		"WHERE json_extract(nullif(writer, ''), '$.caller') IS NOT NULL GROUP BY cluster)")

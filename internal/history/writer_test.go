@@ -230,8 +230,8 @@ func TestNewNodesAreNoRepairs(t *testing.T) {
 	if due := p.due(time.Now().Add(time.Hour)); len(due) > 0 {
 		t.Errorf("%+v is asked", due)
 	}
-	p.change(associate(), plan.Change{Verb: plan.Delete, Resource: target, Route: "x",
-		Old: &plan.Value{}})
+	p.change(associate(),
+		plan.Change{Verb: plan.Delete, Resource: target, Route: "x", Old: &plan.Value{}})
 	if due := p.due(time.Now().Add(time.Hour)); len(due) != 1 || due[0].resource != nodes {
 		t.Errorf("%+v are asked, want the association alone", due)
 	}

@@ -141,8 +141,8 @@ func (a *ansible) read(v *yamltree.Value, s scope) {
 		return // it writes nothing
 	}
 	for _, role := range v.Get("roles").List() {
-		a.includes(role, "the role "+cmp.Or(role.String(), role.Get("role").String(),
-			role.Get("name").String()))
+		a.includes(role,
+			"the role "+cmp.Or(role.String(), role.Get("role").String(), role.Get("name").String()))
 	}
 	for _, tasks := range inside {
 		inner := s

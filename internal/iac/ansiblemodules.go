@@ -75,8 +75,7 @@ func (t *ansibleTask) gives(id arm.ID, p inventory.Property, options ...string) 
 		w.outcome = strips
 		w.how = "the task names no " + options[0] + ", and azure_rm_subnet then removes the one " +
 			"that the subnet has" + map[bool]string{true: since}[table]
-	case isExpression(v) && table && (v.Is(yamltree.Unknown) ||
-		mayBeEmpty().MatchString(v.Text)):
+	case isExpression(v) && table && (v.Is(yamltree.Unknown) || mayBeEmpty().MatchString(v.Text)):
 		w.outcome = doubts
 		w.how = "it is not known whether the task names a route_table: " + shown(v) +
 			" is an expression, which is not evaluated; without a route_table, azure_rm_subnet " +
@@ -129,8 +128,8 @@ func (t *ansibleTask) route() {
 	}
 	name := t.text("name")
 	prefix, _ := netip.ParsePrefix(t.text("address_prefix"))
-	if !nodeName().MatchString(name) && (!prefix.IsValid() ||
-		!defaultPodCIDR.Contains(prefix.Addr())) {
+	if !nodeName().MatchString(name) &&
+		(!prefix.IsValid() || !defaultPodCIDR.Contains(prefix.Addr())) {
 		return
 	}
 	id := arm.ID("/subscriptions/" + part(t.text("subscription_id"), "{subscription}") +

@@ -219,8 +219,7 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 				old = b
 			}
 		}
-		j.bodySubnet(r, true, vnet.Child("subnets", now.Name), old, now,
-			u.at(i).of("properties"))
+		j.bodySubnet(r, true, vnet.Child("subnets", now.Name), old, now, u.at(i).of("properties"))
 	}
 	listed := func(name string) bool {
 		return slices.ContainsFunc(after, func(s armSubnet) bool {

@@ -73,8 +73,8 @@ func TestBlocksBefore4(t *testing.T) {
 		{"a block that goes", vnetOf(nodes, edge), vnetOf(edge), "recreated nodes"},
 		{"a subnet without a block", vnetOf(), vnetOf(edge), "recreated nodes"},
 	} {
-		if have := planLines(t, here, subnet, changes(tfVNet, "hub", "update", c.before,
-			c.after)); have != c.want {
+		if have := planLines(t, here, subnet,
+			changes(tfVNet, "hub", "update", c.before, c.after)); have != c.want {
 			t.Errorf("%s: %q, expected %q", c.name, have, c.want)
 		}
 	}

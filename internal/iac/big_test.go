@@ -59,8 +59,7 @@ func bigPlan(w io.Writer, n, every int) error {
 	state := func(i int) {
 		kind, name, values := one(i)
 		head(i, kind, name)
-		b.WriteString(`,"schema_version":0,"values":` + values +
-			`,"sensitive_values":{"tags":{}}}`)
+		b.WriteString(`,"schema_version":0,"values":` + values + `,"sensitive_values":{"tags":{}}}`)
 	}
 	b.WriteString(`{"format_version":"1.2","terraform_version":"1.11.4",`)
 	list(`"planned_values":{"root_module":{"child_modules":[{"resources":[`, `]}]}},`, state)

@@ -24,10 +24,10 @@ func TestCodeProperties(t *testing.T) {
 		lost       []string
 	}{
 		"a task that names none": {"tasks.yml", fmt.Sprintf(task, ""), []string{nat}},
-		"a task that names both": {"tasks.yml", fmt.Sprintf(task, ", nat_gateway: nat, "+
-			"security_group: nsg"), nil},
-		"a task that takes the group away": {"tasks.yml", fmt.Sprintf(task, ", nat_gateway: "+
-			"nat, security_group_name: ''"), []string{group}},
+		"a task that names both": {"tasks.yml",
+			fmt.Sprintf(task, ", nat_gateway: nat, security_group: nsg"), nil},
+		"a task that takes the group away": {"tasks.yml",
+			fmt.Sprintf(task, ", nat_gateway: nat, security_group_name: ''"), []string{group}},
 		"expressions": {"tasks.yml", fmt.Sprintf(task, `, nat_gateway: "{{ n | default(omit) }}"`+
 			`, security_group: "{{ g }}"`), nil},
 		"a subnet that is deleted": {"tasks.yml", fmt.Sprintf(task, ", state: absent"), nil},
@@ -52,8 +52,8 @@ func TestCodeProperties(t *testing.T) {
 				t.Errorf("%s: %s: %d, want %d: %s", name, p, found, want, got)
 			}
 		}
-		if got := reportedBy(r, Known{}); strings.Contains(got, nat) || strings.Contains(got,
-			group) {
+		if got := reportedBy(r, Known{}); strings.Contains(got, nat) ||
+			strings.Contains(got, group) {
 			t.Errorf("%s: nothing shows that the subnet has one: %s", name, got)
 		}
 	}

@@ -19,8 +19,7 @@ type codeReading struct {
 }
 
 func newCodeReading(format Format, b *budget) *codeReading {
-	return &codeReading{reading: &Reading{Format: format}, byID: map[slot]*codeSubnet{},
-		budget: b}
+	return &codeReading{reading: &Reading{Format: format}, byID: map[slot]*codeSubnet{}, budget: b}
 }
 
 // budget limits what is read of all files together: it counts what may still be read. With aliases
@@ -132,8 +131,8 @@ func (c *codeReading) removes(e Effect) {
 }
 
 func (c *codeReading) note(at Place, unknown bool, format string, args ...any) {
-	c.reading.Notes = append(c.reading.Notes, Note{Place: at, Text: fmt.Sprintf(format, args...),
-		Unknown: unknown})
+	c.reading.Notes = append(c.reading.Notes,
+		Note{Place: at, Text: fmt.Sprintf(format, args...), Unknown: unknown})
 }
 
 // carrier adds a subnet that carries pods or reaches them.

@@ -264,8 +264,8 @@ func (x *fixer) claim(file string, r Repair) string {
 // writtenBlock returns the literal block of a subnet in its network, nil if there is none.
 func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
 	for _, b := range body.Blocks() {
-		if b.Type() == "subnet" && strings.EqualFold(unquoted(b.Body().GetAttribute("name")),
-			subnet) {
+		if b.Type() == "subnet" &&
+			strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
 			return b
 		}
 	}

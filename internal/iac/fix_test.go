@@ -381,14 +381,14 @@ func TestFixShared(t *testing.T) {
 		parts []string
 		want  string // what is left, "" if it is repaired
 	}{
-		{"the other one has another table", []string{table("rt", rtID, "no-op"),
-			link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", otherID,
-				otherID)}, "several instances share the code"},
+		{"the other one has another table",
+			[]string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID),
+				link("b", edgeID, "no-op", otherID, otherID)}, "several instances share the code"},
 		{"the other one has the same", []string{table("rt", rtID, "no-op"),
 			link("a", nodesID, "update", rtID, otherID), link("b", edgeID, "no-op", rtID, rtID)},
 			""},
-		{"there is no other", []string{table("rt", rtID, "no-op"),
-			link("a", nodesID, "update", rtID, otherID)}, ""},
+		{"there is no other",
+			[]string{table("rt", rtID, "no-op"), link("a", nodesID, "update", rtID, otherID)}, ""},
 		{"the table goes", []string{table("rt", rtID, "delete"),
 			link("a", nodesID, "update", rtID, otherID)}, "this needs your decision"},
 		{"the table goes with its association", []string{table("rt", rtID, "delete"),

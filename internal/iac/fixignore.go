@@ -82,8 +82,8 @@ func unignore(body *hclwrite.Body, attribute string) {
 	switch {
 	case kept == len(items):
 	case kept > 0:
-		lifecycle.Body().SetAttributeRaw("ignore_changes", without(list.Expr().BuildTokens(nil),
-			attribute, ""))
+		lifecycle.Body().SetAttributeRaw("ignore_changes",
+			without(list.Expr().BuildTokens(nil), attribute, ""))
 	default:
 		lifecycle.Body().RemoveAttribute("ignore_changes")
 		if len(lifecycle.Body().Attributes())+len(lifecycle.Body().Blocks()) == 0 {
@@ -182,8 +182,8 @@ func appended(list hclwrite.Tokens, item string) hclwrite.Tokens {
 		end--
 	}
 	last := end - 1 // the last token that is not a line break or a comment
-	for last > 0 && (list[last].Type == hclsyntax.TokenNewline ||
-		list[last].Type == hclsyntax.TokenComment) {
+	for last > 0 &&
+		(list[last].Type == hclsyntax.TokenNewline || list[last].Type == hclsyntax.TokenComment) {
 		last--
 	}
 	word := &hclwrite.Token{Type: hclsyntax.TokenIdent, Bytes: []byte(item)}

@@ -239,8 +239,8 @@ func TestClusterInPlan(t *testing.T) {
 		case before == nil || r.After.Cluster(arm.ID(cluster["id"].(string))) == nil:
 			t.Errorf("%s: the subnet or the cluster is not pictured", name)
 		case want == finding.IaCRecreates && after != nil,
-			want == finding.IaCStrips && (after == nil || before.RouteTable == "" ||
-				after.RouteTable != ""),
+			want == finding.IaCStrips &&
+				(after == nil || before.RouteTable == "" || after.RouteTable != ""),
 			want == finding.IaCRoutes && len(r.After.Table(before.RouteTable).Routes()) != 1,
 			want == "" && (after == nil || !after.RouteTable.Equal(before.RouteTable)):
 			t.Errorf("%s: %+v becomes %+v", name, before, after)

@@ -59,8 +59,8 @@ func TestDoubtfulLoss(t *testing.T) {
 			`,"natGateway":{"id":"[reference('x').outputs.id.value]"}`),
 		"a what-if result, the table": whatIf(nat +
 			`,"routeTable":{"id":"[reference('x').outputs.id.value]"}`),
-		"a template, the table": templateOf(t, subnetResource(`,"routeTable":`+
-			`"[reference('x').table]",`+nat)),
+		"a template, the table": templateOf(t,
+			subnetResource(`,"routeTable":`+`"[reference('x').table]",`+nat)),
 		"a condition": templateOf(t, strings.Replace(subnetResource(","+nat), `{"type"`,
 			`{"condition":"[equals(reference('x').mode,'a')]","type"`, 1)),
 		"unknown blocks": planOf(t, fmt.Sprintf(`{"address":"azurerm_virtual_network.hub","mode":`+

@@ -39,8 +39,8 @@ func TestConfiguration(t *testing.T) {
 				"subnet.key\n route_table_id = try(subnet.value.rt, null)\n }\n }"), ""},
 		{"a dynamic block", vnet("dynamic \"subnet\" {\n for_each = var.subnets\n content {\n " +
 			"name = subnet.key\n }\n }"), "may-lose azurerm_virtual_network.hub"},
-		{"an attribute", vnet(
-			`subnet = [{ name = "nodes" }, { name = "edge", route_table_id = var.x }]`),
+		{"an attribute",
+			vnet(`subnet = [{ name = "nodes" }, { name = "edge", route_table_id = var.x }]`),
 			"may-lose hub/nodes"},
 		{"protected", vnet(nodes + "\nlifecycle {\n ignore_changes = [tags, subnet]\n}"), ""},
 		{"protected from all", vnet(nodes + "\nlifecycle {\n ignore_changes = all\n}"), ""},
@@ -207,8 +207,8 @@ module "up" {
 	}
 	var got []string
 	for _, n := range s.Reading().Notes {
-		got = append(got, fmt.Sprintf("%s %s:%d %v %s", n.Address, n.File, n.Line, n.Unknown,
-			n.Text))
+		got = append(got,
+			fmt.Sprintf("%s %s:%d %v %s", n.Address, n.File, n.Line, n.Unknown, n.Text))
 	}
 	const says = " is not in the folder, so what it does to subnets and route tables is not " +
 		"checked: check a plan"

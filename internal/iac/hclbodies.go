@@ -32,8 +32,8 @@ func empty(expr hclsyntax.Expression) bool {
 		return true
 	}
 	v, diagnostics := expr.Value(nil)
-	return !diagnostics.HasErrors() && v.IsKnown() && (v.IsNull() || v.Type() == cty.String &&
-		v.AsString() == "")
+	return !diagnostics.HasErrors() && v.IsKnown() &&
+		(v.IsNull() || v.Type() == cty.String && v.AsString() == "")
 }
 
 // item is an object in a list, with the names that are valid in it.
@@ -49,8 +49,8 @@ func (m *sourceModule) items(list hclsyntax.Expression) (out []item) {
 		object, is := loop.ValExpr.(*hclsyntax.ObjectConsExpr)
 		for _, turn := range turns(m.value(loop.CollExpr, nil)) {
 			if is {
-				out = append(out, item{object, bindings{loop.KeyVar: turn.key,
-					loop.ValVar: turn.value}})
+				out = append(out,
+					item{object, bindings{loop.KeyVar: turn.key, loop.ValVar: turn.value}})
 			}
 		}
 		return out

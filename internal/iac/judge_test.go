@@ -38,8 +38,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 			ResourceGroup: w.group}}
 		for name, table := range w.tables() {
 			if table != "" {
-				o.Carriers = append(o.Carriers, Carrier{Place: subnetPlace(string(w.subnet(name))),
-					Why: "it has a table"})
+				o.Carriers = append(o.Carriers,
+					Carrier{Place: subnetPlace(string(w.subnet(name))), Why: "it has a table"})
 			}
 		}
 		reading, err := ReadTemplate(file, o)
@@ -62,8 +62,8 @@ func TestTemplatesAgainstAzure(t *testing.T) {
 		}
 		for name, verb := range happened {
 			seen[string(verb)]++
-			if got := said[name]; got != verb && !(w.unordered && verb == "" ||
-				w.unordered && got != "" && verb != "") {
+			if got := said[name]; got != verb &&
+				!(w.unordered && verb == "" || w.unordered && got != "" && verb != "") {
 				t.Fatalf("%s: %q was said, and %q happened\n%s", name, got, verb, text)
 			}
 		}
@@ -137,8 +137,8 @@ func TestFixedTemplatesAgainstAzure(t *testing.T) {
 func newEmulator(t *testing.T) *emulator.Client {
 	e, err := emulator.New(emulator.Options{LogBodies: 10,
 		Buckets: emulator.Buckets{Reads: emulator.Bucket{Size: 1e9, PerSecond: 1},
-			Writes: emulator.Bucket{Size: 1e9, PerSecond: 1}, Clusters: emulator.Bucket{Size: 1e9,
-				PerSecond: 1}}})
+			Writes:   emulator.Bucket{Size: 1e9, PerSecond: 1},
+			Clusters: emulator.Bucket{Size: 1e9, PerSecond: 1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,12 +189,10 @@ func (w *judgeWorld) build() {
 	}
 	must(arm.GroupID(emulator.DefaultSubscription, w.group), doc{"location": "westeurope"})
 	for _, name := range []string{"t0", "t1"} {
-		must(w.id(arm.TypeRouteTable, name),
-			doc{"location": "westeurope",
-				"properties": doc{
-					"routes": []doc{{"name": "pods",
-						"properties": doc{"addressPrefix": "10.244.0.0/24",
-							"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
+		must(w.id(arm.TypeRouteTable, name), doc{"location": "westeurope", "properties": doc{
+			"routes": []doc{{"name": "pods",
+				"properties": doc{"addressPrefix": "10.244.0.0/24",
+					"nextHopType": "VirtualAppliance", "nextHopIpAddress": "10.0.0.4"}}}}})
 	}
 	var subnets []doc
 	for _, name := range judgeSubnets[:3] {

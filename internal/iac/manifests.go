@@ -47,8 +47,8 @@ func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) 
 		m.budget.full = true
 		return
 	}
-	if items := doc.Get("items"); items != nil && strings.HasSuffix(doc.Get("kind").String(),
-		"List") {
+	if items := doc.Get("items"); items != nil &&
+		strings.HasSuffix(doc.Get("kind").String(), "List") {
 		for _, item := range items.List() {
 			m.add(item, file, namespace, depth+1)
 		}

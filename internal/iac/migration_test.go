@@ -81,8 +81,7 @@ func TestMigrationPlans(t *testing.T) {
 				v["identity"] = []any{map[string]any{"type": "SystemAssigned"}}
 				v["kubernetes_version"] = "1.26.3"
 				profileOf(v)["network_policy"] = "calico"
-			},
-			after: func(v map[string]any) {
+			}, after: func(v map[string]any) {
 				overlay(v)
 				profileOf(v)["network_policy"] = "calico"
 			},
@@ -186,8 +185,8 @@ func TestWhatIfMigration(t *testing.T) {
 		if c.want == "" && len(found) == 0 {
 			continue
 		}
-		if len(found) != 1 || found[0].Code != c.want || !strings.Contains(found[0].Message+
-			strings.Join(found[0].Evidence, " "), c.says) {
+		if len(found) != 1 || found[0].Code != c.want ||
+			!strings.Contains(found[0].Message+strings.Join(found[0].Evidence, " "), c.says) {
 			t.Errorf("%s to %s: %+v", c.before, c.after, found)
 		}
 	}
@@ -219,8 +218,8 @@ func TestNetworkReplaced(t *testing.T) {
 			subnet("new", "v")), "subnet v/aks is deleted while its network stays: it is " +
 			"renamed to new, which deletes it and creates another"},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
-			c.changes+`]}`))
+		r, err := Read("plan",
+			strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.changes+`]}`))
 		if err != nil {
 			t.Fatal(err)
 		}

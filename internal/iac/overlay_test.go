@@ -64,8 +64,8 @@ func TestOverlayOfUsers(t *testing.T) {
 		got = append(got, id.Name()+" on "+strings.Join(subnets, " "))
 	}
 	for _, name := range []string{"edge", "spare"} {
-		got = append(got, fmt.Sprint(name, " ", len(after.Subnet(arm.ID(
-			netID+"/subnets/"+name)).Gateways)))
+		got = append(got,
+			fmt.Sprint(name, " ", len(after.Subnet(arm.ID(netID+"/subnets/"+name)).Gateways)))
 	}
 	const want = "np in bare, two in spare, new, aks-np-12345678-vmss000000____102440024, " +
 		"rt on , other on nodes spare, edge 0, spare 1"

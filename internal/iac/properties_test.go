@@ -110,12 +110,12 @@ spec:
 		{"an association that moves to another subnet", planOf(t, changes(tfNATAssociation, "nodes",
 			"delete,create", natOf(nodesID, natID), natOf(edgeID, natID))), "warning " + lostNAT,
 			"error " + lostNAT},
-		{"an association under another name", planOf(t, association, changes(
-			tfNATAssociation, "new", "create", "null", natOf(nodesID, natID))),
+		{"an association under another name", planOf(t,
+			association, changes(tfNATAssociation, "new", "create", "null", natOf(nodesID, natID))),
 			"warning is without its NAT gateway nat for a moment",
 			"error is without its NAT gateway nat for a moment"},
-		{"an association with its subnet", planOf(t, association, changes(tfSubnet, "nodes",
-			"delete", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")),
+		{"an association with its subnet", planOf(t, association,
+			changes(tfSubnet, "nodes", "delete", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")),
 			"warning is deleted while its network stays",
 			"error is deleted while its network stays"},
 		{"a block that loses its group", planOf(t, changes(tfVNet, "hub", "update",
@@ -133,11 +133,11 @@ spec:
 		{"a body that sets one to null", planOf(t, changes(tfAzapi, "nodes", "update",
 			subnet(table+nat+group), subnet(table+nat+`,"networkSecurityGroup":null`))),
 			"warning " + lostGroup, "error " + lostGroup},
-		{"an update of the table only", planOf(t, changes(tfAzapiUpdate, "nodes", "update",
-			subnet(table), subnet(table))), "", ""},
-		{"a network's body", planOf(t, changes(tfAzapi, "hub", "update", vnet(table+nat),
-			vnet(table))), "warning " + lostNAT,
-			"error " + lostNAT + ", error loses its network security group:"},
+		{"an update of the table only", planOf(t,
+			changes(tfAzapiUpdate, "nodes", "update", subnet(table), subnet(table))), "", ""},
+		{"a network's body",
+			planOf(t, changes(tfAzapi, "hub", "update", vnet(table+nat), vnet(table))),
+			"warning " + lostNAT, "error " + lostNAT + ", error loses its network security group:"},
 		{"a body that never named one", planOf(t, changes(tfAzapi, "nodes", "update",
 			subnet(table), subnet(table+group))), "", "error " + guardedNAT},
 		{"code without a group", tf(`resource "azurerm_virtual_network" "hub" {
@@ -161,8 +161,8 @@ spec:
 		{"a template", template(table+group, ""), "", "error " + guardedNAT},
 		{"an object of Azure Service Operator", aso(""), "", "error " + guardedNAT},
 		{"an object that the operator leaves alone", aso("skip"), "", ""},
-		{"a template with an expression", template(table+group+
-			`,"natGateway":"[reference('x').natGateway]"`, ""), "", ""},
+		{"a template with an expression",
+			template(table+group+`,"natGateway":"[reference('x').natGateway]"`, ""), "", ""},
 		{"a template that gives it elsewhere", template(table+group, `,{"type":`+
 			`"Microsoft.Network/virtualNetworks/subnets","apiVersion":"2024-05-01","name":`+
 			`"hub/nodes","dependsOn":["hub"],"properties":{"addressPrefix":"10.0.0.0/24",`+

@@ -109,8 +109,8 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 			m.unseen = append(m.unseen, call)
 			continue
 		}
-		if err := s.module(files, inner, strings.TrimPrefix(way+".module."+call.Labels[0],
-			".")); err != nil {
+		if err := s.module(files, inner,
+			strings.TrimPrefix(way+".module."+call.Labels[0], ".")); err != nil {
 			return err
 		}
 	}

@@ -151,9 +151,8 @@ func TestCompiledModule(t *testing.T) {
 func TestSymbolicSubnets(t *testing.T) {
 	r := readTemplate(t, bicep(t, "symbolic-subnets.json"), TemplateOptions{})
 	sameLines(t, "with tables", said(r))
-	r = readTemplate(t, bicep(t, "symbolic-subnets.json"),
-		TemplateOptions{Parameters: []File{
-			{"p.json", []byte(`{"parameters": {"routed": {"value": false}}}`)}}})
+	r = readTemplate(t, bicep(t, "symbolic-subnets.json"), TemplateOptions{Parameters: []File{
+		{"p.json", []byte(`{"parameters": {"routed": {"value": false}}}`)}}})
 	sameLines(t, "without", said(r), "may-lose shop-vnet/aks-nodes 46", "loses shop-vnet/appgw 46")
 	// Before 2023-09-01 the network without subnets deletes them; then each is created again.
 	r = readTemplate(t, bicep(t, "symbolic-subnets.json", `"Microsoft.Network/virtualNetworks",
@@ -209,8 +208,8 @@ func TestReadFirst(t *testing.T) {
 		bicep(t, "read-first.json", `parameters('vnetName'), 'aks-nodes'), '2024-05-01')`,
 			`parameters('vnetName'), 'other'), '2024-05-01')`), o)
 	sameLines(t, "of another", said(r), "may-lose shop-vnet/aks-nodes 17")
-	r = readTemplate(t, bicep(t, "read-first.json", `"routeTable": "[reference(`,
-		`"x": "[reference(`), o)
+	r = readTemplate(t,
+		bicep(t, "read-first.json", `"routeTable": "[reference(`, `"x": "[reference(`), o)
 	sameLines(t, "not passed on", said(r), "loses shop-vnet/aks-nodes 17")
 }
 
@@ -223,10 +222,9 @@ func TestPlainTemplate(t *testing.T) {
 	if table == nil || len(table.Routes()) != 2 {
 		t.Errorf("the table would be %+v", table)
 	}
-	r = readTemplate(t, bicep(t, "plain.json"),
-		TemplateOptions{Parameters: []File{
-			{"p.json", []byte(
-				`{"parameters": {"withGateway": {"value": false}, "nothing": {"value": 1}}}`)}}})
+	r = readTemplate(t, bicep(t, "plain.json"), TemplateOptions{Parameters: []File{
+		{"p.json",
+			[]byte(`{"parameters": {"withGateway": {"value": false}, "nothing": {"value": 1}}}`)}}})
 	sameLines(t, "no gateway", said(r), "may-lose shop-vnet/appgw 61",
 		"may-lose shop-vnet/bastion 62", "may-lose-routes shop-rt-prod 25")
 	if len(r.Notes) != 1 || r.Notes[0].Unknown ||

@@ -94,8 +94,7 @@ func (t *armReading) after() {
 			return
 		}
 		if route, err := inventory.DecodeRoute(raw); err == nil {
-			s.Tables[table.ID.Key()] = table.WithRoutes(append(
-				slices.Clone(table.Routes()), route))
+			s.Tables[table.ID.Key()] = table.WithRoutes(append(slices.Clone(table.Routes()), route))
 		}
 	})
 }

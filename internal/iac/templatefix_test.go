@@ -41,8 +41,8 @@ func mustRead(t *testing.T, f File, o TemplateOptions) *Reading {
 
 // notCompiled turns a compiled template into one that a person may have written.
 func notCompiled(f File) File {
-	return File{f.Name, bytes.ReplaceAll(f.Data, []byte(`"name": "bicep"`),
-		[]byte(`"name": "another"`))}
+	return File{f.Name,
+		bytes.ReplaceAll(f.Data, []byte(`"name": "bicep"`), []byte(`"name": "another"`))}
 }
 
 func TestFixTemplate(t *testing.T) {
@@ -131,9 +131,8 @@ func TestFixTemplate(t *testing.T) {
 	// A separate subnet, with and without symbols; its name is an expression.
 	own := bicep(t, "read-first.json",
 		`"routeTable": "[reference(resourceId('Microsoft.Resources/deployments', 'read'), '2022-09-01').outputs.routeTable.value]",`, ``)
-	o := TemplateOptions{Carriers: []Carrier{Named("aks-nodes", "")},
-		Parameters: []File{
-			{"p.json", []byte(`{"parameters": {"vnetName": {"value": "shop-vnet"}}}`)}}}
+	o := TemplateOptions{Carriers: []Carrier{Named("aks-nodes", "")}, Parameters: []File{
+		{"p.json", []byte(`{"parameters": {"vnetName": {"value": "shop-vnet"}}}`)}}}
 	fix = fixedTemplate(t, notCompiled(own), o)
 	if !strings.Contains(string(fix.After),
 		`"value": "[first(split(format('{0}/{1}', parameters('vnetName'), 'aks-nodes'), '/'))]"`) {

@@ -111,8 +111,8 @@ func (t *armReading) network(r *armtemplate.Resource) {
 		return
 	}
 	gone := func(s *templateSubnet) {
-		s.writes = append(s.writes, subnetWrite{by: r, outcome: deletes, file: r.File,
-			line: r.Line})
+		s.writes = append(s.writes,
+			subnetWrite{by: r, outcome: deletes, file: r.File, line: r.Line})
 	}
 	for _, s := range t.subnets {
 		if strings.EqualFold(s.vnet, r.ID) && !named[strings.ToLower(s.place.Name)] {

@@ -84,12 +84,12 @@ func TestClusterDestroyed(t *testing.T) {
 		{"unnamed", changes(tfCluster, "shop", "delete", "{}", "null"),
 			"cluster azurerm_kubernetes_cluster.shop is destroyed"},
 		{"forgotten", changes(tfCluster, "shop", "forget", values, "null"), ""},
-		{"forgotten and created again", changes(tfCluster, "shop", "forget,create", values, values,
-			paths), ""},
+		{"forgotten and created again",
+			changes(tfCluster, "shop", "forget,create", values, values, paths), ""},
 		{"updated", changes(tfCluster, "shop", "update", values, values), ""},
 		{"updated by azapi", azapi("update"), ""},
-		{"only its azapi_update_resource", strings.Replace(azapi("delete"), `"`+tfAzapi+`"`,
-			`"`+tfAzapiUpdate+`"`, 1), ""},
+		{"only its azapi_update_resource",
+			strings.Replace(azapi("delete"), `"`+tfAzapi+`"`, `"`+tfAzapiUpdate+`"`, 1), ""},
 		{"a pool of it", changes(tfPool, "two", "delete", `{}`, "null"), ""},
 	} {
 		text := `{"format_version":"1.2","resource_changes":[` + c.change + `]}`

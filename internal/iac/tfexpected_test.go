@@ -50,14 +50,14 @@ func TestUnknownSubnet(t *testing.T) {
 				after := before
 				for _, unknown := range []string{`,"vnet_subnet_id":SUBNET`,
 					`"subnet_id":SUBNET`, `,"vnetSubnetID":SUBNET`} {
-					after = strings.Replace(after, strings.Replace(unknown, "SUBNET", `"`+nodes+`"`,
-						1), "", 1)
+					after = strings.Replace(after,
+						strings.Replace(unknown, "SUBNET", `"`+nodes+`"`, 1), "", 1)
 				}
 				if c.name == "azapi, the whole body" {
 					after = strings.Replace(after, `"body":{`, `"no":{`, 1)
 				}
-				for _, entry := range []string{c.with, changes(c.kind, "u", c.actions, before,
-					after, `,"after_unknown":`+c.unknown)} {
+				for _, entry := range []string{c.with,
+					changes(c.kind, "u", c.actions, before, after, `,"after_unknown":`+c.unknown)} {
 					var v any
 					if entry == "" {
 						continue

@@ -90,8 +90,8 @@ func (p *tfPlan) changed(r *tfResource) {
 		p.rewritten[r.before().ID.Key()] = true
 	}
 	// a new resource removes nothing; the pictures have what it adds
-	if made := r.creates() && slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute},
-		r.Type); !made {
+	if made := r.creates() &&
+		slices.Contains([]string{tfVNet, tfSubnet, tfTable, tfRoute}, r.Type); !made {
 		p.changes = append(p.changes, r)
 	}
 	if s := p.byAddress[r.Address]; s != nil && r.Deposed == "" {
@@ -128,8 +128,8 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
 	case tfAzapi:
-		if body, err := v.body(); err == nil && strings.HasPrefix(strings.ToLower(v.AzapiType),
-			strings.ToLower(arm.TypeSubnet)+"@") {
+		if body, err := v.body(); err == nil &&
+			strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(arm.TypeSubnet)+"@") {
 			for _, property := range inventory.Properties {
 				p.gets(v.ID, property, body.has(property))
 			}

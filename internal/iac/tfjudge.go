@@ -195,11 +195,10 @@ func (j *judge) association(r *tfResource, p inventory.Property) {
 		e.Verb, e.How, e.Fix = Loses, "its association is destroyed", keep
 		if subnet := j.byID[before.SubnetID.Key()]; subnet != nil && r.Deposed == "" &&
 			keyOf(r.Address) == "" {
-			e.Repair = &Repair{Address: r.Address, Add: true, Next: subnet.address,
-				Set: []Setting{
-					{"subnet_id", j.reference(before.SubnetID, r.Module)},
-					{attribute, j.reference(had, r.Module)},
-				}}
+			e.Repair = &Repair{Address: r.Address, Add: true, Next: subnet.address, Set: []Setting{
+				{"subnet_id", j.reference(before.SubnetID, r.Module)},
+				{attribute, j.reference(had, r.Module)},
+			}}
 		}
 		if other := j.associates[slot{before.SubnetID.Key(), p}]; other != nil {
 			e.Verb, e.After, e.Repair = Flaps, string(other.after().gives(p)), nil

@@ -184,8 +184,8 @@ func (p *tfPlan) check() error {
 		return fmt.Errorf("format_version %s is newer than this program knows: expected 1.x",
 			p.version)
 	case p.errored:
-		p.notes = append(p.notes, Note{Text: "the plan was made with errors, and is not complete",
-			Unknown: true})
+		p.notes = append(p.notes,
+			Note{Text: "the plan was made with errors, and is not complete", Unknown: true})
 	}
 	for _, address := range p.deferred {
 		p.notes = append(p.notes, Note{Place: Place{Address: address},

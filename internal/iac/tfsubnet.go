@@ -53,10 +53,9 @@ func (j *judge) vnet(r *tfResource) {
 		if j.nameUnknown(r) {
 			j.add(Effect{
 				Verb: MayLose, Doubt: true, What: j.subnet(id, r.place()), By: r.place(),
-				Before: string(
-					j.tables[id.Key()]),
-				How: "no inline block has its name, and that of one is known only after apply",
-				Fix: "apply what the name depends on first, and plan again",
+				Before: string(j.tables[id.Key()]),
+				How:    "no inline block has its name, and that of one is known only after apply",
+				Fix:    "apply what the name depends on first, and plan again",
 			})
 		} else {
 			j.recreated(id, old.table(), r, "its inline block is gone")

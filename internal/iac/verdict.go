@@ -87,8 +87,8 @@ func (n Note) finding() finding.Finding {
 	if who := cmp.Or(n.Address, n.Name); who != "" {
 		message = who + ": " + message
 	}
-	return finding.New(code, "", n.resource(), "%s", message).About(strings.TrimSpace(n.Address+" "+
-		n.Text)).At(n.File, n.Line)
+	return finding.New(code, "", n.resource(), "%s",
+		message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line)
 }
 
 // settle uses the real network to decide what a file leaves open. An effect without a verb does not
@@ -229,8 +229,8 @@ func (c Carrier) same(p Place) bool {
 	if c.Address != "" && c.Address == p.Address && c.Name == "" {
 		return true
 	}
-	return c.Name != "" && strings.EqualFold(c.Name, p.Name) && (c.VNet == "" || p.VNet == "" ||
-		strings.EqualFold(c.VNet, p.VNet))
+	return c.Name != "" && strings.EqualFold(c.Name, p.Name) &&
+		(c.VNet == "" || p.VNet == "" || strings.EqualFold(c.VNet, p.VNet))
 }
 
 // partly reports whether parts of an ID are unknown: a template without a known subscription has

@@ -82,8 +82,8 @@ func real(t *testing.T) *inventory.Snapshot {
 	table(rtID, pod+","+egress, nodesID)
 	table(otherID, egress, netID+"/subnets/spare")
 	table(strings.Replace(rtID, "/rt", "/pods", 1), pod, edgeID)
-	for name, id := range map[string]string{"nodes": rtID, "edge": strings.Replace(rtID, "/rt",
-		"/pods", 1), "spare": otherID, "bare": ""} {
+	for name, id := range map[string]string{"nodes": rtID,
+		"edge": strings.Replace(rtID, "/rt", "/pods", 1), "spare": otherID, "bare": ""} {
 		properties := ""
 		if id != "" {
 			properties = fmt.Sprintf(`"routeTable":{"id":%q}`, id)
@@ -189,8 +189,8 @@ func TestKnown(t *testing.T) {
 		t.Errorf("two subnets of one resource without known IDs: %v", found)
 	}
 	notes := &Reading{Notes: []Note{{Place: Place{Address: "a.b"}, Text: "x"},
-		{Place: Place{Address: "a.b"}, Text: "w"}, {Place: Place{Address: "a.b"}, Text: "y",
-			Unknown: true}, {Text: "z"}, {Text: "zz"}}}
+		{Place: Place{Address: "a.b"}, Text: "w"},
+		{Place: Place{Address: "a.b"}, Text: "y", Unknown: true}, {Text: "z"}, {Text: "zz"}}}
 	if found := notes.Findings(Known{}); len(found) != 5 || found[0].Code != finding.IaCUnknown ||
 		found[0].Severity != finding.Warning || found[1].Code != finding.IaCNote {
 		t.Errorf("notes: %v", found)

@@ -19,8 +19,8 @@ func (w *whatIf) after() {
 		return cmp.Or(c.after, c.before)
 	})
 	w.reading.Before = w.snapshot(func(c *whatIfChange) *armtemplate.Object {
-		if c.before == nil && (strings.EqualFold(c.kind, "Ignore") ||
-			strings.EqualFold(c.kind, "NoChange")) {
+		if c.before == nil &&
+			(strings.EqualFold(c.kind, "Ignore") || strings.EqualFold(c.kind, "NoChange")) {
 			return c.after
 		}
 		return c.before

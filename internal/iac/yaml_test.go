@@ -126,8 +126,7 @@ func TestYAMLFolder(t *testing.T) {
 		t.Errorf("%+v, %v", parts, err)
 	}
 	got, _ := folderLines(t, files, "manifests")
-	if lines := strings.Join(got, "\n"); !strings.Contains(lines,
-		"? a Helm chart is not evalu") ||
+	if lines := strings.Join(got, "\n"); !strings.Contains(lines, "? a Helm chart is not evalu") ||
 		!strings.Contains(lines, "? Kustomize is not evaluated") ||
 		!strings.Contains(lines, "loses shop-vnet/aks-nodes") {
 		t.Error(lines)

@@ -68,8 +68,7 @@ func regular(path string, info fs.FileInfo) error {
 	default:
 		what = "a device"
 	}
-	return &fs.PathError{Op: "read", Path: path,
-		Err: fmt.Errorf("it is %s, expected a file", what)}
+	return &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("it is %s, expected a file", what)}
 }
 
 // File is an open regular file.

@@ -354,10 +354,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 		Policy:    p.NetworkProfile.NetworkPolicy,
 		Dataplane: p.NetworkProfile.NetworkDataplane,
 		Outbound:  p.NetworkProfile.OutboundType,
-		Locked: strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel,
-			"ReadOnly"),
-		Stopped:  strings.EqualFold(p.PowerState.Code, "Stopped"),
-		Deleting: strings.EqualFold(p.State, "Deleting"),
+		Locked:    strings.EqualFold(p.NodeResourceGroupProfile.RestrictionLevel, "ReadOnly"),
+		Stopped:   strings.EqualFold(p.PowerState.Code, "Stopped"),
+		Deleting:  strings.EqualFold(p.State, "Deleting"),
 		Updating: strings.EqualFold(p.State, "Updating") ||
 			strings.EqualFold(p.State, "Upgrading"),
 		Version: p.KubernetesVersion,

@@ -98,8 +98,7 @@ func TestDecodeRouteTableMistakes(t *testing.T) {
 		"{\n\"id\": x}": "line 2: not JSON",
 		"\xff\xfe{\x00": "not UTF-8 text (a file redirected by Windows PowerShell " +
 			"is UTF-16: save it as UTF-8)",
-		"{}": "no field id: expected one resource of type " +
-			"Microsoft.Network/routeTables",
+		"{}":           "no field id: expected one resource of type Microsoft.Network/routeTables",
 		`{"value":[]}`: "no field id",
 		`{"id":"rt"}`:  `id: "rt" is not a resource ID`,
 		`{"id":"/subscriptions/s"}`: "is a Microsoft.Resources/subscriptions, expected a " +
@@ -410,8 +409,8 @@ func TestMachineSets(t *testing.T) {
 		configurations = append(configurations, fmt.Sprintf(`{"id":%q}`, id))
 	}
 	subnet, err := DecodeSubnet(fmt.Appendf(nil, `{"id":%q,"properties":{"ipConfigurations":[%s]}}`,
-		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes", strings.Join(
-			configurations, ",")))
+		group+"net/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes",
+		strings.Join(configurations, ",")))
 	if err != nil {
 		t.Fatal(err)
 	}

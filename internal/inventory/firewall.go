@@ -127,8 +127,8 @@ func DecodeFirewall(raw []byte) (*Firewall, error) {
 		for _, c := range collections {
 			for _, r := range c.Properties.Rules {
 				if c.Properties.Action.filters() {
-					f.Rules = append(f.Rules, r.decoded(i == 0, c.Properties.Action.denies(),
-						c.Properties.Priority))
+					f.Rules = append(f.Rules,
+						r.decoded(i == 0, c.Properties.Action.denies(), c.Properties.Priority))
 				}
 			}
 		}

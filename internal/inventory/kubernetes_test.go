@@ -242,8 +242,7 @@ func TestKubernetesNames(t *testing.T) {
 		}
 		for kind, doc := range map[string]string{
 			"Node": `{"kind":"Node","metadata":{"name":` + string(quoted) + `}}`,
-			"Pod": `{"kind":"Pod","metadata":{"namespace":"a","name":` + string(quoted) +
-				`}}`,
+			"Pod":  `{"kind":"Pod","metadata":{"namespace":"a","name":` + string(quoted) + `}}`,
 			"namespace": `{"kind":"Pod","metadata":{"name":"a","namespace":` + string(quoted) +
 				`}}`,
 		} {
@@ -255,8 +254,8 @@ func TestKubernetesNames(t *testing.T) {
 			if empty := kind == "namespace" && name == ""; empty != (err == nil) {
 				t.Errorf("%s %.300q: %v", kind, name, err)
 			}
-			if err != nil && (strings.ContainsAny(err.Error(), "\n\x1b\u202e") ||
-				len(err.Error()) > 1000) {
+			if err != nil &&
+				(strings.ContainsAny(err.Error(), "\n\x1b\u202e") || len(err.Error()) > 1000) {
 				t.Errorf("%s: %.2000q", kind, err)
 			}
 		}

@@ -445,8 +445,8 @@ func (s *Snapshot) Migrates(c *Cluster) bool {
 	nodes := s.NodePrefixes(c)
 	return slices.ContainsFunc(s.NodeSubnetIDs(c), func(id arm.ID) bool {
 		subnet := s.Subnet(id)
-		return subnet != nil && s.Table(subnet.RouteTable) != nil && slices.ContainsFunc(
-			s.Table(subnet.RouteTable).Routes(), func(r Route) bool {
+		return subnet != nil && s.Table(subnet.RouteTable) != nil &&
+			slices.ContainsFunc(s.Table(subnet.RouteTable).Routes(), func(r Route) bool {
 				return Within(c.PodCIDRs, r.Prefix.Addr()) && Within(nodes, r.Hop)
 			})
 	})

@@ -263,8 +263,8 @@ func TestThreeSubscriptions(t *testing.T) {
 					t.Fatal(err)
 				}
 				k.since(4 * time.Minute)
-				w.expectRoutes(target, append(threePods, "10.244.3.0/24>10.42.1.7",
-					"10.99.0.0/16>10.98.0.4")...)
+				w.expectRoutes(target,
+					append(threePods, "10.244.3.0/24>10.42.1.7", "10.99.0.0/16>10.98.0.4")...)
 				if r := k.since(20 * time.Second); len(r[len(r)-1].Findings) > 0 {
 					t.Errorf("afterwards: %+v", r[len(r)-1].Findings)
 				}

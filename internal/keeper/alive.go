@@ -242,6 +242,5 @@ func (c *check) provenGone(ctx context.Context, seen *inventory.Snapshot, p plan
 	}
 	return p.Only(func(change plan.Change) bool {
 		return change.Verb != plan.Delete || !doubted[change.Cluster]
-	},
-		func(arm.ID) *inventory.RouteTable { return table })
+	}, func(arm.ID) *inventory.RouteTable { return table })
 }

@@ -140,8 +140,7 @@ func TestApartShared(t *testing.T) {
 		third := w.addCluster("third", "51")
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		time.Sleep(10 * time.Second)
-		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before",
-			Count: -1})
+		fix := w.inject(emulator.Fault{Method: "GET", Path: "play-vnet", Hold: "before", Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
 			configure("third", third.cluster))
 		k.since(11 * time.Second)
@@ -258,8 +257,7 @@ func TestParted(t *testing.T) {
 		if r[0].Reads+r[1].Reads == 0 {
 			t.Error("neither part has read anything")
 		}
-		if r[0].Woke.Caller != "a pipeline" ||
-			r[1].Woke.Caller != "Ann Example" {
+		if r[0].Woke.Caller != "a pipeline" || r[1].Woke.Caller != "Ann Example" {
 			t.Errorf("woken by %+v and %+v", r[0].Woke, r[1].Woke)
 		}
 	})
@@ -296,8 +294,8 @@ func TestPartedFindings(t *testing.T) {
 		double := w.addCluster("double", "50") // with the same pod CIDR as play
 		o := Options{Paused: func() string { return "until tomorrow" }}
 		k := w.runWith(o, time.Hour, w.demoConfig(), configure("play", play.cluster, play.target),
-			configure("double", double.cluster, play.target), configure("third", third.cluster,
-				third.target))
+			configure("double", double.cluster, play.target),
+			configure("third", third.cluster, third.target))
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet, third.subnet)
 		k.since(10 * time.Second)

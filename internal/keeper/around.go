@@ -101,8 +101,7 @@ func (c *check) readAround(ctx context.Context) error {
 
 // stillUsed reads the routes again after the surroundings. It returns which of the newly lost next
 // hops they still lead to, and for which this could not be read.
-func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed plan.Hops,
-	err error) {
+func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed plan.Hops, err error) {
 	used, failed = plan.Hops{}, plan.Hops{}
 	var want inventory.Wanted
 	for _, hop := range hops {

@@ -99,8 +99,8 @@ func TestEgressUnreachable(t *testing.T) {
 		}
 		for _, hop := range []string{"10.70.99.9", "10.71.1.99", "10.71.9.9", "192.168.7.7"} {
 			for i, v := range states(hop) {
-				if v.State != verdict.Broken || !strings.Contains(v.Sentence,
-					"its next hop "+hop+" cannot be reached") {
+				if v.State != verdict.Broken ||
+					!strings.Contains(v.Sentence, "its next hop "+hop+" cannot be reached") {
 					t.Errorf("%s, %d: %s %s", hop, i, v.State, v.Sentence)
 				}
 			}
@@ -370,14 +370,14 @@ func TestFewTokensAround(t *testing.T) {
 		w.inject(emulator.Fault{Method: "GET", Path: "networkInterfaces$", Count: -1,
 			Status: http.StatusForbidden, Code: "AuthorizationFailed"}) // so each has its own call
 		next := emulatortest.Transport(t, w.e)
-		client := emulatortest.ClientOver(t, roundTrip(func(r *http.Request) (*http.Response,
-			error) {
-			response, err := next.RoundTrip(r)
-			if err == nil {
-				response.Header.Set("x-ms-ratelimit-remaining-subscription-reads", "30")
-			}
-			return response, err
-		}), w.e, emulatortest.Keeper)
+		client := emulatortest.ClientOver(t,
+			roundTrip(func(r *http.Request) (*http.Response, error) {
+				response, err := next.RoundTrip(r)
+				if err == nil {
+					response.Header.Set("x-ms-ratelimit-remaining-subscription-reads", "30")
+				}
+				return response, err
+			}), w.e, emulatortest.Keeper)
 		k := w.runOver(client, Options{}, 10*time.Second, config)
 		for range 3 {
 			for _, r := range k.since(time.Minute) {
@@ -411,8 +411,7 @@ func TestAroundSeldom(t *testing.T) {
 		k.since(6 * aroundBelieved)
 		reads := 0
 		for _, r := range since() {
-			if r.Method == "GET" && strings.Contains(strings.ToLower(r.Path),
-				"networkinterfaces") {
+			if r.Method == "GET" && strings.Contains(strings.ToLower(r.Path), "networkinterfaces") {
 				reads++
 			}
 		}
@@ -476,8 +475,7 @@ func TestSecondReadFails(t *testing.T) {
 		}
 		left.Store(1)
 		all = sentences(aroundLost + 20*time.Second)
-		if last := all[len(all)-1]; left.Load() != 0 ||
-			!strings.HasPrefix(last, "in-sync") {
+		if last := all[len(all)-1]; left.Load() != 0 || !strings.HasPrefix(last, "in-sync") {
 			t.Errorf("%d reads left: %s", left.Load(), last)
 		}
 		left.Store(-1)

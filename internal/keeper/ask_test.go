@@ -36,8 +36,8 @@ func TestAsk(t *testing.T) {
 		ask := func(cluster string, verbs ...plan.Verb) Result {
 			t.Helper()
 			asked := time.Now()
-			r, err := k.Ask(context.Background(), Request{Cluster: cluster, Verbs: verbs,
-				By: "ann"})
+			r, err := k.Ask(context.Background(),
+				Request{Cluster: cluster, Verbs: verbs, By: "ann"})
 			if err != nil || r.Woke != (Cause{By: ByPerson, Caller: "ann"}) ||
 				r.Started.Sub(asked) > time.Second {
 				t.Fatalf("%+v %v", r, err)
@@ -167,8 +167,7 @@ func TestAskForAllWhileOneGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := apartWorld(t)
 		w.strip(play.subnet)
-		fix := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before",
-			Count: -1})
+		fix := w.inject(emulator.Fault{Method: "PUT", Path: "play-vnet", Hold: "before", Count: -1})
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, play.target))
 		k.since(10 * time.Second)
 		answered := make(chan struct{})
@@ -201,8 +200,8 @@ func TestAskOnly(t *testing.T) {
 		}
 		ask := func(verbs []plan.Verb, only []plan.Change) Result {
 			t.Helper()
-			r, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: verbs,
-				Only: only})
+			r, err := k.Ask(context.Background(),
+				Request{Cluster: "shop", Verbs: verbs, Only: only})
 			if err != nil {
 				t.Fatal(err)
 			}

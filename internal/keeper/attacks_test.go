@@ -64,8 +64,7 @@ func TestHangingHoldsNothingUp(t *testing.T) {
 		"NIC lists hang": {
 			[]emulator.Fault{get("networkInterfaces|virtualMachineScaleSets")}, 1},
 		"the activity log hangs": {[]emulator.Fault{get("eventtypes")}, 0},
-		"GET of its table hangs": {[]emulator.Fault{get("routeTables/shop-rt$|routeTables$")},
-			0},
+		"GET of its table hangs": {[]emulator.Fault{get("routeTables/shop-rt$|routeTables$")}, 0},
 		"GET of its table is denied": {[]emulator.Fault{refused("routeTables/shop-rt$"),
 			refused("routeTables$")}, 0},
 		"PUT of a target is slow": {
@@ -148,8 +147,7 @@ func TestRefusalsEnd(t *testing.T) {
 	}{
 		"role": {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, 75 * time.Second,
 			time.Minute},
-		"lock": {emulator.Fault{Status: 409, Code: "ScopeLocked"}, 75 * time.Second,
-			time.Minute},
+		"lock": {emulator.Fault{Status: 409, Code: "ScopeLocked"}, 75 * time.Second, time.Minute},
 		"an hour": {emulator.Fault{Status: 403, Code: "AuthorizationFailed"}, time.Hour,
 			time.Minute},
 		"canceled": {emulator.Fault{Fail: true, Code: "Canceled"}, 15 * time.Second,

@@ -41,8 +41,8 @@ func TestClusterPaused(t *testing.T) {
 		verbs := []plan.Verb{plan.Associate, plan.Create, plan.Update, plan.Delete}
 		look := func(only []plan.Change) Result {
 			t.Helper()
-			r, err := k.Ask(context.Background(), Request{Cluster: "shop", Verbs: verbs,
-				Only: only})
+			r, err := k.Ask(context.Background(),
+				Request{Cluster: "shop", Verbs: verbs, Only: only})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,8 +58,8 @@ func TestClusterPaused(t *testing.T) {
 			if f.Code == finding.ChangesWithheld {
 				t.Errorf("a pause is no withheld change: %s", f.Message)
 			}
-			if f.Code == finding.AssociationLost && strings.Contains(f.Message,
-				"it is not repaired while shop is paused") &&
+			if f.Code == finding.AssociationLost &&
+				strings.Contains(f.Message, "it is not repaired while shop is paused") &&
 				strings.HasPrefix(f.Fix, "routekeeper pause end shop") {
 				lost++
 			}
@@ -83,8 +83,8 @@ func TestClusterPaused(t *testing.T) {
 		}
 		paused.Store(false)
 		k.since(time.Minute)
-		if w.tableOf(w.demo.GatewaySubnet) == "" || !slices.Contains(w.routes(w.demo.GatewayTable),
-			threePods[1]) {
+		if w.tableOf(w.demo.GatewaySubnet) == "" ||
+			!slices.Contains(w.routes(w.demo.GatewayTable), threePods[1]) {
 			t.Error("after the pause it is not repaired")
 		}
 	})

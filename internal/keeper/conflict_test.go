@@ -64,8 +64,8 @@ func TestConflict(t *testing.T) {
 					case i < 3:
 					case len(found) != 1:
 						t.Errorf("after %d strips there is no finding", i+1)
-					case i > 6 && !strings.Contains(found[0].Message,
-						emulatortest.Operator.ObjectID):
+					case i > 6 &&
+						!strings.Contains(found[0].Message, emulatortest.Operator.ObjectID):
 						t.Errorf("it does not say who it is: %s", found[0].Message)
 					}
 				}

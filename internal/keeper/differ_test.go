@@ -338,8 +338,8 @@ func (d *differ) happens() {
 // again makes a deleted cluster again.
 func (d *differ) again(s *side) {
 	d.tell("%s is made again", s.name)
-	d.try(http.MethodPut, s.subnet, object{"properties": object{"addressPrefix": "10.60.2.0/24",
-		"routeTable": link(s.table)}})
+	d.try(http.MethodPut, s.subnet,
+		object{"properties": object{"addressPrefix": "10.60.2.0/24", "routeTable": link(s.table)}})
 	d.pass(10 * time.Second)
 	s.gone.Store(!d.try(http.MethodPut, s.cluster, s.body))
 	d.pass(2 * time.Minute)

@@ -75,8 +75,7 @@ func (k *differing) draw() {
 			s.NATGatewayID = string(d.id(arm.TypeNATGateway, "nat"+pick("0", 75, "1")))
 		}
 		if often(40) {
-			s.NetworkSecurityGroupID = string(d.id(arm.TypeSecurityGroup, "nsg"+pick("0", 75,
-				"1")))
+			s.NetworkSecurityGroupID = string(d.id(arm.TypeSecurityGroup, "nsg"+pick("0", 75, "1")))
 		}
 		if s.RouteTableID+s.NATGatewayID+s.NetworkSecurityGroupID != "" {
 			subnets = append(subnets, s)

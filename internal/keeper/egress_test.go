@@ -387,8 +387,8 @@ func TestEgressBalancer(t *testing.T) {
 					verdict.InSync {
 					t.Errorf("%s: %s %+v", what, last.Verdicts[0].State, f)
 				}
-				if f := of(last, finding.EgressRouteLost); f == nil || !strings.Contains(f.Message,
-					"it is not put back: "+wrong) {
+				if f := of(last, finding.EgressRouteLost); f == nil ||
+					!strings.Contains(f.Message, "it is not put back: "+wrong) {
 					t.Errorf("%s: %+v", what, last.Findings)
 				}
 			}

@@ -186,8 +186,7 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 		Refuse: func(ctx context.Context, change plan.Change,
 			subnet *inventory.Subnet) *finding.Finding {
 			return c.notGuarded(ctx, seen, last, change, subnet)
-		},
-		Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
+		}, Allow: func(ctx context.Context, p plan.Plan, table *inventory.RouteTable) plan.Plan {
 			if table == nil {
 				return c.permitted(pauses, p, nil)
 			}

@@ -321,10 +321,9 @@ func TestTwoClustersAcrossSubscriptions(t *testing.T) {
 			"properties": object{
 				"addressSpace": object{"addressPrefixes": []any{"10.50.0.0/16", "fd00:50::/48"}},
 				"subnets": []any{
-					object{"name": "a",
-						"properties": object{
-							"addressPrefixes": []any{"10.50.1.0/24",
-								"fd00:50:0:1::/64"}, "routeTable": object{"id": string(own)}}},
+					object{"name": "a", "properties": object{
+						"addressPrefixes": []any{"10.50.1.0/24",
+							"fd00:50:0:1::/64"}, "routeTable": object{"id": string(own)}}},
 				}}})
 		w.put(play, object{"properties": object{
 			"networkProfile": object{"networkPlugin": "kubenet",

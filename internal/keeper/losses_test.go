@@ -23,8 +23,7 @@ func TestGuardTableLoses(t *testing.T) {
 		lost       string
 		unreadable bool
 	}{
-		"pods are dropped": {route: "10.88.16.0/20 None",
-			lost: "packets to 10.88.16.4: "},
+		"pods are dropped":   {route: "10.88.16.0/20 None", lost: "packets to 10.88.16.4: "},
 		"one pod is dropped": {route: "10.88.17.9/32 None", lost: "packets to 10.88.17.9: "},
 		"pods go to the internet": {route: "10.88.16.0/20 Internet",
 			lost: "packets to 10.88.16.4: "},

@@ -110,8 +110,7 @@ func TestWrittenAtTheLastMoment(t *testing.T) {
 				k := w.keepOver(before(http.MethodPut, "/nodes", func() {
 					w.put(w.demo.NodeSubnet, disabled(w.get(w.demo.NodeSubnet)))
 				}), w.demoConfig())
-				w.expect(w.reconcile(k),
-					"1 done associate shop-vnet/nodes\n3 done create appgw-rt")
+				w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes\n3 done create appgw-rt")
 				if !opts.IgnoreSubnetETag {
 					w.expectBoth()
 					return

@@ -44,8 +44,7 @@ type traced struct {
 func (c *traced) config() v1alpha1.ClusterRoutes {
 	config := configure(c.name, c.cluster, c.gatewayTable)
 	config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{{
-		SubnetID:     string(c.vnet.Child("subnets", "appgw")),
-		RouteTableID: string(c.gatewayTable)}}
+		SubnetID: string(c.vnet.Child("subnets", "appgw")), RouteTableID: string(c.gatewayTable)}}
 	return config
 }
 
@@ -158,8 +157,7 @@ func TestFleetMigrates(t *testing.T) {
 		for _, c := range tr.members {
 			before := w.get(c.table)["properties"].(object)["routes"].([]any)
 			for _, r := range before {
-				c.before = append(c.before,
-					inventory.RouteNode(r.(object)["name"].(string)))
+				c.before = append(c.before, inventory.RouteNode(r.(object)["name"].(string)))
 			}
 			w.migrate(c.cluster, 600)
 			k.since(time.Minute)

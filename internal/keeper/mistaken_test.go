@@ -85,8 +85,8 @@ func TestCopyIsNotDefended(t *testing.T) {
 		time.Sleep(4 * time.Minute)
 		w.expect(w.reconcile(k), "1 done create appgw-rt")
 		// A table that the log has proven is defended against the copy.
-		w.associate(w.demo.NodeSubnet, arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg",
-			arm.TypeRouteTable, "hub-rt"))
+		w.associate(w.demo.NodeSubnet,
+			arm.ResourceID(w.demo.Cluster.Subscription(), "net-rg", arm.TypeRouteTable, "hub-rt"))
 		w.expect(w.reconcile(k), "1 done associate shop-vnet/nodes")
 	})
 }

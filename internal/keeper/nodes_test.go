@@ -94,8 +94,7 @@ func overlayWorld(t testing.TB, o emulator.Options) (w *world, cluster, target a
 	w.put(cluster.Group(), object{})
 	w.putTable(target, "theirs 10.99.0.0/16 10.98.0.4")
 	w.put(vnet, object{"properties": object{
-		"addressSpace": object{"addressPrefixes": []any{"10.70.0.0/16"}},
-		"subnets": []any{
+		"addressSpace": object{"addressPrefixes": []any{"10.70.0.0/16"}}, "subnets": []any{
 			object{"name": "nodes", "properties": object{"addressPrefix": "10.70.0.0/20"}},
 			object{"name": "others", "properties": object{"addressPrefix": "10.70.16.0/24",
 				"routeTable": object{"id": string(target)}}},
@@ -266,8 +265,8 @@ func TestNodesLost(t *testing.T) {
 // on loopback, and the floor in the same run: one GET, one PUT and one GET of the target. The
 // keeper also reads what it needs to decide, and writes in the background.
 func BenchmarkNode(b *testing.B) {
-	w, _, target, config := overlayWorld(b, emulator.Options{LogBodies: 1,
-		Buckets: emulatortest.NoLimits})
+	w, _, target, config := overlayWorld(b,
+		emulator.Options{LogBodies: 1, Buckets: emulatortest.NoLimits})
 	for w.get(arm.ID(config.Spec.ClusterID))["properties"].(object)["provisioningState"] !=
 		"Succeeded" {
 		time.Sleep(10 * time.Millisecond)

@@ -39,8 +39,8 @@ func dualStackPools(w *world) (cluster arm.ID, subnets []arm.ID, table, target a
 				fmt.Sprintf("fd60:0:0:%d::/64", i)}}})
 		subnets = append(subnets, vnet.Child("subnets", name))
 		if name != "gateway" {
-			pools = append(pools, object{"name": "pool" + name, "count": 2,
-				"vnetSubnetID": string(subnets[i])})
+			pools = append(pools,
+				object{"name": "pool" + name, "count": 2, "vnetSubnetID": string(subnets[i])})
 		}
 	}
 	w.put(vnet, object{"properties": object{"subnets": within,

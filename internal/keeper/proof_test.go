@@ -210,8 +210,8 @@ func TestRouteOfAPerson(t *testing.T) {
 		w := newWorld(t, slow)
 		k := w.keep(w.demoConfig())
 		w.edit(w.demo.GatewayTable, func(p object) {
-			p["routes"] = append(p["routes"].([]any), route("vip-in-node-subnet", "10.244.200.0/24",
-				"10.42.1.77"))
+			p["routes"] = append(p["routes"].([]any),
+				route("vip-in-node-subnet", "10.244.200.0/24", "10.42.1.77"))
 		})
 		w.expect(w.reconcile(k), "3 done create appgw-rt", finding.UnmanagedOverlap)
 		for range 8 {
@@ -291,8 +291,8 @@ func TestHiddenNodes(t *testing.T) {
 		k := w.keepOver(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				response, err := next.RoundTrip(r)
-				if err == nil && strings.Contains(r.URL.Path,
-					"/virtualMachineScaleSets/aks-hidden-") {
+				if err == nil &&
+					strings.Contains(r.URL.Path, "/virtualMachineScaleSets/aks-hidden-") {
 					body := `{"value":[]}`
 					response.Body, response.ContentLength = io.NopCloser(strings.NewReader(body)),
 						int64(len(body))

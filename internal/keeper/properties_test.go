@@ -94,8 +94,8 @@ func (w *world) addGuarded(plugin, outbound string) guarded {
 	if outbound != "" {
 		profile["outboundType"] = outbound
 	}
-	w.put(g.cluster, object{"properties": object{"networkProfile": profile,
-		"agentPoolProfiles": []any{pool}}})
+	w.put(g.cluster,
+		object{"properties": object{"networkProfile": profile, "agentPoolProfiles": []any{pool}}})
 	g.config = configure(plugin, g.cluster)
 	for _, id := range []arm.ID{g.nodes, g.pods} {
 		s := v1alpha1.GuardedSubnet{SubnetID: string(id), NetworkSecurityGroupID: string(g.group)}

@@ -49,9 +49,9 @@ func TestRefusedDelete(t *testing.T) {
 		}
 		for _, id := range []arm.ID{g.table, g.nat, g.group} {
 			if !slices.ContainsFunc(found, func(f finding.Finding) bool {
-				return id.Equal(arm.ID(f.Resource)) && strings.Contains(f.Message,
-					emulatortest.Operator.ObjectID) && strings.Contains(f.Message,
-					" tried to delete "+id.Short())
+				return id.Equal(arm.ID(f.Resource)) &&
+					strings.Contains(f.Message, emulatortest.Operator.ObjectID) &&
+					strings.Contains(f.Message, " tried to delete "+id.Short())
 			}) {
 				t.Errorf("%s: %+v", id.Short(), found)
 			}

@@ -144,8 +144,8 @@ func TestClusterGone(t *testing.T) {
 func TestClusterGoneLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, play := leaving(t)
-		k := w.run(10*time.Second, w.demoConfig(), onRemoval(configure("play", play.cluster,
-			w.demo.GatewayTable), v1alpha1.RemovalPrune))
+		k := w.run(10*time.Second, w.demoConfig(),
+			onRemoval(configure("play", play.cluster, w.demo.GatewayTable), v1alpha1.RemovalPrune))
 		k.since(2 * time.Minute)
 		w.busyOnce("/appgw-rt", func() {
 			w.put(arm.ResourceID(play.cluster.Subscription(), "play-rg", arm.TypeInterface,
@@ -274,9 +274,9 @@ func TestConfigRemoved(t *testing.T) {
 				k.since(5 * time.Second)
 				w.expectGateway(threePods)
 			}},
-		{name: "while a write of the target continues", removal: v1alpha1.RemovalPrune,
-			says: "its routes were deleted", then: func(w *world, k *running,
-				_ v1alpha1.ClusterRoutes) {
+		{name: "while a write of the target continues",
+			removal: v1alpha1.RemovalPrune, says: "its routes were deleted",
+			then: func(w *world, k *running, _ v1alpha1.ClusterRoutes) {
 				w.e.Scale(w.demo.Cluster, w.demo.Pool, 3)
 				w.drop(w.demo.GatewayTable, "10.244.0.0/24")
 				k.Wake(Event{}, w.demo.GatewayTable)

@@ -196,8 +196,8 @@ func TestSaidAfterFailedRead(t *testing.T) {
 		change := plan.Change{Cluster: "shop", Verb: plan.Associate, Resource: w.demo.GatewaySubnet,
 			New: &plan.Value{RouteTable: w.demo.GatewayTable}}
 		left := func() int {
-			c := &check{observation: observation{k: k, configs: k.configs,
-				began: time.Now()}, request: &request{}}
+			c := &check{observation: observation{k: k, configs: k.configs, began: time.Now()},
+				request: &request{}}
 			return len(leftLost(c, []plan.Change{change}, func(plan.Change) bool { return false }))
 		}
 		if left() != 0 {

@@ -339,8 +339,7 @@ func (s *storm) ask(name string) {
 			s.t.Errorf("about %q: %v", r.Cluster, err)
 		case result.Woke.By != ByPerson || result.Woke.Event != nil,
 			result.Woke.Caller != "ann" && !strings.HasSuffix(result.Woke.Caller, " more"),
-			r.Cluster != "" &&
-				result.Of != nil && !slices.Contains(result.Of, r.Cluster):
+			r.Cluster != "" && result.Of != nil && !slices.Contains(result.Of, r.Cluster):
 			s.t.Errorf("about %q: %+v of %v", r.Cluster, result.Woke, result.Of)
 		}
 	})

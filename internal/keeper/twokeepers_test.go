@@ -86,8 +86,8 @@ func TestTwinIsNoticed(t *testing.T) {
 				}
 				for _, k := range all {
 					for _, r := range k.since(0) {
-						said = said || slices.ContainsFunc(r.Findings,
-							func(f finding.Finding) bool {
+						said = said ||
+							slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 								return f.Code == finding.AnotherKeeper
 							})
 					}

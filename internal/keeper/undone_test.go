@@ -42,8 +42,8 @@ func TestRepairs(t *testing.T) {
 					if v == nil {
 						v = c.Old
 					}
-					all = append(all, fmt.Sprintf("%s%s %s %s", c.Verb, mark, v.AddressPrefix,
-						c.State))
+					all = append(all,
+						fmt.Sprintf("%s%s %s %s", c.Verb, mark, v.AddressPrefix, c.State))
 				}
 			}
 			slices.Sort(all)

@@ -43,12 +43,11 @@ func (w *world) addClusterIn(sub, name, net string) another {
 				object{"name": "nodes", "properties": object{"addressPrefix": "10." + net +
 					".1.0/24",
 					"routeTable": object{"id": string(a.table)}}},
-				object{"name": "other", "properties": object{"addressPrefix": "10." + net +
-					".2.0/24"}},
+				object{"name": "other",
+					"properties": object{"addressPrefix": "10." + net + ".2.0/24"}},
 			}}})
 	w.put(a.cluster, object{"properties": object{
-		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.1" + net +
-			".0.0/16"},
+		"networkProfile": object{"networkPlugin": "kubenet", "podCidr": "10.1" + net + ".0.0/16"},
 		"agentPoolProfiles": []any{
 			object{"name": "np", "count": 2, "vnetSubnetID": string(a.subnet)}},
 	}})
@@ -140,8 +139,8 @@ func TestConcerned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		k := w.keep(w.demoConfig(), configure("play", play.cluster, play.target,
-			w.demo.GatewayTable))
+		k := w.keep(w.demoConfig(),
+			configure("play", play.cluster, play.target, w.demo.GatewayTable))
 		w.reconcile(k)
 		upper := func(id arm.ID) arm.ID { return arm.ID(strings.ToUpper(string(id))) }
 		for _, c := range []struct {
@@ -196,8 +195,8 @@ func TestWoken(t *testing.T) {
 		since := w.mark()
 		asked := time.Now()
 		k.Wake(Event{}, w.demo.NodeSubnet)
-		k.Wake(Event{}, arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable,
-			"stranger"))
+		k.Wake(Event{},
+			arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeRouteTable, "stranger"))
 		r := k.since(time.Minute)
 		if len(r) != 1 || !slices.Equal(r[0].Of, []string{"shop"}) || !r[0].Asked.Equal(asked) ||
 			r[0].Started.Sub(asked) > 10*time.Millisecond {
@@ -262,8 +261,8 @@ func TestTogether(t *testing.T) {
 		k := w.run(time.Hour, w.demoConfig(), configure("play", play.cluster, w.demo.GatewayTable),
 			configure("apart", apart.cluster, apart.target))
 		k.since(time.Minute)
-		w.expectRoutes(w.demo.GatewayTable, append(threePods, ownRoute, "10.150.0.0/24>10.50.1.4",
-			"10.150.1.0/24>10.50.1.5")...)
+		w.expectRoutes(w.demo.GatewayTable,
+			append(threePods, ownRoute, "10.150.0.0/24>10.50.1.4", "10.150.1.0/24>10.50.1.5")...)
 		if err := w.e.Scale(w.demo.Cluster, "nodepool1", 4); err != nil {
 			t.Fatal(err)
 		}
@@ -364,8 +363,8 @@ func TestReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)
 		play := w.addCluster("play", "50")
-		lost := configure("lost", arm.ResourceID(emulator.DefaultSubscription, "rg",
-			arm.TypeCluster, "lost"))
+		lost := configure("lost",
+			arm.ResourceID(emulator.DefaultSubscription, "rg", arm.TypeCluster, "lost"))
 		k := w.run(time.Hour, w.demoConfig(), lost)
 		k.since(time.Minute)
 		w.strip(w.demo.NodeSubnet) // its table is remembered, so the log is not read

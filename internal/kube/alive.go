@@ -64,8 +64,8 @@ func (c *Client) countNodes(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.askFor,
 		fmt.Errorf("no answer within %s", c.askFor))
 	defer cancel()
-	response, err := c.open(ctx, c.watch, request{path: "/api/v1/nodes",
-		query: url.Values{"limit": {"1"}}})
+	response, err := c.open(ctx, c.watch,
+		request{path: "/api/v1/nodes", query: url.Values{"limit": {"1"}}})
 	if err != nil {
 		return 0, c.explain("nodes", causeOf(ctx, err))
 	}

@@ -54,10 +54,9 @@ func TestContext(t *testing.T) {
 		"the current one of two": {
 			[]string{"z-admin https://" + shopHost, "a https://" + shopHost}, Options{
 				Cluster: cluster}, "z-admin"},
-		"through a tunnel": {[]string{other, "bastion https://localhost:44443 " +
-			shopHost}, Options{Cluster: cluster}, "bastion"},
-		"named": {[]string{mine, other},
-			Options{Cluster: cluster, Context: "other"}, "other"},
+		"through a tunnel": {[]string{other, "bastion https://localhost:44443 " + shopHost},
+			Options{Cluster: cluster}, "bastion"},
+		"named": {[]string{mine, other}, Options{Cluster: cluster, Context: "other"}, "other"},
 		"none leads there": {[]string{other}, Options{Cluster: cluster},
 			"!no kubeconfig context is for this cluster: "},
 		"another host that begins the same": {[]string{"evil https://" + shopHost + ".example"},
@@ -153,17 +152,15 @@ func TestWhoseNodes(t *testing.T) {
 		nodes http.HandlerFunc
 		want  string // "": read
 	}{
-		"a tunnel to it": {shopHost, nodes(node("a", "mc_shop"), node("virtual", "")),
-			""},
+		"a tunnel to it": {shopHost, nodes(node("a", "mc_shop"), node("virtual", "")), ""},
 		"a tunnel to another": {shopHost, nodes(node("a", "mc_other")),
 			"is for another cluster than shop: its nodes' machines are not in MC_shop"},
 		"a tunnel to an unknown cluster": {shopHost, nodes(node("a", "")),
 			"may be for another cluster than shop"},
-		"a tunnel to no nodes": {shopHost, nodes(), "may be for another cluster than shop"},
-		"a tunnel, nodes not shown": {shopHost, no,
-			"verb list on the resource nodes is missing"},
-		"its address":           {"127.0.0.1", nodes(node("a", "")), ""},
-		"its address, no nodes": {"127.0.0.1", nodes(), ""},
+		"a tunnel to no nodes":      {shopHost, nodes(), "may be for another cluster than shop"},
+		"a tunnel, nodes not shown": {shopHost, no, "verb list on the resource nodes is missing"},
+		"its address":               {"127.0.0.1", nodes(node("a", "")), ""},
+		"its address, no nodes":     {"127.0.0.1", nodes(), ""},
 		"its address, others' nodes": {"127.0.0.1", nodes(node("a", "mc_other")),
 			"is for another cluster"},
 		"nothing known of its address": {"", nodes(node("a", "MC_shop")), ""},

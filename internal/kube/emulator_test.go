@@ -127,8 +127,8 @@ func TestEmulator(t *testing.T) {
 func TestAnotherCluster(t *testing.T) {
 	l := newLocal(t)
 	id := arm.ResourceID(l.demo.Cluster.Subscription(), "shop-rg", arm.TypeCluster, "other")
-	if err := l.client.Put(id, "2025-10-01", map[string]any{"location": "westeurope",
-		"properties": map[string]any{
+	if err := l.client.Put(id, "2025-10-01",
+		map[string]any{"location": "westeurope", "properties": map[string]any{
 			"agentPoolProfiles": []any{map[string]any{"name": "np", "mode": "System",
 				"count": 1}},
 			"apiServerAccessProfile": map[string]any{"enablePrivateCluster": true},
@@ -159,8 +159,8 @@ func TestKubelogin(t *testing.T) {
 	}
 	guest := emulator.Principal{Name: "guest", ClientID: "0a0a0000-0000-4000-8000-000000000009",
 		ObjectID: "0b0b0000-0000-4000-8000-000000000009", Secret: "s", NoRoles: true}
-	e := emulatortest.New(t, emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper,
-		guest}})
+	e := emulatortest.New(t,
+		emulator.Options{Principals: []emulator.Principal{emulatortest.Keeper, guest}})
 	client, err := e.Client(emulatortest.Keeper)
 	if err != nil {
 		t.Fatal(err)

@@ -165,8 +165,8 @@ func TestFollow(t *testing.T) {
 	p.changes <- "end"
 	until("lost", func() bool { return look().Failed != "" })
 	tells()
-	if k := look(); k.Since.Before(before) || k.Nodes != nil || !strings.Contains(k.Failed,
-		"503 etcd is away") {
+	if k := look(); k.Since.Before(before) || k.Nodes != nil ||
+		!strings.Contains(k.Failed, "503 etcd is away") {
 		t.Errorf("lost since %s with %v: %s", k.Since, k.Nodes, k.Failed)
 	}
 	p.set(nodeAt("n3", 3, "True"), false)

@@ -85,8 +85,8 @@ func kubeconfig(t *testing.T, server *httptest.Server, user string) string {
 	t.Helper()
 	ca := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: server.Certificate().Raw}))
-	return writeConfig(t, "here", fmt.Sprintf("server: %s\n    certificate-authority-data: %s",
-		server.URL, ca), user)
+	return writeConfig(t, "here",
+		fmt.Sprintf("server: %s\n    certificate-authority-data: %s", server.URL, ca), user)
 }
 
 func writeConfig(t *testing.T, context, cluster, user string) string {
@@ -365,8 +365,7 @@ func TestPlugins(t *testing.T) {
 	if err := read(plugin("sleep 1.2\n" + token("good"))); err != nil {
 		t.Errorf("a good plugin: %v", err)
 	}
-	says(t, read(plugin(token("old"))), "rejects the login",
-		"az login, or kubelogin remove-tokens")
+	says(t, read(plugin(token("old"))), "rejects the login", "az login, or kubelogin remove-tokens")
 	says(t, read(plugin("exit 1")), "kubelogin could not log in", "az login")
 	says(t, read("exec: {apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, "+
 		"command: not-there}"), "not-there could not log in", "not found")

@@ -72,8 +72,8 @@ func (c *Client) watchNodes(ctx context.Context, version string,
 		}
 		nodes, err := inventory.DecodeNodes(change.Object)
 		if err != nil || len(nodes) != 1 {
-			return version, c.explain("nodes", &failure{garbage: fmt.Errorf(
-				"a change in the watch is not a node: %w", err)})
+			return version, c.explain("nodes",
+				&failure{garbage: fmt.Errorf("a change in the watch is not a node: %w", err)})
 		}
 		tell(nodes[0], change.Type == "DELETED")
 	}

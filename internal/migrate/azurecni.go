@@ -37,8 +37,8 @@ const toCilium = "--network-dataplane cilium --network-policy cilium"
 func (c *clusterCase) optional() (plans []Cluster) {
 	plugin := c.cluster.PluginName()
 	if plugin == "node-subnet" { // of all pools
-		plans = append(plans, c.moved("overlay", diagnose.ForOverlay(c.Case, c.cluster.ID),
-			c.toOverlay))
+		plans = append(plans,
+			c.moved("overlay", diagnose.ForOverlay(c.Case, c.cluster.ID), c.toOverlay))
 	}
 	if strings.EqualFold(c.cluster.Plugin, "azure") &&
 		!strings.EqualFold(c.cluster.Dataplane, "cilium") {
@@ -48,8 +48,7 @@ func (c *clusterCase) optional() (plans []Cluster) {
 }
 
 // moved returns the plan for a goal. blockers are what this goal needs in addition.
-func (c *clusterCase) moved(goal string, blockers []finding.Finding,
-	fill func(*Cluster)) Cluster {
+func (c *clusterCase) moved(goal string, blockers []finding.Finding, fill func(*Cluster)) Cluster {
 	to := *c
 	to.blockers = append(to.blockers[:len(to.blockers):len(to.blockers)], blockers...)
 	out := Cluster{Name: c.name, ID: c.cluster.ID, Plugin: c.cluster.PluginName(), Goal: goal,

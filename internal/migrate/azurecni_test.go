@@ -74,9 +74,9 @@ func TestOptional(t *testing.T) {
 				{"cilium", []finding.Code{finding.MigrationWindows}, []string{"delete the pool"}}}},
 		{"pod subnet", node, func(w *world) { w.pool()["podSubnetID"] = string(appgw) }, []plan{
 			{"cilium", nil, []string{"cannot move to overlay: that needs a new cluster"}}}},
-		{"node subnet on Cilium", with(object{"networkDataplane": "cilium",
-			"networkPolicy": "cilium"}), nil, []plan{
-			{"overlay", nil, nil}}},
+		{"node subnet on Cilium",
+			with(object{"networkDataplane": "cilium", "networkPolicy": "cilium"}), nil, []plan{
+				{"overlay", nil, nil}}},
 		{"overlay on Cilium", with(object{"networkPluginMode": "overlay",
 			"networkDataplane": "cilium", "podCidr": "10.244.0.0/16"}), nil, nil},
 		{"no plugin", object{"networkPlugin": "none"}, nil, nil},

@@ -114,8 +114,8 @@ func (c *clusterCase) az(verb, options string, values ...any) string {
 	id := c.cluster.ID
 	template := strings.TrimSpace("az aks " + verb + " --subscription %s --resource-group %s " +
 		"--name %s " + options)
-	return finding.Command(template, append([]any{id.Subscription(), id.ResourceGroup(),
-		id.Name()}, values...)...).String()
+	return finding.Command(template,
+		append([]any{id.Subscription(), id.ResourceGroup(), id.Name()}, values...)...).String()
 }
 
 func upgrade(c *clusterCase, f finding.Finding) []Step {
@@ -159,8 +159,8 @@ func identity(c *clusterCase, f finding.Finding) []Step {
 		s.Why += " The cluster is private: the identity also writes its private DNS zone."
 		s.Commands = append(s.Commands, roleCommand(at, "Private DNS Zone Contributor", zone))
 	}
-	s.Commands = append(s.Commands, c.az("update",
-		"--enable-managed-identity --assign-identity %s", at))
+	s.Commands = append(s.Commands,
+		c.az("update", "--enable-managed-identity --assign-identity %s", at))
 	return []Step{s}
 }
 

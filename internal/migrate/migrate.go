@@ -246,8 +246,8 @@ func (c *clusterCase) work() Work {
 		surge := max(1, min(pool.Count, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)))
 		batches := (pool.Count + surge - 1) / surge
 		w.Batches = max(w.Batches, batches)
-		w.WaitMinutes = max(w.WaitMinutes, batches*(cmp.Or(pool.DrainMinutes, usualDrain)+
-			pool.SoakMinutes))
+		w.WaitMinutes = max(w.WaitMinutes,
+			batches*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
 	}
 	if c.has(finding.MigrationIdentity) {
 		w.RoleMinutes = roleDelay

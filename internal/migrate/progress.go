@@ -95,8 +95,8 @@ func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 		surge := max(1, capacity.SurgeOf(pool.MaxSurge).Of(max(pool.Count, n)))
 		batches := (n + surge - 1) / surge
 		p.Batches = max(p.Batches, batches)
-		p.WaitMinutes = max(p.WaitMinutes, batches*(cmp.Or(pool.DrainMinutes, usualDrain)+
-			pool.SoakMinutes))
+		p.WaitMinutes = max(p.WaitMinutes,
+			batches*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
 	}
 	switch {
 	case p.State != "":
@@ -111,8 +111,7 @@ func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 }
 
 // tablesOf returns the tables with any route to a node of the cluster, in the order of their IDs.
-func tablesOf(s *inventory.Snapshot,
-	nodes []inventory.Node) []*inventory.RouteTable {
+func tablesOf(s *inventory.Snapshot, nodes []inventory.Node) []*inventory.RouteTable {
 	var out []*inventory.RouteTable
 	var ids []arm.ID
 	for _, t := range s.Tables {

@@ -60,8 +60,8 @@ func (h *hook) take() map[string]int {
 func TestEveryOperationFires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hook{heard: map[string]int{}}
-		e := emulatortest.New(t, emulator.Options{OperationTime: time.Second,
-			AlertDelay: 5 * time.Minute, Webhooks: h})
+		e := emulatortest.New(t,
+			emulator.Options{OperationTime: time.Second, AlertDelay: 5 * time.Minute, Webhooks: h})
 		d, err := emulator.BuildDemo(e, emulatortest.Operator)
 		if err != nil {
 			t.Fatal(err)

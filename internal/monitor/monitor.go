@@ -136,8 +136,8 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 			"expected https://%s", u.Host)
 	}
 	behind, found := afterLast(strings.TrimSuffix(u.Path, "/"), "/events")
-	if !found || behind != "" && (!strings.HasPrefix(behind, "/") ||
-		strings.Contains(behind[1:], "/")) {
+	if !found || behind != "" &&
+		(!strings.HasPrefix(behind, "/") || strings.Contains(behind[1:], "/")) {
 		return w, fmt.Errorf("the keeper takes events at /events, expected https://%s/events",
 			u.Host)
 	}
@@ -161,8 +161,8 @@ func ParseWebhook(address, secret string, w Webhook) (Webhook, error) {
 
 // Check refuses an incomplete secure webhook.
 func (w Webhook) Check() error {
-	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") && (w.ObjectID == "" ||
-		w.Audience == "") {
+	if (w.ObjectID != "" || w.Audience != "" || w.Tenant != "") &&
+		(w.ObjectID == "" || w.Audience == "") {
 		return fmt.Errorf("a secure webhook needs both --auth-audience and --auth-object-id: the " +
 			"application ID URI and the object ID of the keeper's application")
 	}

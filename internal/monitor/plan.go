@@ -169,8 +169,8 @@ func (i Installation) release(id arm.ID, others []string) Change {
 		raw := d.Raw
 		var err error
 		for _, at := range slices.Backward(ours) {
-			if raw, err = sjson.DeleteBytes(raw, fmt.Sprintf("properties.webhookReceivers.%d",
-				at)); err != nil {
+			if raw, err = sjson.DeleteBytes(raw,
+				fmt.Sprintf("properties.webhookReceivers.%d", at)); err != nil {
 				return nil, err
 			}
 		}

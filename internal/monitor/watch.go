@@ -96,8 +96,8 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 func bySubscription(ids []arm.ID) [][]arm.ID {
 	var out [][]arm.ID
 	for _, id := range inventory.SortIDs(slices.Clone(ids)) {
-		if n := len(out); n > 0 && strings.EqualFold(out[n-1][0].Subscription(),
-			id.Subscription()) {
+		if n := len(out); n > 0 &&
+			strings.EqualFold(out[n-1][0].Subscription(), id.Subscription()) {
 			out[n-1] = append(out[n-1], id)
 		} else {
 			out = append(out, []arm.ID{id})

@@ -13,8 +13,8 @@ import (
 
 // is checks a cluster that is in a state.
 func (n *Notifier) is(s verdict.State, sentence string, found ...finding.Finding) {
-	n.Check(time.Now(), []string{"shop"}, []verdict.Verdict{{Cluster: "shop", State: s,
-		Sentence: sentence}}, found, nil)
+	n.Check(time.Now(), []string{"shop"},
+		[]verdict.Verdict{{Cluster: "shop", State: s, Sentence: sentence}}, found, nil)
 }
 
 // TestLastWord: what people heard last is how the cluster is, whatever it was in between.

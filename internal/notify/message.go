@@ -71,8 +71,8 @@ func compose(events []Event, dropped int, page string) Message {
 	groups := byKind(events)
 	for i, g := range groups {
 		if i == mostLines {
-			m.Lines = append(m.Lines, fmt.Sprintf("and %d more kinds of news",
-				len(groups)-mostLines))
+			m.Lines = append(m.Lines,
+				fmt.Sprintf("and %d more kinds of news", len(groups)-mostLines))
 			break
 		}
 		m.Lines = append(m.Lines, short(line(g)))

@@ -297,8 +297,8 @@ func TestHanging(t *testing.T) {
 			t.Errorf("the checks waited for %s", waited)
 		}
 		time.Sleep(time.Minute)
-		if f := n.Findings(); len(f) != 1 || !strings.Contains(f[0].Message,
-			"it does not answer within 10s") {
+		if f := n.Findings(); len(f) != 1 ||
+			!strings.Contains(f[0].Message, "it does not answer within 10s") {
 			t.Errorf("findings %+v", f)
 		}
 		began = time.Now()
@@ -380,8 +380,8 @@ func TestStates(t *testing.T) {
 	bubble(t, func(n *Notifier, c *chat, _ func()) {
 		broken := []verdict.Verdict{{Cluster: "shop", State: verdict.Broken, Sentence: "1 node"}}
 		n.Known(broken, nil)
-		n.Check(time.Now(), []string{"shop"}, broken, []finding.Finding{errorOn("shop"),
-			errorOn("play")}, nil)
+		n.Check(time.Now(), []string{"shop"}, broken,
+			[]finding.Finding{errorOn("shop"), errorOn("play")}, nil)
 		time.Sleep(time.Minute)
 		if got := c.told(); !slices.Equal(got, []string{"1 new error"}) { // of the other cluster
 			t.Errorf("told %q after a restart", got)
@@ -398,8 +398,8 @@ func TestRecovers(t *testing.T) {
 		n.is(verdict.Bypassed, "egress")
 		n.is(verdict.InSync, "fine")
 		time.Sleep(2 * time.Minute)
-		if got := c.told(); !slices.Equal(got, []string{"1 cluster broken",
-			"1 cluster recovered"}) {
+		if got := c.told(); !slices.Equal(got,
+			[]string{"1 cluster broken", "1 cluster recovered"}) {
 			t.Errorf("told %q", got)
 		}
 		n.is(verdict.Broken, "1 node")

@@ -73,8 +73,8 @@ func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.I
 			}
 			ids = append(ids, tableOn(s, arm.ID(g.SubnetID))...)
 		}
-		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil && plan.Routed(&c,
-			cluster) {
+		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil &&
+			plan.Routed(&c, cluster) {
 			for _, subnet := range s.NodeSubnetIDs(cluster) {
 				ids = append(ids, tableOn(s, subnet)...)
 			}

@@ -19,8 +19,8 @@ func TestFindings(t *testing.T) {
 		var log strings.Builder
 		w := &Watch{Log: slog.New(slog.NewTextHandler(&log, nil))}
 		reported := func() int { return len(w.Findings()) }
-		opening := fmt.Errorf("opening: %w", &os.PathError{Op: "open", Path: "x",
-			Err: syscall.EMFILE})
+		opening := fmt.Errorf("opening: %w",
+			&os.PathError{Op: "open", Path: "x", Err: syscall.EMFILE})
 		if w.Note(nil) || w.Note(errors.New("anything")) || reported() != 0 {
 			t.Error("a shortage without one")
 		}

@@ -245,8 +245,8 @@ func TestPictureAndPlan(t *testing.T) {
 			}
 		}
 		w.table(target, routes...)
-		w.subnet(nodes, "10.240.0.0/24", rapid.SampledFrom([]arm.ID{own, own, "", target}).Draw(t,
-			"on the nodes"))
+		w.subnet(nodes, "10.240.0.0/24",
+			rapid.SampledFrom([]arm.ID{own, own, "", target}).Draw(t, "on the nodes"))
 		w.subnet(gateway, "10.240.9.0/24",
 			rapid.SampledFrom([]arm.ID{target, target, "", own}).Draw(t, "on the gateway"))
 		w.s.Learn(cluster).NICs = &inventory.NICs{Holder: map[netip.Addr]string{}}

@@ -103,8 +103,8 @@ func (c *Cluster) onTargets(s plan.Facts, config *v1alpha1.ClusterRoutes) {
 			continue
 		}
 		for _, id := range table.Subnets {
-			if c.subnet(id) == nil && (s.Subnet(id) == nil ||
-				s.Subnet(id).RouteTable.Equal(table.ID)) {
+			if c.subnet(id) == nil &&
+				(s.Subnet(id) == nil || s.Subnet(id).RouteTable.Equal(table.ID)) {
 				subnet := subnetOf(s.Snapshot, id, RoleTarget, "")
 				subnet.Table = table.ID
 				c.Subnets = append(c.Subnets, subnet)

@@ -29,8 +29,8 @@ func fleet(tb testing.TB, clusters, nodes, missing int) *world {
 					128+n/256, n%256, n/250, n%250+4))
 		}
 		w.table(own, routes...)
-		w.table(target, append([]string{"theirs 192.168.0.0/16 10.1.0.4"},
-			routes[1+missing:]...)...)
+		w.table(target,
+			append([]string{"theirs 192.168.0.0/16 10.1.0.4"}, routes[1+missing:]...)...)
 		w.remembered(id).LastTable, w.remembered(id).LastProven = own, true
 		w.config(fmt.Sprintf("c%d", c), id, target)
 		w.configs[c].Spec.RouteTableID = string(own)

@@ -49,8 +49,8 @@ func TestMisledRoute(t *testing.T) {
 		w.s.Table(tableA).ETag = "bent"
 		w.sees("")
 		f := w.sees("node-without-route")
-		if len(f.Evidence) != 1 || !strings.HasSuffix(f.Evidence[0], "its route "+row+
-			" leads to "+hop) {
+		if len(f.Evidence) != 1 ||
+			!strings.HasSuffix(f.Evidence[0], "its route "+row+" leads to "+hop) {
 			t.Errorf("%s: %+v", hop, f)
 		}
 		homes := Homes(w.s, &w.configs[0], w.s.Table(tableA))

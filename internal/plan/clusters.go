@@ -56,8 +56,8 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 		v.cluster = v.cluster.Left()
 	}
 	if !Routed(v.config, v.cluster) {
-		if len(v.config.Spec.Targets) == 0 && (len(v.config.Spec.Guard.Subnets) > 0 ||
-			v.config.Spec.Egress.RouteTableID != "") {
+		if len(v.config.Spec.Targets) == 0 &&
+			(len(v.config.Spec.Guard.Subnets) > 0 || v.config.Spec.Egress.RouteTableID != "") {
 			p.checkSubnetsRead(v)
 			return false
 		}
@@ -136,14 +136,14 @@ func (f Facts) leftBehind(v *clusterState) []string {
 		}
 		left := 0
 		for _, r := range table.Routes() {
-			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() && (len(v.nodes) == 0 ||
-				v.isNodeHop(r)) {
+			if v.isNodePrefix(r.Prefix) && r.Hop.IsValid() &&
+				(len(v.nodes) == 0 || v.isNodeHop(r)) {
 				left++
 			}
 		}
 		if left > 0 {
-			lines = append(lines, fmt.Sprintf("%s still has routes to its pods: %d",
-				table.ID.Short(), left))
+			lines = append(lines,
+				fmt.Sprintf("%s still has routes to its pods: %d", table.ID.Short(), left))
 		}
 	}
 	return lines
@@ -180,8 +180,8 @@ func (p *Planner) readSource(v *clusterState) {
 	v.from = table
 	v.wanted, v.stranger = v.rows(table)
 	p.outsideHops(v, table)
-	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 && (len(v.nodes) > 0 ||
-		v.anyHop) {
+	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 &&
+		(len(v.nodes) > 0 || v.anyHop) {
 		by := ""
 		if len(v.stranger) > 0 {
 			by = " that its cloud provider wrote"

@@ -151,8 +151,8 @@ func TestEgressBalancer(t *testing.T) {
 			"load balancer lb has the address 10.1.0.5"},
 		"the named one has another": {egress(t).balancer(f, "f 10.1.0.5 all", "g 10.1.0.4 all"), "",
 			gone + "\n" + lost, "front end f of load balancer lb has the address 10.1.0.5"},
-		"the route follows it": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
-			"f 10.1.0.5 all"), "", gone + " warning", "load balancer lb has the address 10.1.0.5"},
+		"the route follows it": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("", "f 10.1.0.5 all"),
+			"", gone + " warning", "load balancer lb has the address 10.1.0.5"},
 		"the route leads to another front end": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
 			"f 10.1.0.4 all", "g 10.1.0.5 all"), "", "", ""},
 		"to one without HA ports": {egress(t, "out 0.0.0.0/0 10.1.0.5").balancer("",
@@ -260,8 +260,8 @@ func TestEgressHopTypes(t *testing.T) {
 	}{
 		"gateway missing": {to(v1alpha1.HopGateway, all, udr), "create hub-rt out - " +
 			"0.0.0.0/0>", "", "VirtualNetworkGateway"},
-		"gateway there": {to(v1alpha1.HopGateway, all, udr,
-			"out 0.0.0.0/0 VirtualNetworkGateway"), "", "", ""},
+		"gateway there": {to(v1alpha1.HopGateway, all, udr, "out 0.0.0.0/0 VirtualNetworkGateway"),
+			"", "", ""},
 		"gateway bent": {to(v1alpha1.HopGateway, all, udr, "out 0.0.0.0/0 10.9.9.9"),
 			"update hub-rt out 0.0.0.0/0>10.9.9.9 0.0.0.0/0>", "", "VirtualNetworkGateway"},
 		"an address to the internet": {to(v1alpha1.HopInternet, one, udr),

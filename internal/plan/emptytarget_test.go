@@ -20,11 +20,10 @@ func TestUnreadNode(t *testing.T) {
 		return provider + group + "/providers/Microsoft.Network/" + resource
 	}
 	for configuration, node := range map[string]bool{
-		set("MC_x_blog_westeurope",
-			"aks-pool1-11111111-vmss"): true,
-		set("blog-nodes", "aks-pool1-11111111-vmss"): true,
-		set("blog-nodes", "akswin01"):                true,
-		set("web-rg", "web"):                         false,
+		set("MC_x_blog_westeurope", "aks-pool1-11111111-vmss"): true,
+		set("blog-nodes", "aks-pool1-11111111-vmss"):           true,
+		set("blog-nodes", "akswin01"):                          true,
+		set("web-rg", "web"):                                   false,
 		// of the configured cluster
 		set("mc_shop-rg_shop_westeurope", "aks-pool1-11111111-vmss"): false,
 		at("MC_x_blog_westeurope",

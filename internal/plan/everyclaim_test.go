@@ -39,8 +39,8 @@ func (j judged) wrongClaims() (rules []string) {
 		}
 		k := max(0, slices.Index(smallTargetIDs[:], arm.ID(found.Resource)))
 		for _, wrong := range claim(smallClaim{found, j, j.s.target[k], smallTargetIDs[k]}) {
-			rules = append(rules, fmt.Sprintf("true %s: %q %q: %s", found.Code, found.Message,
-				found.Evidence, wrong))
+			rules = append(rules,
+				fmt.Sprintf("true %s: %q %q: %s", found.Code, found.Message, found.Evidence, wrong))
 		}
 	}
 	return rules
@@ -97,8 +97,8 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 				switch {
 				case cidr < 0 || smallNode[row.name()] != m[2] || at < 0 || smallNode[at] != m[3]:
 					wrong = append(wrong, line)
-				case c.s.machine[at].cidr() == cidr && !strings.HasSuffix(c.Message,
-					"or a name is wrong"):
+				case c.s.machine[at].cidr() == cidr &&
+					!strings.HasSuffix(c.Message, "or a name is wrong"):
 					wrong = append(wrong, "it delivers: "+line)
 				}
 			}
@@ -174,8 +174,8 @@ var smallClaims = map[finding.Code]func(smallClaim) []string{
 	finding.SourceEmpty: func(c smallClaim) (wrong []string) {
 		for cidr, row := range c.s.own {
 			all := !strings.Contains(c.Message, "that its cloud provider wrote")
-			if row.exists() && (row.name() != byPerson || all &&
-				c.s.delivers(cidr, row.hop(cidr))) {
+			if row.exists() &&
+				(row.name() != byPerson || all && c.s.delivers(cidr, row.hop(cidr))) {
 				wrong = append(wrong, "it has "+smallRoute(cidr, row))
 			}
 		}
@@ -283,8 +283,8 @@ func (c smallClaim) unrouted(half bool) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("%d of %d have a route", led, machines))
 	}
 	if _, err := fmt.Sscanf(c.Message, "at least %d", &least); err == nil {
-		return append(wrong, unless(machines-led >= least, fmt.Sprintf("%d have none",
-			machines-led))...)
+		return append(wrong,
+			unless(machines-led >= least, fmt.Sprintf("%d have none", machines-led))...)
 	}
 	return append(wrong, c.counts(named)...)
 }
@@ -303,20 +303,20 @@ var smallReasons = []struct {
 	text *regexp.Regexp
 	so   func(c smallClaim, m []string) bool
 }{
-	{regexp.MustCompile(`^(\S+) belongs to (.*?)(?:, node (\S+))?$`), func(c smallClaim,
-		m []string) bool {
-		for at, i := range c.known() {
-			if at.String() == m[1] {
-				return smallHolder(i) == m[2] && (m[3] == "" || m[3] == smallNode[i])
+	{regexp.MustCompile(`^(\S+) belongs to (.*?)(?:, node (\S+))?$`),
+		func(c smallClaim, m []string) bool {
+			for at, i := range c.known() {
+				if at.String() == m[1] {
+					return smallHolder(i) == m[2] && (m[3] == "" || m[3] == smallNode[i])
+				}
 			}
-		}
-		return false
-	}},
-	{regexp.MustCompile(`^no network interface (.*) has (\S+)$`), func(c smallClaim,
-		m []string) bool {
-		_, there := c.known()[netip.MustParseAddr(m[2])]
-		return !there
-	}},
+			return false
+		}},
+	{regexp.MustCompile(`^no network interface (.*) has (\S+)$`),
+		func(c smallClaim, m []string) bool {
+			_, there := c.known()[netip.MustParseAddr(m[2])]
+			return !there
+		}},
 	{regexp.MustCompile(`^not all network interfaces of the nodes were seen: pool pool0 has (\d+) ` +
 		`nodes?, but (IPv4|IPv6) addresses of only (\d+) were seen$`), func(c smallClaim, m []string) bool {
 		n, seen := 0, 0
@@ -342,8 +342,7 @@ var smallReasons = []struct {
 	{regexp.MustCompile(`^the activity log does not show that the cluster was the last to write ` +
 		`(\S+) in the route table of cluster \S+: .*$`), func(c smallClaim, m []string) bool {
 		last := c.f.Writers[tableA.Key()]
-		return last.Line == "earlier" ||
-			!slices.Equal(last.Names, c.f.Cluster(clusterA).Principals)
+		return last.Line == "earlier" || !slices.Equal(last.Names, c.f.Cluster(clusterA).Principals)
 	}},
 	{regexp.MustCompile(`^what was read of the route table of cluster \S+ is older than its last ` +
 		`write: .*$`), func(c smallClaim, _ []string) bool { return c.s.behind }},
@@ -396,8 +395,7 @@ func (s smallState) holder(at netip.Addr) int {
 
 // smallLine writes a row as findings do.
 func smallLine(cidr int, r smallRow) string {
-	return fmt.Sprintf("%s to %s (%s)", smallCIDR[cidr], r.hop(cidr),
-		smallName(cidr, r))
+	return fmt.Sprintf("%s to %s (%s)", smallCIDR[cidr], r.hop(cidr), smallName(cidr, r))
 }
 
 func smallName(cidr int, r smallRow) string {

@@ -284,8 +284,8 @@ func (j judged) wrongTarget(k int) (rules []string) {
 		}
 		prefixes[r.Prefix], names[r.Name] = true, true
 	}
-	if limit := j.w.room; k == 0 && limit > 0 && len(desired.Routes) > max(limit,
-		len(table.Routes())) {
+	if limit := j.w.room; k == 0 && limit > 0 &&
+		len(desired.Routes) > max(limit, len(table.Routes())) {
 		rules = append(rules, fmt.Sprintf("room: %d routes", len(desired.Routes)))
 	}
 	if k == 1 && len(desired.Routes) < len(table.Routes()) { // UpsertOnly

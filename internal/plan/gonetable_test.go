@@ -24,9 +24,8 @@ func TestTableGoneOfAKS(t *testing.T) {
 		guarded bool
 		fix     string
 	}{
-		"AKS's": {node + managed, false, update},
-		"AKS's, in other case": {arm.ID(strings.ToUpper(string(node + managed))), false,
-			update},
+		"AKS's":                {node + managed, false, update},
+		"AKS's, in other case": {arm.ID(strings.ToUpper(string(node + managed))), false, update},
 		"AKS's, for a gateway": {node + managed, true, update},
 		"existing": {tableA, false, "az network route-table show --ids " +
 			string(tableA)},

@@ -114,8 +114,8 @@ func modeOf(g v1alpha1.Guard, property inventory.Property) v1alpha1.GuardMode {
 // released reports whether a table was the cluster's own while it used kubenet. AKS removes that
 // table from the subnets when the cluster leaves kubenet, so its guard ends then.
 func (f Facts) released(v *clusterState, table arm.ID) bool {
-	return v.cluster != nil && Released(v.config, v.cluster,
-		f.Memory.Of(v.cluster.ID).LastTable, table)
+	return v.cluster != nil &&
+		Released(v.config, v.cluster, f.Memory.Of(v.cluster.ID).LastTable, table)
 }
 
 // Released reports whether a cluster that does not use kubenet had a route table of its own while
@@ -241,8 +241,7 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 		if has == "" {
 			return put(" has lost its " + words)
 		}
-		return put(" has the " + wish.property.Noun() + " " + has.Short() +
-			" in place of its own")
+		return put(" has the " + wish.property.Noun() + " " + has.Short() + " in place of its own")
 	case has == "":
 		add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
 			"%s %s has lost its %s %s", wish.what, subnet.ID.Short(), words,

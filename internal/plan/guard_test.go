@@ -317,8 +317,8 @@ func TestDiscover(t *testing.T) {
 			table(tableB, carried, "n1 10.244.1.0/24 10.240.0.5")), tableB, false, ""},
 		{"and the log knows: that one", steps(remembers(tableA), lacking, log(tableA)), tableA,
 			false, ""},
-		{"and the log has only another cluster's so far: read on", steps(remembers(tableA), lacking,
-			log(tableB), table(tableB), func(w *world) {
+		{"and the log has only another cluster's so far: read on",
+			steps(remembers(tableA), lacking, log(tableB), table(tableB), func(w *world) {
 				w.s.Learn(clusterA).LogNext = []string{"more"}
 			}), "", false, "written"},
 		{"and the log shows a target", steps(remembers(tableA), lacking, copies, log(gateway)), "",
@@ -330,19 +330,18 @@ func TestDiscover(t *testing.T) {
 
 		{"the association: ask the log", nil, "", false, "written"},
 		{"the association, and the log shows nothing", steps(log()), tableA, false, ""},
-		{"a managed table at the nodes: nothing to ask", steps(atNodes(managed),
-			table(managed, carried)), managed, false, ""},
+		{"a managed table at the nodes: nothing to ask",
+			steps(atNodes(managed), table(managed, carried)), managed, false, ""},
 		{"the association, its table not read yet",
 			steps(func(w *world) { delete(w.s.Tables, tableA.Key()) }), "", false, "tables"},
 		{"the association with a table without routes: ask the log", steps(table(tableA)), "",
 			false, "written"},
-		{"and the log knows the right one", steps(table(tableA), table(tableB, carried),
-			log(tableB)), tableB, false, ""},
+		{"and the log knows the right one",
+			steps(table(tableA), table(tableB, carried), log(tableB)), tableB, false, ""},
 		{"and the log does not: doubtful", steps(table(tableA), log()), tableA, true, ""},
-		{"no nodes, no routes: the association counts",
-			steps(table(tableA), func(w *world) {
-				w.s.Clusters[clusterA.Key()].Pools[0].Count = 0
-			}), tableA, false, ""},
+		{"no nodes, no routes: the association counts", steps(table(tableA), func(w *world) {
+			w.s.Clusters[clusterA.Key()].Pools[0].Count = 0
+		}), tableA, false, ""},
 		{"the association is a target, which is not a candidate",
 			steps(func(w *world) { w.subnet(nodesA, "10.240.0.0/24", gateway) }, log(),
 				managedRead()), "", false, "holds no managed table"},
@@ -395,8 +394,8 @@ func TestDiscover(t *testing.T) {
 			}), tableA, false, ""},
 		{"the log, a table that is gone, and then one that is there",
 			steps(none, log(tableB, tableA), absent(tableB)), tableA, false, ""},
-		{"the log, none with routes so far: read on", steps(none, log(tableB), table(tableB),
-			func(w *world) {
+		{"the log, none with routes so far: read on",
+			steps(none, log(tableB), table(tableB), func(w *world) {
 				w.s.Learn(clusterA).LogNext = []string{"more"}
 			}), "", false, "written"},
 		{"the log names a target, which is not a candidate", steps(none, log(gateway)), "", false,
@@ -412,8 +411,8 @@ func TestDiscover(t *testing.T) {
 		{"an unused managed one next to an existing one", steps(none, log(), managedRead(managed),
 			table(managed, "x 10.244.0.0/24 10.77.0.4")), "", false,
 			"holds no route to a node of this cluster, so it must use a bring-your-own table"},
-		{"a managed one that is a target", steps(none, log(), managedRead(managed),
-			table(managed, carried), func(w *world) {
+		{"a managed one that is a target",
+			steps(none, log(), managedRead(managed), table(managed, carried), func(w *world) {
 				w.configs[0].Spec.Targets[0].RouteTableID = string(managed)
 			}), "", false, "holds no managed table"},
 		{"a virtual network of AKS's own: the managed one, even empty", steps(func(w *world) {

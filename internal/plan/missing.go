@@ -116,8 +116,7 @@ func (w *planning) nodes(v *clusterState) {
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
 	wide, routes := w.whole(v)
-	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before),
-		From: routes}
+	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before), From: routes}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
 	full, limit := tableRoom(table, len(families))

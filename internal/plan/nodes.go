@@ -323,8 +323,8 @@ func (w *planning) forwarding(v *clusterState, before NodeRoutes, now *NodeRoute
 			delete(now.Hops, r.Hop) // the next check asks again
 		}
 		if nics.Drops[r.Hop] {
-			lines = append(lines, fmt.Sprintf("%s (%s)", cmp.Or(nics.Holder[r.Hop],
-				now.Hops[r.Hop]), r.Hop))
+			lines = append(lines,
+				fmt.Sprintf("%s (%s)", cmp.Or(nics.Holder[r.Hop], now.Hops[r.Hop]), r.Hop))
 		}
 	}
 	if now.Drops = len(lines) > 0; now.Drops {

@@ -77,8 +77,7 @@ func (p *Planner) orphansIn(table *inventory.RouteTable) []orphan {
 		case blind != "":
 			o.lacks = blind
 		case owner != nil && owner.Stopped:
-			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return",
-				owner.ID.Name())
+			o.lacks = fmt.Sprintf("cluster %s is stopped: its nodes may return", owner.ID.Name())
 		default:
 			o.proof, o.lacks = p.s.noNodeAt(table, r, hopFacts{})
 		}

@@ -462,8 +462,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 		}
 	}
 	// the answer may be in a table that could not be read
-	for _, scope := range []arm.ID{c.cluster.NodeGroup(),
-		c.cluster.ID.SubscriptionID()} {
+	for _, scope := range []arm.ID{c.cluster.NodeGroup(), c.cluster.ID.SubscriptionID()} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {
 			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())
 		}

@@ -82,8 +82,7 @@ func (e *explorer) packets(most int) (all []packetStory) {
 			}
 			for k := range e.w.targets {
 				for c, r := range before.target[k] {
-					told.Excepted[k][c] = seen.rewritten(c, r) ||
-						slices.Contains(before.ahead(), c)
+					told.Excepted[k][c] = seen.rewritten(c, r) || slices.Contains(before.ahead(), c)
 				}
 			}
 			all = append(all, told)

@@ -247,8 +247,8 @@ func mayBeOurs(w *world, r inventory.Route) bool {
 	}
 	known := false
 	for _, c := range w.configs {
-		known = known || w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had[Pair{Prefix: r.Prefix,
-			Hop: r.Hop}]
+		known = known ||
+			w.s.Memory.Of(arm.ID(c.Spec.ClusterID)).Had[Pair{Prefix: r.Prefix, Hop: r.Hop}]
 	}
 	for _, id := range []arm.ID{tableA, tableB} {
 		if table := w.s.Table(id); table != nil {
@@ -390,8 +390,7 @@ func TestSettled(t *testing.T) {
 				func(a, b inventory.Route) bool {
 					return reflect.DeepEqual(a, b)
 				})
-			noted := len(long.changes) + len(long.blocked) + len(found.found) +
-				len(found.asked)
+			noted := len(long.changes) + len(long.blocked) + len(found.found) + len(found.asked)
 			for _, s := range long.clusters {
 				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)
 			}

@@ -60,8 +60,8 @@ func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
 		if owner >= 0 {
 			spec.Targets = slices.Delete(spec.Targets, i, i+1)
 			p.TargetWhy = slices.Delete(p.TargetWhy, i, i+1)
-			p.Notes = append(p.Notes, foreign(id, "is the route table of the cluster "+
-				all[owner].Cluster.Name()))
+			p.Notes = append(p.Notes,
+				foreign(id, "is the route table of the cluster "+all[owner].Cluster.Name()))
 		}
 	}
 	if cluster.Kubenet() || p.Skip != "" {
@@ -137,8 +137,8 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 			spec := &p.Config.Spec
 			spec.Source = v1alpha1.SourceNodes
 			spec.Targets = append(spec.Targets, v1alpha1.Target{RouteTableID: string(table.ID)})
-			p.TargetWhy = append(p.TargetWhy, fmt.Sprintf("it has %d routes to the cluster's pods",
-				n))
+			p.TargetWhy = append(p.TargetWhy,
+				fmt.Sprintf("it has %d routes to the cluster's pods", n))
 		}
 	}
 	p.Config.SetDefaults()
@@ -214,8 +214,8 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 				"Manager, "+subnet.RouteTable.Short()+": it is not a target")
 		default:
 			target(subnet.RouteTable, who)
-			p.guard(v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID), RouteTableID: string(
-				subnet.RouteTable), NATGatewayID: string(subnet.NATGateway),
+			p.guard(v1alpha1.GuardedSubnet{SubnetID: string(subnet.ID),
+				RouteTableID: string(subnet.RouteTable), NATGatewayID: string(subnet.NATGateway),
 				NetworkSecurityGroupID: string(subnet.SecurityGroup)}, who)
 		}
 	}

@@ -163,9 +163,9 @@ func TestProposeProvisioned(t *testing.T) {
 	nic(endpoint, private, "")
 	p = Propose(w.s.Snapshot)[0]
 	got := p.Config.Spec.Guard.Subnets
-	if len(p.Want.Interfaces) > 0 || len(got) != 2 || !gpu.Equal(arm.ID(got[0].SubnetID)) ||
-		got[0].RouteTableID != string(hub) || !strings.HasSuffix(p.SubnetWhy[0],
-		"only an AKSNodeClass names the subnet") {
+	if len(p.Want.Interfaces) > 0 || len(got) != 2 ||
+		!gpu.Equal(arm.ID(got[0].SubnetID)) || got[0].RouteTableID != string(hub) ||
+		!strings.HasSuffix(p.SubnetWhy[0], "only an AKSNodeClass names the subnet") {
 		t.Errorf("%+v", p)
 	}
 	if notes := strings.Join(p.Notes, "\n"); !strings.Contains(notes, "a NAT gateway on vnet/gpu") {

@@ -154,8 +154,8 @@ func (p *Planner) inSync(cluster arm.ID, made Plan) map[string]map[netip.Prefix]
 			}
 			for _, want := range e.routes {
 				table := p.s.Tables[key]
-				in := table != nil && slices.ContainsFunc(table.Routes(),
-					func(r inventory.Route) bool {
+				in := table != nil &&
+					slices.ContainsFunc(table.Routes(), func(r inventory.Route) bool {
 						return r.Prefix == want.Prefix && r.SameHop(want)
 					})
 				if hop := rememberedHop(want); in || before[key][want.Prefix] == hop &&

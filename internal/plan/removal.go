@@ -100,8 +100,8 @@ func (t *target) noteLeft() {
 			t.w.left = map[*clusterState][]leftover{}
 		}
 		if len(s.left) > 0 {
-			t.w.left[s.clusterState] = append(t.w.left[s.clusterState], leftover{t.now.ID, s.left,
-				s.alike})
+			t.w.left[s.clusterState] = append(t.w.left[s.clusterState],
+				leftover{t.now.ID, s.left, s.alike})
 		}
 	}
 }

@@ -138,8 +138,8 @@ func (t *target) reportSharing() {
 			for _, x := range a.cidrs {
 				for _, y := range b.cidrs {
 					if x.Overlaps(y) {
-						pairs = append(pairs, fmt.Sprintf("%s of %s and %s of %s", x, a.name, y,
-							b.name))
+						pairs = append(pairs,
+							fmt.Sprintf("%s of %s and %s of %s", x, a.name, y, b.name))
 					}
 				}
 			}

@@ -20,8 +20,8 @@ func (q smallQuestion) remembers(a *smallAnswer) (rules []string) {
 			left := q.sourceRead() && hop(row, row.node() && q.reads != readNoSubnet) != was ||
 				q.reads != readNoTarget && hop(a.after.target[k][c], true) != was
 			if now != was && (now != 0 && now != hop(r, r.exists()) || now == 0 && !left) {
-				rules = append(rules, fmt.Sprintf("true: remembers %d, not %d, for %s", now, was,
-					smallCIDR[c]))
+				rules = append(rules,
+					fmt.Sprintf("true: remembers %d, not %d, for %s", now, was, smallCIDR[c]))
 			}
 		}
 	}

@@ -173,8 +173,8 @@ func (w *smallWorld) personSteps(add func(do func(*smallStory) bool, format stri
 			}, "a person sets in the cluster's table, for %s: %s", smallCIDR[c], smallRoute(c, r))
 			for k := range w.targets {
 				add(func(s *smallStory) bool { s.target[k][c] = r; return true },
-					"a person sets in %s, for %s: %s", []string{"the target",
-						"the second target"}[k], smallCIDR[c], smallRoute(c, r))
+					"a person sets in %s, for %s: %s",
+					[]string{"the target", "the second target"}[k], smallCIDR[c], smallRoute(c, r))
 			}
 		}
 		for _, d := range w.prefixes() {

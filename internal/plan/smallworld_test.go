@@ -189,8 +189,8 @@ func (s smallState) rewritten(c int, copied smallRow) bool {
 	if copied.name() == r.name() {
 		return true
 	}
-	return !s.machine[copied.name()].exists() && slices.ContainsFunc(s.own[:],
-		func(other smallRow) bool {
+	return !s.machine[copied.name()].exists() &&
+		slices.ContainsFunc(s.own[:], func(other smallRow) bool {
 			return other.node() && other != r && other.address() == copied.address() &&
 				s.machine[other.name()].exists() &&
 				s.machine[other.name()].address() == other.address()
@@ -337,8 +337,8 @@ func (w *smallWorld) facts(s smallState) Facts {
 		delete(f.Tables, id.Key())
 		delete(f.Clusters, id.Key())
 		delete(f.Subnets, id.Key())
-		f.Unread[id.Key()] = inventory.Unread{ID: id, Status: map[bool]int{true: 404,
-			false: 403}[absent], Absent: absent}
+		f.Unread[id.Key()] = inventory.Unread{ID: id,
+			Status: map[bool]int{true: 404, false: 403}[absent], Absent: absent}
 	}
 	f.Tables[tableA.Key()] = w.table(tableA, s.own)
 	for k := range w.targets {

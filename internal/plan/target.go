@@ -133,8 +133,8 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 		t.noteLeft()
 	}
 	if table.Failed {
-		w.add(unsettled(first.name, id, finding.Command("az network route-table update --ids %s",
-			id)))
+		w.add(unsettled(first.name, id,
+			finding.Command("az network route-table update --ids %s", id)))
 	}
 	return &Table{ID: table.ID, Routes: t.routes, Changes: t.changes, Limit: t.limit}
 }
@@ -293,8 +293,8 @@ func (t *target) follow(r inventory.Route, s *targetCluster) (now inventory.Rout
 		return r, true
 	}
 	if p.lacks != "" {
-		s.unfollowed = append(s.unfollowed, fmt.Sprintf("%s, to %s: %s", routeLine(r), want.Hop,
-			p.lacks))
+		s.unfollowed = append(s.unfollowed,
+			fmt.Sprintf("%s, to %s: %s", routeLine(r), want.Hop, p.lacks))
 		return r, true
 	}
 	if replaced {
@@ -372,8 +372,8 @@ func (t *target) addMissing() {
 			switch want := *want; {
 			case t.taken(s, want):
 			case s.policy == v1alpha1.PolicyObserve:
-				s.drift = append(s.drift, fmt.Sprintf("%s to %s is missing", want.Prefix,
-					want.NextHop()))
+				s.drift = append(s.drift,
+					fmt.Sprintf("%s to %s is missing", want.Prefix, want.NextHop()))
 			case len(t.routes)+len(t.replaced) >= t.limit && !t.replaced[want.Prefix]:
 				missing++
 			case t.w.contradicted(s.clusterState, nics, want): // reportCrossed reports the row

@@ -26,8 +26,8 @@ func nodeIn(subnet *inventory.Subnet, known func(configuration arm.ID) bool) str
 	for _, configuration := range subnet.Configurations() {
 		nic := configuration.Parent()
 		inSet := nic.Is(arm.TypeScaleSetInterface)
-		if !inSet && !(nic.Is(arm.TypeInterface) &&
-			nodeGroup().MatchString(configuration.ResourceGroup())) {
+		if !inSet &&
+			!(nic.Is(arm.TypeInterface) && nodeGroup().MatchString(configuration.ResourceGroup())) {
 			continue
 		}
 		holder := inventory.HolderName(nic)

@@ -136,8 +136,7 @@ func names(condition policy.Object) bool {
 func needed(property inventory.Property, r policy.Request,
 	repaired map[string]map[inventory.Property]arm.ID) bool {
 	for key, values := range repaired {
-		if values[property] != "" && (r.ID.Key() == key ||
-			strings.HasPrefix(key, r.ID.Key()+"/")) {
+		if values[property] != "" && (r.ID.Key() == key || strings.HasPrefix(key, r.ID.Key()+"/")) {
 			return true
 		}
 	}

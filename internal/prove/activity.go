@@ -49,10 +49,8 @@ func activityFacts() []Fact {
 			if a.Records == 0 {
 				return Untested, "the log showed nothing within " + seconds(a.Waited)
 			}
-			return yes(a.Correlated > 0,
-				fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
-				fmt.Sprintf("%d records, none with the correlation ID of a write",
-					a.Records))
+			return yes(a.Correlated > 0, fmt.Sprintf("of %d of %d writes", a.Correlated, a.Writes),
+				fmt.Sprintf("%d records, none with the correlation ID of a write", a.Records))
 		}),
 		activity("log-records", func(a *Activity) (Verdict, string) {
 			if len(a.Statuses) == 0 {
@@ -67,8 +65,7 @@ func activityFacts() []Fact {
 			if a.Correlated == 0 {
 				return Untested, "no record can be matched to a write"
 			}
-			return yes(a.Caller, "they name this login",
-				"they name another caller or none")
+			return yes(a.Caller, "they name this login", "they name another caller or none")
 		}),
 	}
 }

@@ -114,8 +114,7 @@ func settlesVerdict(w *Write) (Verdict, string) {
 	case w.Answered == "":
 		return Untested, "the answer of the PUT has no ETag"
 	}
-	return yes(w.Answered != w.Settled, "it changed again",
-		"the ETag of the answer did not change")
+	return yes(w.Answered != w.Settled, "it changed again", "the ETag of the answer did not change")
 }
 
 func unchangedPutVerdict(w *Write) (Verdict, string) {

@@ -19,18 +19,15 @@ func readFacts() []Fact {
 	nic := about(trialInterface, func(o Observed) *Interface { return o.Interface })
 	return []Fact{
 		reads("fresh-get", func(r *Reads) (Verdict, string) {
-			seen := fmt.Sprintf("%d of %d GETs showed an older state", r.StaleGets,
-				r.Gets)
+			seen := fmt.Sprintf("%d of %d GETs showed an older state", r.StaleGets, r.Gets)
 			return yes(r.StaleGets == 0, seen, seen)
 		}),
 		reads("fresh-list", func(r *Reads) (Verdict, string) {
-			seen := fmt.Sprintf("%d of %d lists showed an older state", r.StaleLists,
-				r.Lists)
+			seen := fmt.Sprintf("%d of %d lists showed an older state", r.StaleLists, r.Lists)
 			return yes(r.StaleLists == 0, seen, seen)
 		}),
 		nic("interface-list", func(n *Interface) (Verdict, string) {
-			return yes(n.Listed, "it was listed with its address",
-				"it was not listed")
+			return yes(n.Listed, "it was listed with its address", "it was not listed")
 		}),
 		nic("interface-gone", func(n *Interface) (Verdict, string) {
 			if !n.Deleted.OK() {
@@ -39,8 +36,7 @@ func readFacts() []Fact {
 			return yes(!n.StillListed, "it was gone", "it was still listed")
 		}),
 		nic("interface-in-subnet", func(n *Interface) (Verdict, string) {
-			return yes(n.InSubnet, "the subnet named it",
-				"the subnet did not name it")
+			return yes(n.InSubnet, "the subnet named it", "the subnet did not name it")
 		}),
 		nic("interface-at-once", func(n *Interface) (Verdict, string) {
 			return yes(!n.Updating && !n.Operation,

@@ -73,8 +73,7 @@ func writeFacts() []Fact {
 			if !n.Listed.OK() {
 				return Untested, "it was refused: " + n.Listed.String()
 			}
-			return yes(n.Stripped, "the subnet had no table",
-				"the subnet kept its table")
+			return yes(n.Stripped, "the subnet had no table", "the subnet kept its table")
 		}),
 		limit("full-table", func(l *Limit) (Verdict, string) {
 			switch {
@@ -125,6 +124,5 @@ func endVerdict(w *Write) (Verdict, string) {
 	case !w.Operation:
 		return Differs, "the answer says Updating, but names no operation"
 	}
-	return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+
-		w.End)
+	return yes(w.End == "Succeeded", "Succeeded after "+w.Took, "its operation ended as "+w.End)
 }

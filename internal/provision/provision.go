@@ -101,8 +101,8 @@ func Preview(ctx context.Context, client *azure.Client, c build.Cluster, steps [
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made,
-			adopt)})
+		all = append(all,
+			Outcome{Step: step, Have: have, Decision: step.Decide(c, have, made, adopt)})
 		if have != nil {
 			made[step.ID.Key()] = *have
 		}
@@ -276,8 +276,8 @@ func (r run) lacksRoles(err error) bool {
 	case "AuthorizationFailed", "LinkedAuthorizationFailed":
 		identity := r.made[r.cluster.IdentityID().Key()]
 		principal := gjson.GetBytes(identity.Raw, "properties.principalId").String()
-		return principal != "" && strings.Contains(strings.ToLower(refused.Message),
-			strings.ToLower(principal))
+		return principal != "" &&
+			strings.Contains(strings.ToLower(refused.Message), strings.ToLower(principal))
 	}
 	return false
 }

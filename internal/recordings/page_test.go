@@ -54,8 +54,8 @@ func page(recordings int, results []*result) string {
 	}
 	line("all", results)
 	for _, k := range kinds {
-		line(k[1], slices.DeleteFunc(slices.Clone(results),
-			func(r *result) bool { return r.row != k[1] }))
+		line(k[1],
+			slices.DeleteFunc(slices.Clone(results), func(r *result) bool { return r.row != k[1] }))
 	}
 	return b.String()
 }

@@ -96,15 +96,13 @@ func parseRequest(address string) request {
 
 func isPoll(low []string) bool {
 	for i, word := range low {
-		if word == "providers" && i+2 < len(low) &&
-			slices.Contains(
-				[]string{"locations", "operationresults", "operationstatuses"},
-				low[i+2],
-			) &&
-			slices.ContainsFunc(
-				low[i+2:],
-				func(s string) bool { return strings.Contains(s, "operation") },
-			) {
+		if word == "providers" && i+2 < len(low) && slices.Contains(
+			[]string{"locations", "operationresults", "operationstatuses"},
+			low[i+2],
+		) && slices.ContainsFunc(
+			low[i+2:],
+			func(s string) bool { return strings.Contains(s, "operation") },
+		) {
 			return true
 		}
 	}

@@ -99,8 +99,8 @@ func (a Alerts) Write(w io.Writer, format Format, style Style) error {
 		if len(a.Changes) > 0 {
 			var rows [][]string
 			for _, c := range a.Changes {
-				rows = append(rows, []string{c.State, c.Verb, c.Kind, c.Name, c.Group,
-					plain(c.words())})
+				rows = append(rows,
+					[]string{c.State, c.Verb, c.Kind, c.Name, c.Group, plain(c.words())})
 			}
 			b.WriteString("\n" +
 				MarkdownTable([]string{"state", "verb", "what", "name", "resource group", "why"},
@@ -132,8 +132,8 @@ func (a Alerts) text(style Style) string {
 		if c.State == AlertFailed || c.State == AlertSkipped {
 			state = style.Red(c.State)
 		}
-		rows = append(rows, []string{" ", sign[c.Verb], c.Kind, c.Name, "in " + c.Group,
-			plain(c.words()), state})
+		rows = append(rows,
+			[]string{" ", sign[c.Verb], c.Kind, c.Name, "in " + c.Group, plain(c.words()), state})
 	}
 	if len(rows) > 0 {
 		b.WriteString("\n")

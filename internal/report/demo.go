@@ -102,8 +102,8 @@ func (d *Demo) Say(line string) error { return d.lines("", line) }
 // Summary ends the demo: whether all scenes went as expected, and how long they took.
 func (d *Demo) Summary(ok bool, elapsed time.Duration) error {
 	if d.Format == JSON {
-		return WriteJSON(d.W, summaryLine{"summary", ok, d.scenes, d.scenes - d.good,
-			elapsed.Milliseconds()})
+		return WriteJSON(d.W,
+			summaryLine{"summary", ok, d.scenes, d.scenes - d.good, elapsed.Milliseconds()})
 	}
 	text := fmt.Sprintf("%d of %d scenes ok in %s.", d.good, d.scenes, Duration(elapsed))
 	if ok {

@@ -101,8 +101,8 @@ func (d Diagnosis) states(style Style) string {
 	var paint []func(string) string
 	for _, v := range slices.SortedFunc(slices.Values(d.Verdicts), verdict.Compare) {
 		if v.State.Color() != verdict.Good {
-			rows = append(rows, []string{symbols[v.State.Color()], v.Cluster, string(v.State),
-				v.Sentence})
+			rows = append(rows,
+				[]string{symbols[v.State.Color()], v.Cluster, string(v.State), v.Sentence})
 			paint = append(paint, style.byColor(v.State.Color()))
 		}
 	}

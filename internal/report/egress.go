@@ -64,8 +64,8 @@ func (e Egress) text(style Style) string {
 		if exit.Firewall != "" {
 			to = "firewall " + exit.Firewall.Short()
 		}
-		fmt.Fprintf(&b, "%s\n", style.Bold(fmt.Sprintf("%s -> %s, %s", exit.Cluster.Name(),
-			exit.Hop, plain(to))))
+		fmt.Fprintf(&b, "%s\n",
+			style.Bold(fmt.Sprintf("%s -> %s, %s", exit.Cluster.Name(), exit.Hop, plain(to))))
 		rows := make([][]string, len(exit.Names))
 		for i, n := range exit.Names {
 			why := ""

@@ -66,8 +66,8 @@ func few(lines []string) []string {
 	if len(lines) <= most {
 		return lines
 	}
-	return append(slices.Clone(lines[:most-2]), fmt.Sprintf("and %d more (-o json has them all)",
-		len(lines)-most+2))
+	return append(slices.Clone(lines[:most-2]),
+		fmt.Sprintf("and %d more (-o json has them all)", len(lines)-most+2))
 }
 
 // FindingLine writes a finding on one line.

@@ -91,8 +91,8 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		if p.Address.IsValid() {
 			address = p.Address.String()
 		}
-		table.Rows = append(table.Rows, []string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node),
-			address, state})
+		table.Rows = append(table.Rows,
+			[]string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address, state})
 	}
 	b.WriteString(table.text(style) + h.grid(style) + h.carried(style) + h.holes(style))
 	for _, line := range h.Unknown {

@@ -110,8 +110,8 @@ These are the newest 2: --limit 0 shows all.
 	}
 	fleet := past()
 	for _, name := range []string{"a", "b", "c", "d"} {
-		fleet.Findings = append(fleet.Findings, PastFinding{"new", true,
-			finding.New(finding.ReadFailed, name, pastTable, "no answer")})
+		fleet.Findings = append(fleet.Findings,
+			PastFinding{"new", true, finding.New(finding.ReadFailed, name, pastTable, "no answer")})
 	}
 	if text := written(t, func(b *bytes.Buffer) error {
 		return History{Checks: []Past{fleet}}.Write(b, Text, Style{})

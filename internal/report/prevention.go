@@ -45,8 +45,7 @@ func (p Prevention) Write(w io.Writer, format Format, style Style) error {
 	}
 	var b strings.Builder
 	for _, r := range p.Rules {
-		fmt.Fprintf(&b, "%s (%s, %s)\n", style.Bold(plain(r.Title)), plain(r.Name),
-			plain(r.Effect))
+		fmt.Fprintf(&b, "%s (%s, %s)\n", style.Bold(plain(r.Title)), plain(r.Name), plain(r.Effect))
 		for _, line := range append(r.Subnets, r.Tables...) {
 			fmt.Fprintf(&b, "  %s\n", plain(line))
 		}

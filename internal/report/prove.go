@@ -71,8 +71,7 @@ func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
 		p.LogSeconds = int(logWait.Seconds())
 	}
 	for _, t := range trials {
-		p.Trials = append(p.Trials,
-			ProofTrial{t.Name, t.What, int(t.Takes.Seconds()), t.Calls})
+		p.Trials = append(p.Trials, ProofTrial{t.Name, t.What, int(t.Takes.Seconds()), t.Calls})
 	}
 	for _, f := range facts {
 		p.Facts = append(p.Facts, prove.Result{Fact: f})
@@ -165,8 +164,7 @@ func (p Proof) Write(w io.Writer, format Format, style Style) error {
 		}
 		fmt.Fprintf(&out, "  %s  %s: %s\n", wording(f.Verdict, style), plain(f.Name), plain(f.Seen))
 		if f.Verdict == prove.Differs {
-			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected,
-				f.So)
+			fmt.Fprintf(&out, "             expected: %s\n             so: %s\n", f.Expected, f.So)
 		}
 	}
 	fmt.Fprintf(&out, "\n%d confirmed, %d differ, %d untested. ", p.Confirmed, p.Differs,

@@ -187,8 +187,7 @@ func TestTokens(t *testing.T) {
 				"roles": []string{"x", "ActionGroupsSecureWebhook"}}), true},
 		"several audiences": {
 			k.token(t, jwt.MapClaims{"aud": []string{"x", audience}}), true},
-		"forged": {sign(t, jwt.SigningMethodRS256, stranger,
-			"first", k.claims(nil)), false},
+		"forged": {sign(t, jwt.SigningMethodRS256, stranger, "first", k.claims(nil)), false},
 		"forged, with a new key": {sign(t, jwt.SigningMethodRS256, stranger,
 			"second", k.claims(nil)), false},
 		"claims exchanged": {parts[0] + "." +

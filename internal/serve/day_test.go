@@ -134,9 +134,9 @@ func newDay(t *testing.T, seed uint64) *day {
 	d.door = sync.OnceValue(func() http.RoundTripper {
 		log := slog.New(slog.DiscardHandler)
 		s := &Server{gate: gateOf(t, Auth{SecretFile: secretFile(t, daySecret)}),
-			refusals: newRefusals(log), waker: d, metrics: NewMetrics(), log: log,
-			pages: page.New(page.NewBoard(), nil, page.Options{Keeper: d, Actions: true,
-				Caller: nameOf, MayAct: mayAct, Log: log})}
+			refusals: newRefusals(log), waker: d,
+			metrics: NewMetrics(), log: log, pages: page.New(page.NewBoard(), nil,
+				page.Options{Keeper: d, Actions: true, Caller: nameOf, MayAct: mayAct, Log: log})}
 		return emulatortest.Transport(t, s.handler())
 	})
 	subscriptions := emulatortest.Subscriptions(2)
@@ -230,8 +230,8 @@ func (d *day) alertsOn(subscriptions []string) {
 		group := arm.GroupID(sub, "alerts")
 		d.put(group, "2024-03-01", map[string]any{"location": "westeurope"})
 		actions := group + "/providers/Microsoft.Insights/actionGroups/keeper"
-		d.put(actions, "2024-10-01-preview", map[string]any{"location": "Global",
-			"properties": map[string]any{
+		d.put(actions, "2024-10-01-preview",
+			map[string]any{"location": "Global", "properties": map[string]any{
 				"groupShortName": "keeper", "webhookReceivers": []any{
 					map[string]any{"name": "keeper",
 						"serviceUri":           "http://keeper/events/" + daySecret,
@@ -288,8 +288,8 @@ func (d *day) start() {
 		died: make(chan struct{}), originals: &originals{t: d.t, of: map[any][sha256.Size]byte{}}}
 	client := emulatortest.ClientOver(d.t, mortal{l, emulatortest.Transport(d.t, d.e)}, d.e,
 		emulatortest.Keeper)
-	l.Keeper = keeper.New(client, d.configs, keeper.Options{Recorder: l, Store: l,
-		Paused: func() string {
+	l.Keeper = keeper.New(client, d.configs,
+		keeper.Options{Recorder: l, Store: l, Paused: func() string {
 			d.mu.Lock()
 			defer d.mu.Unlock()
 			if d.paused {

@@ -115,10 +115,9 @@ func TestCaller(t *testing.T) {
 		`{"claims":{"name":"Ann Example","appid":"a1","` + upn +
 			`":"ann@example.com"},"caller":"ann@example.com"}`: "Ann Example",
 		`{"claims":"{\"name\":\"Ann Example\"}","caller":"ann@example.com"}`: "Ann Example",
-		`{"claims":{"` + upn +
-			`":"ann@example.com","appid":"a1"}}`: "ann@example.com",
-		`{"claims":"{}","caller":"ann@example.com"}`:    "ann@example.com",
-		`{"claims":{"appid":"a1"},"caller":"0b0b"}`:     "a1",
+		`{"claims":{"` + upn + `":"ann@example.com","appid":"a1"}}`:          "ann@example.com",
+		`{"claims":"{}","caller":"ann@example.com"}`:                         "ann@example.com",
+		`{"claims":{"appid":"a1"},"caller":"0b0b"}`:                          "a1",
 		`{"caller":"0b0b"}`:                             "0b0b",
 		`{}`:                                            "",
 		`{"claims":["x"],"caller":"0b0b"}`:              "0b0b",
@@ -129,8 +128,8 @@ func TestCaller(t *testing.T) {
 			`"}`: strings.Repeat("ä", longestName) + "…",
 		`{"caller":"` + strings.Repeat("\\u0007", longestName) + `"}`: "",
 	} {
-		events, err := parse(nil, []byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+
-			body+`}`))
+		events, err := parse(nil,
+			[]byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+body+`}`))
 		if err != nil || len(events) != 1 || events[0].caller != want {
 			t.Errorf("%.80s: %+v, %v, want %q", body, events, err, want)
 		}

@@ -84,8 +84,7 @@ func NewMetrics() *Metrics {
 		"verb", "cluster")
 	m.refusedConfig = gauge("config_refused", "How many configs are refused: 1 while the files "+
 		"have a mistake, and 1 for each refused object of the controller.").WithLabelValues()
-	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.",
-		"cause")
+	m.checks = counter("checks_total", "Checks, by cause: poll, event or person.", "cause")
 	m.last = gauge("cluster_last_success_timestamp_seconds", "When a check last read all of "+
 		"a cluster, or of a network without clusters, and made all required changes; 0: never "+
 		"since the start.", "cluster")

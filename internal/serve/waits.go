@@ -114,7 +114,7 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
 	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
 		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(arm.ID(g.SubnetID)) }
-		return config.Metadata.Name == c.Cluster && slices.ContainsFunc(config.Spec.Guard.Subnets,
-			names)
+		return config.Metadata.Name == c.Cluster &&
+			slices.ContainsFunc(config.Spec.Guard.Subnets, names)
 	})
 }

@@ -58,8 +58,7 @@ func (j *journey) balance(from, near *inventory.Subnet, b *inventory.Balancer,
 	j.step(f.Address, "* in "+near.ID.Short(), "%s takes it with its front end %s", name, f.Name)
 	switch {
 	case f.Empty:
-		return j.end(Dropped, "%s, which has %s, has no backend", name,
-			j.calledHop(f.Address))
+		return j.end(Dropped, "%s, which has %s, has no backend", name, j.calledHop(f.Address))
 	case !f.Forwards:
 		return j.end(Unknown, "%s has %s, without a rule for all protocols and ports (HA ports): "+
 			"it is not documented what it forwards of packets to %s", name, j.calledHop(f.Address),

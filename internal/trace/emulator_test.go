@@ -144,8 +144,8 @@ func agree(t *rapid.T, c *emulator.Client, nic, watcher arm.ID, effective *trace
 		if r.Hop.IsValid() {
 			hop = append(hop, r.Hop.String())
 		}
-		ours = append(ours, fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop,
-			r.Active))
+		ours = append(ours,
+			fmt.Sprint(r.Source, []string{r.Prefix.String()}, r.HopType, hop, r.Active))
 	}
 	slices.Sort(theirs)
 	slices.Sort(ours)

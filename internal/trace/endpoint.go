@@ -169,8 +169,8 @@ func (t *Tracer) podNames() []named {
 
 // podPlace returns where a pod has its address: behind a node of its cluster, or in a subnet.
 func (t *Tracer) podPlace(cluster *inventory.Cluster, p inventory.Pod) (behind, subnet arm.ID) {
-	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) && (cluster.Kubenet() ||
-		cluster.Overlay()) {
+	if !p.HostNetwork && contains(cluster.PodCIDRs, p.Addresses[0]) &&
+		(cluster.Kubenet() || cluster.Overlay()) {
 		return cluster.ID, ""
 	}
 	if s := subnetOf(t.s, t.clusterSubnets(cluster), p.Addresses[0]); s != nil {

@@ -47,14 +47,11 @@ func TestResolve(t *testing.T) {
 			What: "pod shop/web-1 on n1", Cluster: cluster},
 		"pod/kube-system/proxy": {Addr: netip.MustParseAddr("10.0.1.5"),
 			What: "pod kube-system/proxy on n1", Subnet: nodes},
-		"node/n2": {Addr: netip.MustParseAddr("10.0.1.6"), What: "node n2",
-			Subnet: nodes},
+		"node/n2": {Addr: netip.MustParseAddr("10.0.1.6"), What: "node n2", Subnet: nodes},
 		"Gateway/SHOP-agw": {Addr: netip.MustParseAddr("10.0.2.4"), What: "gateway shop-agw",
 			Subnet: gateway},
-		"vm/jump": {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump",
-			Subnet: bare},
-		"vm/jump-nic": {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump-nic",
-			Subnet: bare},
+		"vm/jump":     {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump", Subnet: bare},
+		"vm/jump-nic": {Addr: netip.MustParseAddr("10.0.3.9"), What: "vm jump-nic", Subnet: bare},
 		"subnet/v/bare": {Addr: netip.MustParseAddr("10.0.3.4"), What: "subnet v/bare",
 			Subnet: bare},
 	} {
@@ -147,8 +144,7 @@ func TestNodes(t *testing.T) {
 			s.Kubernetes = nil
 			lost(s)
 			delete(s.Tables, copied.Key())
-		},
-			[]string{"10.0.1.4 10.244.0.0/24", "aks-np-1-vmss000001 (10.0.1.5) invalid Prefix"}},
+		}, []string{"10.0.1.4 10.244.0.0/24", "aks-np-1-vmss000001 (10.0.1.5) invalid Prefix"}},
 		"one route is lost, and its node gone": {func(s *inventory.Snapshot) {
 			s.Kubernetes, s.Interfaces = nil, nil
 			lost(s)

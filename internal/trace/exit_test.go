@@ -49,16 +49,14 @@ func TestToInternet(t *testing.T) {
 			"", ""},
 		"user-defined routing without a table": {"20.1.2.3", changes{stripped, udr}, Declared{},
 			Leaves, "default outbound access", udrWords + "route table"},
-		"user-defined routing without a route": {"20.1.2.3", changes{udr,
-			func(s *inventory.Snapshot) {
+		"user-defined routing without a route": {"20.1.2.3",
+			changes{udr, func(s *inventory.Snapshot) {
 				setRoutes(s, table, s.Tables[table.Key()].Routes()[:2])
-			}},
-			Declared{}, Leaves, "default outbound access", udrWords + "route for it in rt"},
-		"a route to the internet is meant": {"20.1.2.3", changes{udr,
-			func(s *inventory.Snapshot) {
-				setRoute(s, table, 2, inventory.Route{Name: "out", HopType: inventory.HopInternet,
-					Prefix: netip.MustParsePrefix("0.0.0.0/0")})
-			}}, Declared{Table: table}, Leaves, "default outbound access", ""},
+			}}, Declared{}, Leaves, "default outbound access", udrWords + "route for it in rt"},
+		"a route to the internet is meant": {"20.1.2.3", changes{udr, func(s *inventory.Snapshot) {
+			setRoute(s, table, 2, inventory.Route{Name: "out", HopType: inventory.HopInternet,
+				Prefix: netip.MustParsePrefix("0.0.0.0/0")})
+		}}, Declared{Table: table}, Leaves, "default outbound access", ""},
 		"to the declared next hop itself": {"10.0.2.4", changes{stripped}, Declared{
 			Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"), Source: User,
 				Hop: netip.MustParseAddr("10.0.2.4"), HopType: inventory.HopAppliance}}},
@@ -68,14 +66,14 @@ func TestToInternet(t *testing.T) {
 				Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: User,
 				Hop: netip.MustParseAddr("52.2.0.5"), HopType: inventory.HopAppliance}}}, Leaves,
 			"default outbound access", "the declared route 0.0.0.0/0 to 52.2.0.5 (user-defined)"},
-		"to another address of the declared next hop": {"10.0.2.5", changes{stripped,
-			func(s *inventory.Snapshot) {
+		"to another address of the declared next hop": {"10.0.2.5",
+			changes{stripped, func(s *inventory.Snapshot) {
 				s.Interfaces["hop"] = &inventory.Interface{Configs: []inventory.IPConfig{
 					{Address: netip.MustParseAddr("10.0.2.4"), Subnet: gateway},
 					{Address: netip.MustParseAddr("10.0.2.5"), Subnet: gateway}}}
 			}}, Declared{Egress: []Route{{Prefix: netip.MustParsePrefix("10.0.0.0/16"),
-			Source: User, Hop: netip.MustParseAddr("10.0.2.4"),
-			HopType: inventory.HopAppliance}}}, Delivered, "", ""},
+				Source: User, Hop: netip.MustParseAddr("10.0.2.4"),
+				HopType: inventory.HopAppliance}}}, Delivered, "", ""},
 		"a route to the internet, without the declared NAT gateway": {"20.1.2.3", changes{
 			func(s *inventory.Snapshot) {
 				setRoute(s, table, 2, inventory.Route{Name: "out", HopType: inventory.HopInternet,
@@ -111,18 +109,18 @@ func TestToInternet(t *testing.T) {
 			Declared{NATGateway: nat}, Leaves, "NAT gateway nat", ""},
 		"a route before the declared NAT gateway": {"20.1.2.3", nil,
 			Declared{Table: table, NATGateway: nat}, Leaves, "", ""},
-		"a cluster that needs a NAT gateway": {"20.1.2.3", changes{stripped,
-			func(s *inventory.Snapshot) {
+		"a cluster that needs a NAT gateway": {"20.1.2.3",
+			changes{stripped, func(s *inventory.Snapshot) {
 				s.Clusters[cluster.Key()].Outbound = "userAssignedNATGateway"
 			}}, Declared{}, Leaves, "default outbound access", "the NAT gateway that " +
-			"outboundType userAssignedNATGateway of cluster shop calls for"},
+				"outboundType userAssignedNATGateway of cluster shop calls for"},
 		"into the network": {"10.0.2.4", changes{stripped, udr}, Declared{Table: table}, Delivered,
 			"", ""},
 		"IPv6": {"2603::1", changes{stripped, private, ipv6}, Declared{}, Leaves, "", ""},
 		"IPv6 without the declared NAT gateway": {"2603::1", changes{stripped, ipv6},
 			Declared{NATGateway: nat}, Leaves, "", ""},
-		"IPv6 of a cluster that needs a NAT gateway": {"2603::1", changes{stripped, ipv6,
-			func(s *inventory.Snapshot) {
+		"IPv6 of a cluster that needs a NAT gateway": {"2603::1",
+			changes{stripped, ipv6, func(s *inventory.Snapshot) {
 				s.Clusters[cluster.Key()].Outbound = "userAssignedNATGateway"
 			}}, Declared{}, Leaves, "", ""},
 	} {

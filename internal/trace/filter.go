@@ -172,8 +172,8 @@ func isTrue(b bool) answer {
 
 func (f *Filters) match(rule *inventory.SecurityRule, p Packet) match {
 	m := match{rule: (*securityRule)(rule), sure: min(matchProtocol(rule.Protocol, p.Protocol),
-		matchPorts(rule.SourcePorts, p.FromPort, p.Protocol), matchPorts(rule.DestinationPorts,
-			p.Port, p.Protocol))}
+		matchPorts(rule.SourcePorts, p.FromPort, p.Protocol),
+		matchPorts(rule.DestinationPorts, p.Port, p.Protocol))}
 	if m.sure == no {
 		return m
 	}

@@ -75,30 +75,25 @@ func TestJudge(t *testing.T) {
 			delete(s.Tables, table.Key())
 		}, true, Undecided, "allow-65000",
 			"it is unknown whether 10.244.1.9 is in VirtualNetwork: route table rt was not read"},
-		"the network was not read": {nil, "10.0.2.4 10.0.1.4",
-			func(s *inventory.Snapshot) {
-				delete(s.VNets, vnet.Key())
-				dropDefault(s)
-			}, true, Undecided, "allow-65000", "virtual network v was not read"},
-		"a peer's address": {nil, "10.1.0.4 10.244.1.9", nil, true, Allowed,
-			"allow-65000", ""},
-		"a peer without access": {nil, "10.1.0.4 10.244.1.9",
-			func(s *inventory.Snapshot) {
-				s.VNets[vnet.Key()].Peerings[0].Access = false
-				dropDefault(s)
-			}, true, Denied, "deny-65500", ""},
+		"the network was not read": {nil, "10.0.2.4 10.0.1.4", func(s *inventory.Snapshot) {
+			delete(s.VNets, vnet.Key())
+			dropDefault(s)
+		}, true, Undecided, "allow-65000", "virtual network v was not read"},
+		"a peer's address": {nil, "10.1.0.4 10.244.1.9", nil, true, Allowed, "allow-65000", ""},
+		"a peer without access": {nil, "10.1.0.4 10.244.1.9", func(s *inventory.Snapshot) {
+			s.VNets[vnet.Key()].Peerings[0].Access = false
+			dropDefault(s)
+		}, true, Denied, "deny-65500", ""},
 		"on-premises, learned by the gateway": {nil, "192.168.7.4 10.244.1.9", dropDefault,
 			true, Allowed, "allow-65000", ""},
 		"a default route makes all of it theirs": {nil, "203.0.113.9 10.0.1.4", nil, true,
 			Allowed, "allow-65000", ""},
 		"the internet does not come in": {nil, "203.0.113.9 10.0.1.4", dropDefault, true,
 			Denied, "deny-65500", ""},
-		"the node goes out": {nil, nodeOut, dropDefault, false, Allowed,
-			"allow-65001", ""},
+		"the node goes out": {nil, nodeOut, dropDefault, false, Allowed, "allow-65001", ""},
 		"a private address is not on the internet": {nil, "10.0.1.4 172.16.9.9", dropDefault, false,
 			Denied, "deny-65500", ""},
-		"probes": {nil, "168.63.129.16 10.0.1.4", dropDefault,
-			true, Allowed, "allow-65000", ""},
+		"probes": {nil, "168.63.129.16 10.0.1.4", dropDefault, true, Allowed, "allow-65000", ""},
 		"probes, where VirtualNetwork is denied": {
 			[]string{"deny in 4000 * VirtualNetwork * *"}, "168.63.129.16 10.0.1.4", nil, true,
 			Denied, "deny-4000", ""},

@@ -69,12 +69,11 @@ func TestFilteredWays(t *testing.T) {
 			nodesNSG("deny in 100 Tcp * * 8080"), Options{}, Unknown, Delivered, "it depends on " +
 				"the protocol and the port: rule deny-100 of nodes-nsg concerns tcp to port 8080"},
 		"with the port it is plain": {"10.0.2.4", "10.244.1.9",
-			nodesNSG("deny in 100 Tcp * * 8080"), Options{Protocol: "tcp",
-				Port: 80}, Delivered, Delivered, ""},
+			nodesNSG("deny in 100 Tcp * * 8080"), Options{Protocol: "tcp", Port: 80}, Delivered,
+			Delivered, ""},
 		"a group was not read": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
-		}, Options{}, Unknown, Delivered,
-			"network security group nodes-nsg was not read"},
+		}, Options{}, Unknown, Delivered, "network security group nodes-nsg was not read"},
 		"the interface's own": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
 			nic(s, "10.0.1.5").SecurityGroup = nicGroup
 			s.SecurityGroups[nicGroup.Key()] = group(nicGroup, "deny in 100 * * * *")
@@ -108,10 +107,9 @@ func TestFilteredWays(t *testing.T) {
 			func(s *inventory.Snapshot) {
 				nic(s, "10.0.1.4").Forwarding = false
 			}, Options{}, Delivered, Delivered, ""},
-		"IP forwarding of another node": {"10.0.2.4", "10.244.1.9",
-			func(s *inventory.Snapshot) {
-				nic(s, "10.0.1.4").Forwarding = false
-			}, Options{}, Delivered, Delivered, ""},
+		"IP forwarding of another node": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
+			nic(s, "10.0.1.4").Forwarding = false
+		}, Options{}, Delivered, Delivered, ""},
 		"IP forwarding of an overlay's node, for others": {"10.0.2.4", "10.0.3.9",
 			func(s *inventory.Snapshot) {
 				c := s.Clusters[cluster.Key()]

@@ -183,8 +183,8 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		return ended(j.end(Delivered, "both addresses are on one machine, %s",
 			j.nicAt(a, subnet).Holder()))
 	}
-	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil && !slices.ContainsFunc(
-		j.nodesAt(a, subnet), func(n Node) bool {
+	if c := j.clusterOfPod(to, j.to.Cluster, true); c != nil &&
+		!slices.ContainsFunc(j.nodesAt(a, subnet), func(n Node) bool {
 			return n.Cluster == c.ID && n.Pods.Contains(to)
 		}) {
 		switch learns := j.learnsOverlay(a, subnet, c); {

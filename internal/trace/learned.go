@@ -42,8 +42,8 @@ func DecodeLearned(raw []byte) ([]Route, error) {
 				return nil, fmt.Errorf("value[%d].addressPrefix: %q is not a prefix", i, text)
 			}
 			// Azure shows the gateway's own addresses here, which are not hops inside the network.
-			routes = append(routes, Route{Prefix: p.Masked(), Source: Learned,
-				HopType: inventory.HopGateway})
+			routes = append(routes,
+				Route{Prefix: p.Masked(), Source: Learned, HopType: inventory.HopGateway})
 		}
 	}
 	return routes, nil

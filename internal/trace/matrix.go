@@ -75,9 +75,8 @@ func (t *Tracer) All(clusters ...arm.ID) Matrix {
 func (m *Matrix) sort() {
 	slices.SortStableFunc(m.Broken, func(a, b Break) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Pairs, a.Pairs),
-			strings.Compare(a.Why, b.Why),
-			strings.Compare(a.Kind, b.Kind), strings.Compare(fmt.Sprint(a.Answer),
-				fmt.Sprint(b.Answer)))
+			strings.Compare(a.Why, b.Why), strings.Compare(a.Kind, b.Kind),
+			strings.Compare(fmt.Sprint(a.Answer), fmt.Sprint(b.Answer)))
 	})
 }
 

@@ -165,8 +165,8 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 				at = r.Hop
 			}
 			seen[r.Prefix] = true
-			nodes = append(nodes, Node{Cluster: cluster.ID, Name: name, Addr: at, Pods: r.Prefix,
-				lost: !found})
+			nodes = append(nodes,
+				Node{Cluster: cluster.ID, Name: name, Addr: at, Pods: r.Prefix, lost: !found})
 		}
 	}
 	return nodes

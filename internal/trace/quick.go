@@ -145,8 +145,8 @@ func (q *quick) answered(from *sender, to *receiver) bool {
 		if err == nil {
 			route, found := routes.Lookup(from.Addr)
 			near := found && (route.HopType == HopLocal || route.HopType == HopPeering)
-			known = near && q.reach(to.node.subnet, from.Addr,
-				route.HopType == HopPeering) == from.subnet
+			known = near &&
+				q.reach(to.node.subnet, from.Addr, route.HopType == HopPeering) == from.subnet
 		}
 		q.answers[a] = known
 	}

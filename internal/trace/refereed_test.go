@@ -31,8 +31,8 @@ func TestRefereed(t *testing.T) {
 		c := s.Clusters[cluster.Key()]
 		c.Plugin, c.PodCIDRs = "azure", nil
 		own := nic(s, "10.0.1.4")
-		own.Configs = append(own.Configs, inventory.IPConfig{Subnet: nodes,
-			Address: netip.MustParseAddr("10.0.1.44")})
+		own.Configs = append(own.Configs,
+			inventory.IPConfig{Subnet: nodes, Address: netip.MustParseAddr("10.0.1.44")})
 		s.Subnets[nodes.Key()].RouteTable = ""
 	}
 	private := func(s *inventory.Snapshot) { s.Subnets[bare.Key()].Private = true }
@@ -88,13 +88,13 @@ func TestRefereed(t *testing.T) {
 		"a node forwards to something outside": {"10.0.3.9", "10.0.2.4", "tcp",
 			changes{byNode("10.0.2.0/24", "10.0.1.4")}, Delivered, Delivered, "v/gateway",
 			"v/bare", "10.0.1.4"},
-		"and has no way back": {"10.0.3.9", "10.0.2.4", "tcp", changes{byNode("10.0.2.0/24",
-			"10.0.1.4"), func(s *inventory.Snapshot) {
-			addRoute(s, table, user("10.0.3.0/24", "None"))
-		}}, Delivered, Dropped, "v/gateway", "no better route to 10.0.3.9", "10.0.1.4"},
-		"a node forwards an answer": {"10.0.2.4", "10.0.3.9", "udp", changes{byNode("10.0.2.0/24",
-			"10.0.1.4")}, Delivered, Unknown, "v/bare", "replaces its source unless it is TCP",
-			"10.0.2.4"},
+		"and has no way back": {"10.0.3.9", "10.0.2.4", "tcp",
+			changes{byNode("10.0.2.0/24", "10.0.1.4"), func(s *inventory.Snapshot) {
+				addRoute(s, table, user("10.0.3.0/24", "None"))
+			}}, Delivered, Dropped, "v/gateway", "no better route to 10.0.3.9", "10.0.1.4"},
+		"a node forwards an answer": {"10.0.2.4", "10.0.3.9",
+			"udp", changes{byNode("10.0.2.0/24", "10.0.1.4")}, Delivered, Unknown, "v/bare",
+			"replaces its source unless it is TCP", "10.0.2.4"},
 		"a node forwards TCP's answer": {"10.0.2.4", "10.0.3.9", "tcp", changes{
 			byNode("10.0.2.0/24", "10.0.1.4")}, Delivered, Delivered, "v/bare", "v/gateway",
 			"10.0.2.4"},

@@ -131,15 +131,15 @@ func system(vnet *inventory.VNet) []Route {
 			continue
 		}
 		for _, p := range peering.Prefixes {
-			routes = append(routes, Route{Prefix: p, Source: System, HopType: HopPeering,
-				Peering: peering.Name})
+			routes = append(routes,
+				Route{Prefix: p, Source: System, HopType: HopPeering, Peering: peering.Name})
 		}
 	}
-	routes = append(routes, Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: System,
-		HopType: HopInternet})
+	routes = append(routes,
+		Route{Prefix: netip.MustParsePrefix("0.0.0.0/0"), Source: System, HopType: HopInternet})
 	if v6 {
-		routes = append(routes, Route{Prefix: netip.MustParsePrefix("::/0"), Source: System,
-			HopType: HopInternet})
+		routes = append(routes,
+			Route{Prefix: netip.MustParsePrefix("::/0"), Source: System, HopType: HopInternet})
 	}
 	for _, p := range reserved {
 		replaced := false
@@ -223,8 +223,8 @@ func (r *Routes) Because(to netip.Addr) string {
 		case !other.Active && other.Source == Learned && other.Prefix.Bits() > won.Prefix.Bits():
 			return fmt.Sprintf("the network's own prefixes win over %s, even if it is longer",
 				*other)
-		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() && (shorter == nil ||
-			other.Prefix.Bits() > shorter.Prefix.Bits()):
+		case other.Active && other.Prefix.Bits() < won.Prefix.Bits() &&
+			(shorter == nil || other.Prefix.Bits() > shorter.Prefix.Bits()):
 			shorter = other
 		}
 	}
@@ -242,8 +242,8 @@ var sourceNames = map[Source]string{System: "system route", Learned: "learned by
 // prefixes of a tag are unknown here, but are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
 	for _, route := range r.All {
-		if route.Tag != "" && public(to) && (route.HopType != instead.HopType ||
-			route.Hop != instead.Hop) {
+		if route.Tag != "" && public(to) &&
+			(route.HopType != instead.HopType || route.Hop != instead.Hop) {
 			return route, true
 		}
 	}

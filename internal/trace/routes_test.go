@@ -86,8 +86,7 @@ func TestSelection(t *testing.T) {
 		"a user's route to nowhere": {
 			world("10.0.0.0/16", "10.1.0.0/16", user("10.1.3.0/24", "None")), nil, "10.1.3.4",
 			"10.1.3.0/24 to None (r 10.1.3.0/24 in rt)"},
-		"IPv6 is not routed in an IPv4 network": {world("10.0.0.0/16", ""), nil, "fd00::1",
-			""},
+		"IPv6 is not routed in an IPv4 network": {world("10.0.0.0/16", ""), nil, "fd00::1", ""},
 		"an address of IPv4 in the form of IPv6 is IPv4": {world("10.0.0.0/16", ""), nil,
 			"::ffff:10.0.3.4", "10.0.0.0/16 to VnetLocal (system route)"},
 	} {
@@ -130,8 +129,7 @@ func TestBecause(t *testing.T) {
 		"the network's own and a longer learned": {nil, []Route{learned("10.0.3.0/24")},
 			"10.0.3.4", "the network's own prefixes win over 10.0.3.0/24 to " +
 				"VirtualNetworkGateway (learned by a gateway), even if it is longer"},
-		"nothing else": {nil, nil, "20.1.2.3",
-			"no other route matches"},
+		"nothing else": {nil, nil, "20.1.2.3", "no other route matches"},
 	} {
 		r, err := Effective(world("10.0.0.0/16", "", tt.routes...), nodes, tt.learned)
 		if err != nil {
@@ -180,8 +178,8 @@ func TestLongestPrefix(t *testing.T) {
 			to := drawPrefix(t).Addr()
 			var best *Route
 			for i, route := range r.All {
-				if route.Active && route.Prefix.Contains(to) && (best == nil ||
-					route.Prefix.Bits() > best.Prefix.Bits()) {
+				if route.Active && route.Prefix.Contains(to) &&
+					(best == nil || route.Prefix.Bits() > best.Prefix.Bits()) {
 					best = &r.All[i]
 				}
 			}

@@ -59,11 +59,9 @@ type Hop struct {
 // of the first Way covers what Kubernetes did not show for both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
 	there, back = t.ways(from, to, false)
-	there.Unseen = append(there.Unseen,
-		t.unseenKubernetes(func(c *inventory.Cluster) bool {
-			return t.concerns(c, there.From) ||
-				t.concerns(c, there.To)
-		})...)
+	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool {
+		return t.concerns(c, there.From) || t.concerns(c, there.To)
+	})...)
 	return there, back
 }
 
@@ -144,8 +142,8 @@ func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 		j.last = &Hop{}
 		return j.last
 	}
-	j.way.Hops = append(j.way.Hops, Hop{At: strings.Replace(place, "*", at.String(), 1),
-		What: fmt.Sprintf(format, args...)})
+	j.way.Hops = append(j.way.Hops,
+		Hop{At: strings.Replace(place, "*", at.String(), 1), What: fmt.Sprintf(format, args...)})
 	j.last = &j.way.Hops[len(j.way.Hops)-1]
 	return j.last
 }

@@ -146,21 +146,18 @@ func TestWays(t *testing.T) {
 				s.Subnets[nodes.Key()].RouteTable = ""
 				twin(s, "10.0.0.0/16", "10.0.1.0/24")
 			}, Dropped, Dropped, "subnet v/nodes has no better route", "10.244.0.7"},
-		"from where two networks overlap": {"10.0.2.4", "10.244.1.9",
-			func(s *inventory.Snapshot) {
-				twin(s, "10.0.0.0/16", "10.0.2.0/24")
-			}, Unknown, Delivered,
+		"from where two networks overlap": {"10.0.2.4", "10.244.1.9", func(s *inventory.Snapshot) {
+			twin(s, "10.0.0.0/16", "10.0.2.0/24")
+		}, Unknown, Delivered,
 			"10.0.2.4 lies in several subnets that overlap: a-twin/s, v/gateway", "10.0.2.4"},
-		"a next hop beyond the network": {"10.70.0.4", "10.244.1.9",
-			func(s *inventory.Snapshot) {
-				twin(s, "10.70.0.0/16", "10.70.0.0/24")
-			}, Dropped, Dropped,
+		"a next hop beyond the network": {"10.70.0.4", "10.244.1.9", func(s *inventory.Snapshot) {
+			twin(s, "10.70.0.0/16", "10.70.0.0/24")
+		}, Dropped, Dropped,
 			"the next hop 10.0.1.5 is in no network that subnet a-twin/s reaches directly",
 			"10.70.0.4"},
-		"a next hop beyond a peering": {"10.70.0.4", "10.244.1.9",
-			func(s *inventory.Snapshot) {
-				peer(s, true)
-			}, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
+		"a next hop beyond a peering": {"10.70.0.4", "10.244.1.9", func(s *inventory.Snapshot) {
+			peer(s, true)
+		}, Delivered, Delivered, "the pod is on this node", "10.70.0.4"},
 		"a peering that lets nothing forwarded in, for the answer": {"10.70.0.4", "10.244.1.9",
 			func(s *inventory.Snapshot) {
 				peer(s, false)

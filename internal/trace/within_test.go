@@ -23,8 +23,8 @@ func twoShops(t *testing.T) *inventory.Snapshot {
 	s := namedShop(t)
 	table := playVNet.Group() + "/providers/Microsoft.Network/routeTables/play-rt"
 	s.Tables[table.Key()] = &inventory.RouteTable{Document: arm.Document{ID: table}}
-	setRoutes(s, table, []inventory.Route{user("10.244.0.0/24", "10.0.1.4"),
-		user("10.244.1.0/24", "10.0.1.5")})
+	setRoutes(s, table,
+		[]inventory.Route{user("10.244.0.0/24", "10.0.1.4"), user("10.244.1.0/24", "10.0.1.5")})
 	s.VNets[playVNet.Key()] = &inventory.VNet{Document: arm.Document{ID: playVNet},
 		Prefixes: s.VNets[vnet.Key()].Prefixes}
 	s.Subnets[playNodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: playNodes},

@@ -330,9 +330,9 @@ func (f *fleet) fits(cluster string, conditions []v1alpha1.Condition) {
 	state := stateOf(ready)
 	harmed := ready.Status == "False"
 	well := state == verdict.InSync || state == verdict.Observed
-	if harmed != state.Harmed() || (ready.Status == "Unknown") != (state == verdict.Unknown) ||
-		well && (synced.Status != "True" || guarded.Status != "True" &&
-			guarded.Reason != "Observe") {
+	if harmed != state.Harmed() ||
+		(ready.Status == "Unknown") != (state == verdict.Unknown) || well &&
+		(synced.Status != "True" || guarded.Status != "True" && guarded.Reason != "Observe") {
 		f.Errorf("conditions of %s contradict each other: %+v", cluster, conditions)
 	}
 }

@@ -204,8 +204,8 @@ func testAgreeBalancer(f *fleet, named bool) {
 			verdict.Broken},
 	}
 	if !named {
-		steps = append(steps, egressStep{"the route follows it",
-			func() { f.lead("10.75.201.11") }, verdict.Observed})
+		steps = append(steps,
+			egressStep{"the route follows it", func() { f.lead("10.75.201.11") }, verdict.Observed})
 	}
 	f.steps(steps)
 }

@@ -52,11 +52,11 @@ var departures = []damage{
 		f.delete(f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
 	}},
 	{"a node is gone, and its routes are still there", leave},
-	{"a node is gone, and the node subnet has the gateway's table", func(f *fleet, cluster string,
-		at int) {
-		f.setTable(f.subnet(cluster, "nodes"), f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
-		leave(f, cluster, at)
-	}},
+	{"a node is gone, and the node subnet has the gateway's table",
+		func(f *fleet, cluster string, at int) {
+			f.setTable(f.subnet(cluster, "nodes"), f.id(cluster, arm.TypeRouteTable, "-appgw-rt"))
+			leave(f, cluster, at)
+		}},
 }
 
 // leave removes a node. A cloud provider that does not work leaves the node's routes.
@@ -139,8 +139,8 @@ func (f *fleet) routes(table arm.ID, change func([]any) []any) {
 		if p["nextHopIpAddress"] != nil {
 			sent["nextHopIpAddress"] = p["nextHopIpAddress"]
 		}
-		routes = append(routes, map[string]any{"name": r.(map[string]any)["name"],
-			"properties": sent})
+		routes = append(routes,
+			map[string]any{"name": r.(map[string]any)["name"], "properties": sent})
 	}
 	if err := f.do.Put(table, "2024-05-01", map[string]any{"location": "westeurope",
 		"properties": map[string]any{"routes": change(routes)}}); err != nil {

@@ -83,8 +83,7 @@ func blocks(filters *trace.Filters, group *inventory.SecurityGroup, inside, outs
 		for _, packet.From = range covered(source, rule.Sources) {
 			for _, packet.To = range covered(destination, rule.Destinations) {
 				r := filters.Judge(group, packet, inbound)
-				if r.Decision == trace.Denied && r.Rule == rule.Name &&
-					packet.From != packet.To {
+				if r.Decision == trace.Denied && r.Rule == rule.Name && packet.From != packet.To {
 					return fmt.Sprintf("%s, from %s to %s", r.Why, packet.From, packet.To)
 				}
 			}

@@ -78,8 +78,7 @@ func assume(read plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery)
 
 // partOf returns the part of a snapshot that decides about packets to the pods of one cluster, so
 // that 1,000 clusters take 1,000 times as long as one, and not a million times.
-func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes,
-	own arm.ID) *inventory.Snapshot {
+func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, own arm.ID) *inventory.Snapshot {
 	id := arm.ID(config.Spec.ClusterID)
 	part := inventory.NewSnapshot()
 	part.Unread, part.Firewalls, part.Balancers = s.Unread, s.Firewalls, s.Balancers
@@ -398,8 +397,8 @@ func (t *tracing) declared(s picture.Subnet, cluster *inventory.Cluster,
 			return r.HopType == inventory.HopInternet
 		})
 	}
-	if wanted := t.s.Table(s.Wanted); wanted != nil && (s.State == picture.Lost ||
-		s.State == picture.Other) {
+	if wanted := t.s.Table(s.Wanted); wanted != nil &&
+		(s.State == picture.Lost || s.State == picture.Other) {
 		for _, r := range wanted.Routes() {
 			if r.Hop.IsValid() {
 				routes = append(routes, r)

@@ -255,8 +255,8 @@ func (e *Evidence) Judge(findings []finding.Finding) Verdict {
 	}
 	var cause *finding.Finding
 	v.State, cause = j.state()
-	v.CutOff = e.cutOff(e.Picture.Unrouted() || slices.ContainsFunc(findings,
-		func(f finding.Finding) bool {
+	v.CutOff = e.cutOff(e.Picture.Unrouted() ||
+		slices.ContainsFunc(findings, func(f finding.Finding) bool {
 			return f.Severity == finding.Error && f.Code == finding.NodeWithoutRoute
 		}))
 	if cause != nil {
@@ -374,8 +374,8 @@ func anyFinding(finding.Finding) bool { return true }
 
 // Explains reports whether a finding can be the reason why packets are lost.
 func Explains(f finding.Finding) bool {
-	return f.Severity > finding.Info && (finding.BreaksTraffic(f.Code) || slices.Contains(mayDrop,
-		f.Code))
+	return f.Severity > finding.Info &&
+		(finding.BreaksTraffic(f.Code) || slices.Contains(mayDrop, f.Code))
 }
 
 // mayDrop lists findings of the keeper that can mean dropped packets, although their code does not

@@ -200,8 +200,7 @@ func TestLadder(t *testing.T) {
 			w.table(own, []arm.ID{nodes}, first, second, egress)
 			w.table(target, []arm.ID{hub, jump}, first, second, nowhere)
 			w.subnet(jump, "10.1.1.0/24", target)
-		}, state: Broken, sentence: "egress of subnet jump: dropped, it must go by " +
-			"10.1.9.4"},
+		}, state: Broken, sentence: "egress of subnet jump: dropped, it must go by 10.1.9.4"},
 		"nothing has the next hop of its default route": {change: lost, state: Broken,
 			sentence: "egress of subnet nodes: dropped, its next hop 10.1.9.4 cannot be reached"},
 		"an appliance's interface says nothing about nodes": {change: func(w *world) {
@@ -221,12 +220,12 @@ func TestLadder(t *testing.T) {
 		}, state: Broken, cut: 1, sentence: "1 pod route missing; packets from subnet gw to pods " +
 			"on 1 node are dropped"},
 		"a target's route leads to another node": {change: func(w *world) {
-			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.4",
-				1))
+			w.table(target, []arm.ID{hub}, first,
+				strings.Replace(second, "10.1.0.5", "10.1.0.4", 1))
 		}, state: AtRisk, sentence: "1 pod route wrong"},
 		"a target's route leads to no node": {change: func(w *world) {
-			w.table(target, []arm.ID{hub}, first, strings.Replace(second, "10.1.0.5", "10.1.0.77",
-				1))
+			w.table(target, []arm.ID{hub}, first,
+				strings.Replace(second, "10.1.0.5", "10.1.0.77", 1))
 		}, state: Broken, cut: 1, sentence: "1 pod route wrong"},
 		"no node has a route": {change: func(w *world) {
 			w.table(own, []arm.ID{nodes, jump}, egress)

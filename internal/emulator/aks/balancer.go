@@ -75,8 +75,8 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	}
 	managed = max(1, kernel.NumberOf(asked, "managedOutboundIPs", "count"))
 	for i := range managed {
-		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
-			fmt.Sprint("outbound", i), cl.ID)))
+		ids = append(ids,
+			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint("outbound", i), cl.ID)))
 	}
 	return ids, managed
 }
@@ -369,8 +369,8 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 		was := cl.Services
 		cl.Services = services
 		s.kernel.Store.Changed(r)
-		if f := (balancers{s.AKS}).balance(cl, kernel.ObjectAt(r.Body, "properties",
-			"networkProfile")); f != nil {
+		if f := (balancers{s.AKS}).balance(cl,
+			kernel.ObjectAt(r.Body, "properties", "networkProfile")); f != nil {
 			cl.Services = was // it is tried again
 			return nil, fmt.Errorf("%s: %s", f.Code, f.Message)
 		}

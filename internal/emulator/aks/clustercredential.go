@@ -61,8 +61,8 @@ func showProxy(s *AKS, cl *cluster, r *kernel.Resource, properties kernel.Object
 		kernel.List(config, "noProxy"), kernel.List(profile, "podCidrs"))
 	for _, p := range cl.Pools {
 		if vnet := s.kernel.Store.Get(p.Subnet.Parent()); vnet != nil {
-			direct = append(direct, kernel.List(vnet.Body, "properties",
-				"addressSpace", "addressPrefixes")...)
+			direct = append(direct,
+				kernel.List(vnet.Body, "properties", "addressSpace", "addressPrefixes")...)
 		}
 	}
 	slices.Sort(direct)

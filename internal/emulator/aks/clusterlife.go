@@ -303,8 +303,8 @@ func upgradeProfile(r *kernel.Resource) kernel.Reply {
 func availableVersions(r *kernel.Resource) kernel.Reply {
 	versions := []kernel.Object{}
 	for i, v := range KubernetesVersions {
-		versions = append(versions, kernel.Object{"kubernetesVersion": v, "default": i == 0,
-			"isPreview": false})
+		versions = append(versions,
+			kernel.Object{"kubernetesVersion": v, "default": i == 0, "isPreview": false})
 	}
 	return kernel.OK(kernel.Object{"id": string(r.ID) + "/availableAgentPoolVersions",
 		"name": "default",
@@ -335,8 +335,8 @@ func orchestratorsDocument(id string) kernel.Object {
 	for i, v := range KubernetesVersions {
 		upgrades := []kernel.Object{}
 		for _, to := range upgradesFrom(v) {
-			upgrades = append(upgrades, kernel.Object{"orchestratorType": "Kubernetes",
-				"orchestratorVersion": to})
+			upgrades = append(upgrades,
+				kernel.Object{"orchestratorType": "Kubernetes", "orchestratorVersion": to})
 		}
 		all = append(all, kernel.Object{"orchestratorType": "Kubernetes", "orchestratorVersion": v,
 			"default": i == 0, "upgrades": upgrades})

@@ -68,8 +68,8 @@ func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 	pools := kernel.ListAt(properties, "backendAddressPools")
 	at := kernel.IndexOf(pools, network.IngressPool)
 	if at < 0 {
-		at, pools = len(pools), append(pools, kernel.Object{"name": network.IngressPool,
-			"properties": kernel.Object{}})
+		at, pools = len(pools), append(pools,
+			kernel.Object{"name": network.IngressPool, "properties": kernel.Object{}})
 	}
 	inPool := kernel.ObjectAt(pools[at], "properties")
 	if inPool == nil {

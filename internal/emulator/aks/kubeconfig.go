@@ -104,8 +104,7 @@ users:
 `, name, base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE",
 		Bytes: ca.Raw})), server,
 		user+"_"+r.ID.ResourceGroup()+"_"+name, login)
-	s.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action",
-		nil)
+	s.kernel.Record(c, r.ID, "list"+strings.ToUpper(user[:1])+user[1:]+"Credential/action", nil)
 	return kernel.OK(kernel.Object{"kubeconfigs": []kernel.Object{
 		{"name": user, "value": base64.StdEncoding.EncodeToString([]byte(config))}}}), nil
 }

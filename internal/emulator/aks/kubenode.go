@@ -144,6 +144,6 @@ func (cl *cluster) nodeConditions(n *Node) []kernel.Object {
 			"runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady "+
 			"message:Network plugin returns error: cni plugin not initialized"))
 	}
-	return append(out, condition("Ready", true, n.Created, "KubeletReady",
-		"kubelet is posting ready status"))
+	return append(out,
+		condition("Ready", true, n.Created, "KubeletReady", "kubelet is posting ready status"))
 }

@@ -130,16 +130,15 @@ func podDocument(w pod, name string, n *Node) kernel.Object {
 		}
 		status["phase"], status["podIP"], status["podIPs"] = "Running", w.addrs[0].String(), all
 	}
-	spec := kernel.Object{"nodeName": n.Name,
-		"containers": []kernel.Object{
-			{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
+	spec := kernel.Object{"nodeName": n.Name, "containers": []kernel.Object{
+		{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
 	if w.hostNetwork {
 		spec["hostNetwork"] = true
 	}
 	return kernel.Object{
-		"metadata": kernel.Object{"name": name, "namespace": w.namespace,
-			"uid": kubeUID(w.namespace+"/"+name, n.Created), "creationTimestamp": kubeTime(
-				n.Created), "labels": kernel.Object{"app": w.workload}},
+		"metadata": kernel.Object{"name": name,
+			"namespace": w.namespace, "uid": kubeUID(w.namespace+"/"+name, n.Created),
+			"creationTimestamp": kubeTime(n.Created), "labels": kernel.Object{"app": w.workload}},
 		"spec": spec, "status": status,
 	}
 }

@@ -161,8 +161,8 @@ func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 // settleMachines reads the number and the sizes of the machines of a pool of virtual machines.
 func settleMachines(p kernel.Object) *kernel.Failure {
 	kind := kernel.Text(p, "type")
-	if kind != "" && !slices.Contains([]string{poolScaleSet, PoolMachines, PoolAvailabilitySet},
-		kind) {
+	if kind != "" &&
+		!slices.Contains([]string{poolScaleSet, PoolMachines, PoolAvailabilitySet}, kind) {
 		return invalid("agentPoolProfile.type", kind)
 	}
 	if kind != PoolMachines {

@@ -23,8 +23,8 @@ func (cl *cluster) natAddresses(profile kernel.Object) (ids []arm.ID) {
 	}
 	asked := kernel.ObjectAt(profile, "natGatewayProfile", "managedOutboundIPProfile")
 	for i := range max(1, kernel.NumberOf(asked, "count")) {
-		ids = append(ids, cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(
-			fmt.Sprint("nat", i), cl.ID)))
+		ids = append(ids,
+			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint("nat", i), cl.ID)))
 	}
 	return ids
 }

@@ -20,8 +20,8 @@ func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, sub
 	for _, n := range p.Nodes {
 		nic := compute.InstanceNIC{ID: p.nic(n), Subnet: p.Subnet, Addrs: n.Addrs, Primary: true}
 		for i := range n.Addrs {
-			nic.Configs = append(nic.Configs, nic.ID.Child("ipConfigurations", "ipconfig"+
-				strconv.Itoa(i+1)))
+			nic.Configs = append(nic.Configs,
+				nic.ID.Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1)))
 		}
 		out = append(out, compute.Instance{Set: set, Number: n.Instance, Computer: n.Name,
 			Nics: []compute.InstanceNIC{nic}})
@@ -48,10 +48,9 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 		return s.storeMachines(cl, p)
 	}
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
-	nic := kernel.Object{"primary": true, "enableIPForwarding": true,
-		"ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
-			"properties": kernel.Object{"primary": true,
-				"subnet": kernel.Link(p.Subnet)}}}}
+	nic := kernel.Object{"primary": true,
+		"enableIPForwarding": true, "ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
+			"properties": kernel.Object{"primary": true, "subnet": kernel.Link(p.Subnet)}}}}
 	if group := s.ownSecurityGroup(cl, p); group != "" {
 		nic["networkSecurityGroup"] = kernel.Link(group)
 	}

@@ -95,11 +95,11 @@ func checkVersion(p, had, properties kernel.Object) *kernel.Failure {
 				"pool must be within three minor versions of the control plane version.", version,
 			kernel.Text(properties, "kubernetesVersion"))
 	}
-	if had != nil && slices.Compare(now,
-		versionNumbers(kernel.Text(had, "orchestratorVersion"))) < 0 {
+	if had != nil &&
+		slices.Compare(now, versionNumbers(kernel.Text(had, "orchestratorVersion"))) < 0 {
 		return kernel.Bad("AgentPoolUpgradeVersionNotAllowed",
-			"Upgrading agent pool %s from version %s to %s is not allowed.", kernel.Text(p,
-				"name"), kernel.Text(had, "orchestratorVersion"), version)
+			"Upgrading agent pool %s from version %s to %s is not allowed.", kernel.Text(p, "name"),
+			kernel.Text(had, "orchestratorVersion"), version)
 	}
 	return nil
 }

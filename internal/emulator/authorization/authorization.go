@@ -82,8 +82,8 @@ type nodeGroups interface {
 // types returns the resource types of Microsoft.Authorization.
 func (s *Authorization) types() []kernel.Kind {
 	p := policies{s}
-	policy := func(name, code, missing string, settle func(c *kernel.Call,
-		r, old *kernel.Resource) *kernel.Failure) kernel.Kind {
+	policy := func(name, code, missing string,
+		settle func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure) kernel.Kind {
 		return kernel.Kind{Name: name, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{code, missing}, Settle: settle, Show: p.show}
 	}

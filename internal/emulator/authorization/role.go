@@ -73,8 +73,8 @@ func (r Role) allows(action string, data bool) bool {
 // userAssignedIdentities.
 func MatchAction(pattern, action string) bool {
 	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
-	if strings.Contains(pattern, "/*/") && matchStars(strings.ReplaceAll(pattern, "/*/", "/"),
-		action) {
+	if strings.Contains(pattern, "/*/") &&
+		matchStars(strings.ReplaceAll(pattern, "/*/", "/"), action) {
 		return true
 	}
 	return matchStars(pattern, action)

@@ -175,8 +175,8 @@ func (s *Authorization) settleRoleAssignment(c *kernel.Call, r,
 				other.ID.Name(), "-", ""))
 		}
 	}
-	if old != nil && (assignedTo(old) != strings.ToLower(principal) ||
-		!strings.EqualFold(roleGUID(old), guid)) {
+	if old != nil &&
+		(assignedTo(old) != strings.ToLower(principal) || !strings.EqualFold(roleGUID(old), guid)) {
 		return kernel.Bad("RoleAssignmentUpdateNotPermitted",
 			"Tenant ID, application ID, principal ID, and scope are not allowed to be updated.")
 	}
@@ -233,8 +233,8 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 	for _, a := range s.kernel.Store.List(TypeRoleAssignment, "") {
 		at := a.ID.Parent()
 		isBelow := Below(at, scope) && !strings.Contains(strings.ToLower(filter), "atscope()")
-		if (Covers(at, scope) || isBelow) && (principal == "" ||
-			strings.EqualFold(assignedTo(a), principal)) {
+		if (Covers(at, scope) || isBelow) &&
+			(principal == "" || strings.EqualFold(assignedTo(a), principal)) {
 			matches = append(matches, a)
 		}
 	}

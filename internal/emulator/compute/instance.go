@@ -128,8 +128,8 @@ func (i Instance) view(set kernel.Object) kernel.Object {
 		"displayStatus": "Provisioning succeeded", "time": at}
 	disks := []any{}
 	if kernel.ObjectAt(set, "properties", "virtualMachineProfile", "storageProfile") != nil {
-		disks = append(disks, kernel.Object{"name": i.diskName("OsDisk_1"),
-			"statuses": []any{succeeded}})
+		disks = append(disks,
+			kernel.Object{"name": i.diskName("OsDisk_1"), "statuses": []any{succeeded}})
 	}
 	out := kernel.Object{
 		"placementGroupId": kernel.GuidOf("placement", i.Set.ID), "computerName": i.Computer,
@@ -185,8 +185,8 @@ func balance(number int, wanted, have kernel.Object) {
 	rules := []any{}
 	for _, pool := range kernel.ListAt(wanted, "loadBalancerInboundNatPools") {
 		id := arm.ID(kernel.Text(pool, "id"))
-		rules = append(rules, kernel.Link(id.Parent().Child("inboundNatRules",
-			id.Name()+"."+strconv.Itoa(number))))
+		rules = append(rules,
+			kernel.Link(id.Parent().Child("inboundNatRules", id.Name()+"."+strconv.Itoa(number))))
 	}
 	if len(rules) > 0 {
 		have["loadBalancerInboundNatRules"] = rules

@@ -151,8 +151,8 @@ func (i Instance) showMachine(doc kernel.Object, userData bool) {
 	m, p := i.machine(), kernel.ObjectAt(doc, "properties")
 	if userData {
 		p["userData"] = m["userData"]
-		kernel.SetDefault(p, "userData", kernel.ObjectAt(i.Set.Body, "properties",
-			"virtualMachineProfile")["userData"])
+		kernel.SetDefault(p, "userData",
+			kernel.ObjectAt(i.Set.Body, "properties", "virtualMachineProfile")["userData"])
 	}
 	p["latestModelApplied"] = m["old"] != true
 	if m["tags"] != nil {

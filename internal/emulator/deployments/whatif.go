@@ -275,8 +275,8 @@ func elements(before, after []any) []kernel.Object {
 		path := strconv.Itoa(i)
 		j := find(i, v)
 		if j < 0 {
-			out = append(out, kernel.Object{"path": path, "propertyChangeType": "Delete",
-				"before": v})
+			out = append(out,
+				kernel.Object{"path": path, "propertyChangeType": "Delete", "before": v})
 			continue
 		}
 		used[j] = true

@@ -69,8 +69,8 @@ func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clus
 			m.Target = of(arm.TypeRouteTable, "-appgw-rt")
 			p.Linked = append(p.Linked, emulator.PlaceResource{ID: m.Target,
 				Properties: emulator.TableWith(emulator.RouteToBranch("10.200.0.0/16"))})
-			p.Subnets = append(p.Subnets, emulator.PlaceSubnet{Name: "appgw",
-				Prefix: at + "128/26", Table: m.Target})
+			p.Subnets = append(p.Subnets,
+				emulator.PlaceSubnet{Name: "appgw", Prefix: at + "128/26", Table: m.Target})
 		}
 		if err := op.Make(p); err != nil {
 			t.Fatal(err)

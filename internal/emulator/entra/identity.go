@@ -243,8 +243,8 @@ func isARM(audience, base string) bool {
 		return true
 	}
 	u, err := url.Parse(audience)
-	return err == nil && (u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" ||
-		u.Hostname() == "::1")
+	return err == nil &&
+		(u.Hostname() == "localhost" || u.Hostname() == "127.0.0.1" || u.Hostname() == "::1")
 }
 
 // thumbprint stands in for the SHA-1 thumbprint of Entra ID's certificate. Clients check its

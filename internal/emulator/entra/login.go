@@ -79,8 +79,7 @@ func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 			"id_token token"},
 		"response_modes_supported": []string{"query", "fragment", "form_post"},
 		"subject_types_supported":  []string{"pairwise"},
-		"scopes_supported": []string{"openid", "profile", "email",
-			"offline_access"},
+		"scopes_supported":         []string{"openid", "profile", "email", "offline_access"},
 		"token_endpoint_auth_methods_supported": []string{"client_secret_post", "private_key_jwt",
 			"client_secret_basic"},
 		"id_token_signing_alg_values_supported": []string{"RS256"},
@@ -228,9 +227,9 @@ func (s *Entra) managedIdentityToken(c *kernel.Call, instanceMetadata bool) kern
 	client, object, resource := param("client_id", "clientid"), param("object_id",
 		"principal_id"), param("mi_res_id", "msi_res_id")
 	meant := func(p kernel.Principal) bool {
-		return (client == "" || strings.EqualFold(p.ClientID, client)) && (object == "" ||
-			strings.EqualFold(p.ObjectID, object)) && (resource == "" ||
-			strings.EqualFold(p.Resource, resource))
+		return (client == "" || strings.EqualFold(p.ClientID, client)) &&
+			(object == "" || strings.EqualFold(p.ObjectID, object)) &&
+			(resource == "" || strings.EqualFold(p.Resource, resource))
 	}
 	for _, tenant := range s.Identity.tenants {
 		who, known := s.Identity.Find(tenant, meant)

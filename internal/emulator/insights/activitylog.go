@@ -258,8 +258,8 @@ func (s *Insights) activityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 		if len(values) == s.kernel.Opts.PageSize {
 			break
 		}
-		values = append(values, selected(recordDocument(r, s.kernel.Opts.TenantOf(c.Path[1])),
-			c.Param("$select")))
+		values = append(values,
+			selected(recordDocument(r, s.kernel.Opts.TenantOf(c.Path[1])), c.Param("$select")))
 		next = r.ID
 	}
 	doc := kernel.Object{"value": values}

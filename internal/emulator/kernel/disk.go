@@ -44,8 +44,8 @@ func openDisk(path string, k *Kernel) (*disk, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	db, err := bbolt.Open(path, 0o600, &bbolt.Options{Timeout: time.Second, NoSync: true,
-		NoFreelistSync: true})
+	db, err := bbolt.Open(path, 0o600,
+		&bbolt.Options{Timeout: time.Second, NoSync: true, NoFreelistSync: true})
 	if errors.Is(err, bolt.ErrTimeout) {
 		return nil, fmt.Errorf("%s is in use by another emulator", path)
 	}
@@ -53,8 +53,7 @@ func openDisk(path string, k *Kernel) (*disk, error) {
 		return nil, fmt.Errorf("%s cannot be opened: %w", path, err)
 	}
 	err = db.Update(func(tx *bbolt.Tx) error {
-		for _, part := range [][]byte{partResources, partActivity, partOperations,
-			partThings} {
+		for _, part := range [][]byte{partResources, partActivity, partOperations, partThings} {
 			if _, err := tx.CreateBucketIfNotExists(part); err != nil {
 				return err
 			}

@@ -268,8 +268,8 @@ func (q request) precondition(id arm.ID, old *Resource) *Failure {
 		return Fail(http.StatusPreconditionFailed, "PreconditionFailed",
 			"The resource %s exists already.", id)
 	}
-	if match == "" || match == "*" && old != nil || old != nil && (match == old.Tag() ||
-		match == old.Settled) {
+	if match == "" || match == "*" && old != nil || old != nil &&
+		(match == old.Tag() || match == old.Settled) {
 		return nil
 	}
 	return Fail(http.StatusPreconditionFailed, "PreconditionFailedEtagMismatch",

@@ -149,6 +149,6 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply, *Fa
 		return q.Accepted(q.c, nil), nil
 	}
 	items = ListAt(q.Document(stored, q.c.Version), "properties", list)
-	return q.Started(q.c, stored, Reply{Status: status, Header: map[string]string{},
-		Body: Encode(Named(items, name))}), nil
+	return q.Started(q.c, stored,
+		Reply{Status: status, Header: map[string]string{}, Body: Encode(Named(items, name))}), nil
 }

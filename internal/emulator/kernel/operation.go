@@ -87,8 +87,8 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 		}
 		return Reply{Status: http.StatusOK}
 	}
-	return k.AcceptedUntil(c, &Operation{Ends: time.Now().Add(took), Result: result,
-		Failure: failing})
+	return k.AcceptedUntil(c,
+		&Operation{Ends: time.Now().Add(took), Result: result, Failure: failing})
 }
 
 // AcceptedUntil answers with the URL of an operation.

@@ -51,6 +51,6 @@ func (q request) wait(header map[string]string) {
 // write changed a resource. Until 2024 it also did if the write created a resource of a type with
 // synchronous writes.
 func (q request) saysEnded(r *Resource, status int) bool {
-	return q.Opts.OperationTime > 0 && ofNetwork(r.ID) && (status == http.StatusOK ||
-		q.KindOf(r.ID).Synchronous != nil && !q.c.Since("2024-01-01"))
+	return q.Opts.OperationTime > 0 && ofNetwork(r.ID) &&
+		(status == http.StatusOK || q.KindOf(r.ID).Synchronous != nil && !q.c.Since("2024-01-01"))
 }

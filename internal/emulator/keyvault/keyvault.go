@@ -23,17 +23,16 @@ type KeyVault struct{ kernel *kernel.Kernel }
 // New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel) *KeyVault {
 	s := &KeyVault{k}
-	k.Add(kernel.Service{Calls: []kernel.Special{s.call}, Moved: s.moved,
-		Types: []kernel.Kind{
-			{Name: TypeVault, Tracked: true, Immediate: true, Merges: true,
-				PutStatus: http.StatusOK, Settle: s.settle, Stored: s.stored, Show: s.show,
-				Removed: s.removed, ReadOnly: []string{"provisioningState"}},
-			{Name: TypeDeleted, Immediate: true, Missing: [2]string{"DeletedVaultNotFound",
-				"The specified deleted vault '{name}' does not exist. Ensure that the vault was " +
-					"indeed deleted and that it is in recoverable state. If soft delete was not " +
-					"enabled then the vault is permanently deleted. Follow this link for more " +
-					"information: https://go.microsoft.com/fwlink/?linkid=2149745"}},
-		}})
+	k.Add(kernel.Service{Calls: []kernel.Special{s.call}, Moved: s.moved, Types: []kernel.Kind{
+		{Name: TypeVault, Tracked: true, Immediate: true, Merges: true,
+			PutStatus: http.StatusOK, Settle: s.settle, Stored: s.stored, Show: s.show,
+			Removed: s.removed, ReadOnly: []string{"provisioningState"}},
+		{Name: TypeDeleted, Immediate: true, Missing: [2]string{"DeletedVaultNotFound",
+			"The specified deleted vault '{name}' does not exist. Ensure that the vault was " +
+				"indeed deleted and that it is in recoverable state. If soft delete was not " +
+				"enabled then the vault is permanently deleted. Follow this link for more " +
+				"information: https://go.microsoft.com/fwlink/?linkid=2149745"}},
+	}})
 	return s
 }
 
@@ -116,8 +115,8 @@ func (s *KeyVault) removed(r *kernel.Resource) {
 		properties["purgeProtectionEnabled"] = true
 	}
 	s.kernel.Remember(deleted(r))
-	s.kernel.Store.Put(s.kernel.NewResource(deleted(r), kernel.Object{"properties": properties,
-		"vault": kernel.Clone(r.Body)}, nil))
+	s.kernel.Store.Put(s.kernel.NewResource(deleted(r),
+		kernel.Object{"properties": properties, "vault": kernel.Clone(r.Body)}, nil))
 }
 
 // document returns a deleted vault as it is shown.

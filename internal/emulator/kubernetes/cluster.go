@@ -34,9 +34,9 @@ type cluster struct {
 
 func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCluster) *cluster {
 	ctx, stop := context.WithCancel(ctx)
-	c := &cluster{k: k, id: shown.ID, same: shown.Same, folder: k.folderOf(shown.ID), stop: stop,
-		started: make(chan struct{}), shown: shown, wake: make(chan struct{},
-			1), pods: map[string]*pod{}}
+	c := &cluster{k: k, id: shown.ID, same: shown.Same, folder: k.folderOf(shown.ID),
+		stop: stop, started: make(chan struct{}), shown: shown, wake: make(chan struct{}, 1),
+		pods: map[string]*pod{}}
 	c.all.Go(func() {
 		if c.failed = c.start(ctx, shown.ServiceCIDR); c.failed != nil && ctx.Err() == nil {
 			k.o.Log.Error("a control plane did not start", "cluster", string(c.id), "error",

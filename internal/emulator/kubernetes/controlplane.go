@@ -131,8 +131,7 @@ egressSelections:
 		"--egress-selector-config-file="+egress,
 		"--service-cluster-ip-range="+serviceCIDR,
 		// it would publish loopback, which Endpoints may not contain
-		"--endpoint-reconciler-type=none",
-		"--shutdown-delay-duration=0s", "--v=1")
+		"--endpoint-reconciler-type=none", "--shutdown-delay-duration=0s", "--v=1")
 	if err != nil {
 		return err
 	}

@@ -176,10 +176,8 @@ func (k *kubelet) waits(ctx context.Context, doc *podDocument, node emulator.Kub
 		why = "the cluster has no network plugin"
 	}
 	return unlessGone(k.cp.merge(ctx, doc.path()+"/status", object{
-		"metadata": object{"uid": doc.Metadata.UID},
-		"status": object{
-			"phase": "Pending", "hostIP": node.Addrs[0].String(),
-			"conditions": []object{
+		"metadata": object{"uid": doc.Metadata.UID}, "status": object{
+			"phase": "Pending", "hostIP": node.Addrs[0].String(), "conditions": []object{
 				condition("PodScheduled", true, ""), {"type": "Ready", "status": "False",
 					"reason": "ContainersNotReady", "message": why},
 			}}}))

@@ -174,8 +174,7 @@ func TestKubectl(t *testing.T) {
 		t.Errorf("exec: %v %s", err, out)
 	}
 	// A service of type LoadBalancer gets an address, and its finalizer lets it go.
-	j.kubectl("expose", "deployment", "nginx", "--name=outside", "--port=80",
-		"--type=LoadBalancer")
+	j.kubectl("expose", "deployment", "nginx", "--name=outside", "--port=80", "--type=LoadBalancer")
 	j.kubectl("wait", "--for=jsonpath={.status.loadBalancer.ingress[0].ip}", "service/outside",
 		"--timeout=60s")
 	j.kubectl("delete", "service/outside", "--timeout=30s")

@@ -134,8 +134,7 @@ func (n *nodes) renew(ctx context.Context, name string) error {
 	return n.cp.apply(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name,
 		object{
 			"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": object{
-				"name":      name,
-				"namespace": "kube-node-lease"},
+				"name": name, "namespace": "kube-node-lease"},
 			"spec": object{"holderIdentity": name, "leaseDurationSeconds": 40,
 				"renewTime": time.Now().UTC().Format("2006-01-02T15:04:05.000000Z")},
 		})

@@ -44,8 +44,8 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 				"Application Gateway %s with NetworkIsolation requires subnet delegation. Please "+
 					"delegate subnet %s to Microsoft.Network/applicationGateways.", r.ID, subnet.ID)
 		}
-		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body,
-			"routeTable")); table != nil && classicV2(r.Body) {
+		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable")); table != nil &&
+			classicV2(r.Body) {
 			if f := gatewayTakes(table, r.ID); f != nil {
 				return f
 			}

@@ -165,8 +165,8 @@ func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 			if !running {
 				found = [2]string{string(Unknown), fmt.Sprintf("%s is stopped.", r.ID.Name())}
 			}
-			servers = append(servers, kernel.Object{"address": address, "health": found[0],
-				"healthProbeLog": found[1]})
+			servers = append(servers,
+				kernel.Object{"address": address, "health": found[0], "healthProbeLog": found[1]})
 		}
 		pools = append(pools, kernel.Object{
 			"backendAddressPool": kernel.Link(b.pool),

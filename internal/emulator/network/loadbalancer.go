@@ -106,9 +106,9 @@ func membersIn(s *Network, r *kernel.Resource) (out []member) {
 		if r.ID.Is(arm.TypeScaleSet) {
 			holders = nil
 			for _, holder := range s.Addresses.Of(ref.Target()).By {
-				if kernel.PartOf(holder, r.ID) && strings.EqualFold(holder.Name(),
-					ref.Holder.Name()) && strings.EqualFold(holder.Parent().Name(),
-					ref.Holder.Parent().Name()) {
+				if kernel.PartOf(holder, r.ID) &&
+					strings.EqualFold(holder.Name(), ref.Holder.Name()) &&
+					strings.EqualFold(holder.Parent().Name(), ref.Holder.Parent().Name()) {
 					holders = append(holders, holder)
 				}
 			}
@@ -143,8 +143,8 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 			continue
 		}
 		for _, pool := range kernel.ListAt(r.Properties(), "backendAddressPools") {
-			out = append(out, kernel.Link(r.ID.Child("backendAddressPools",
-				kernel.Text(pool, "name"))))
+			out = append(out,
+				kernel.Link(r.ID.Child("backendAddressPools", kernel.Text(pool, "name"))))
 		}
 	}
 	return out
@@ -154,9 +154,9 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 func (s *Network) showInterface(r *kernel.Resource, doc kernel.Object, version string) {
 	configurations := kernel.ListAt(doc, "properties", "ipConfigurations")
 	for _, balancer := range s.kernel.Store.List(TypeLoadBalancer, r.ID.Group()) {
-		if s.Balanced != nil && len(configurations) > 0 && slices.ContainsFunc(
-			s.Balanced(balancer.ID), r.ID.Child("ipConfigurations",
-				kernel.Text(configurations[0], "name")).Equal) {
+		if s.Balanced != nil &&
+			len(configurations) > 0 && slices.ContainsFunc(s.Balanced(balancer.ID),
+			r.ID.Child("ipConfigurations", kernel.Text(configurations[0], "name")).Equal) {
 			kernel.ObjectAt(configurations[0],
 				"properties")["loadBalancerBackendAddressPools"] = s.ClusterPools(r.ID.Group())
 		}

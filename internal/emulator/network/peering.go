@@ -184,8 +184,8 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 		return
 	}
 	properties["peeringSyncLevel"] = map[[2]bool]string{{true, true}: "FullyInSync",
-		{true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync", {false,
-			false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
+		{true, false}: "RemoteNotInSync", {false, true}: "LocalNotInSync",
+		{false, false}: "LocalAndRemoteNotInSync"}[[2]bool{local, other}]
 }
 
 // gatewaysOf returns the VPN and ExpressRoute gateways of a virtual network.

@@ -33,8 +33,8 @@ func (s *Network) inWatcher(c *kernel.Call, _ *kernel.Resource, rest []string) (
 	case !source:
 		// [U] the code
 		return kernel.Reply{}, kernel.Bad("SourceIpAddressNotFound",
-			"The source address %s belongs to no interface of %s.", kernel.Text(sent,
-				"sourceIPAddress"), kernel.Text(sent, "targetResourceId")), true
+			"The source address %s belongs to no interface of %s.",
+			kernel.Text(sent, "sourceIPAddress"), kernel.Text(sent, "targetResourceId")), true
 	}
 	return s.kernel.Accepted(c, kernel.Encode(nextHop(s.effectiveRoutes(c, subnet),
 		netip.MustParseAddr(kernel.Text(sent, "destinationIPAddress"))))), nil, true

@@ -97,8 +97,8 @@ func (s *Resources) emptyGroup(r *kernel.Resource) *kernel.Failure {
 			}
 			if f := s.kernel.RemoveResource(child); f != nil {
 				left = append(left, child)
-				details = append(details, kernel.Object{"code": f.Code, "target": string(child.ID),
-					"message": f.Message})
+				details = append(details,
+					kernel.Object{"code": f.Code, "target": string(child.ID), "message": f.Message})
 			}
 		}
 	}

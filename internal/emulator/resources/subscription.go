@@ -83,8 +83,8 @@ func (s *Resources) topCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool
 		return kernel.Handled(s.kernel.PageObjects(c, locationsOf(sub)))
 	case part == "providers" && len(c.Path) < 5:
 		return kernel.Handled(s.providerCall(c, c.Path[3:], "/subscriptions/"+sub))
-	case registering && (strings.EqualFold(c.Path[4], "register") ||
-		strings.EqualFold(c.Path[4], "unregister")):
+	case registering &&
+		(strings.EqualFold(c.Path[4], "register") || strings.EqualFold(c.Path[4], "unregister")):
 		state := "Registered"
 		if strings.EqualFold(c.Path[4], "unregister") {
 			state = "Unregistered"

@@ -85,8 +85,7 @@ func (s *Resources) tagsInUse(subscription *kernel.Resource) []kernel.Object {
 		id, total, values := string(subscription.ID)+"/tagNames/"+name, 0, []any{}
 		for _, value := range slices.Sorted(maps.Keys(counts[name])) {
 			total += counts[name][value]
-			values = append(values, tagDocument(id+"/tagValues/"+value, value,
-				counts[name][value]))
+			values = append(values, tagDocument(id+"/tagValues/"+value, value, counts[name][value]))
 		}
 		doc := tagDocument(id, name, total)
 		doc["values"] = values

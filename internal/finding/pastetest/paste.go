@@ -223,8 +223,8 @@ func (c *collector) paste() (faults []string, err error) {
 		return nil, err
 	}
 	if said != "" || len(left) > 0 {
-		faults = append(faults, fmt.Sprintf("the commands made the files %q, and said\n%s", left,
-			said))
+		faults = append(faults,
+			fmt.Sprintf("the commands made the files %q, and said\n%s", left, said))
 	}
 	called := map[string]string{}
 	for i, text := range texts {

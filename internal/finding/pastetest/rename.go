@@ -131,8 +131,8 @@ func (r *renamer) copy(v reflect.Value) reflect.Value {
 			k, item := reflect.New(key.Type()).Elem(), reflect.New(v.Type().Elem()).Elem()
 			k.Set(key)
 			item.Set(v.MapIndex(key))
-			if r.collect && k.Kind() == reflect.String && (k.String() == "name" ||
-				k.String() == "address") {
+			if r.collect && k.Kind() == reflect.String &&
+				(k.String() == "name" || k.String() == "address") {
 				if name, is := item.Interface().(string); is {
 					r.add(name)
 				}

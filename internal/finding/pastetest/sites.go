@@ -156,8 +156,7 @@ func (c *collector) unmade() (faults []string, err error) {
 	for _, s := range sites {
 		if !c.hostile[filepath.Base(dir)+"/"+s] {
 			faults = append(faults,
-				fmt.Sprintf("%s: no test makes this command with a hostile name",
-					s))
+				fmt.Sprintf("%s: no test makes this command with a hostile name", s))
 		}
 	}
 	return faults, nil

@@ -77,8 +77,8 @@ func cidrSubnet(_ *scope, args []any) (any, error) {
 		index < 0 {
 		return nil, fmt.Errorf("%s has no such part", p)
 	}
-	at, ok := plus(p.Addr(), new(big.Int).Mul(big.NewInt(index),
-		size(p.Addr().BitLen(), int(length))))
+	at, ok := plus(p.Addr(),
+		new(big.Int).Mul(big.NewInt(index), size(p.Addr().BitLen(), int(length))))
 	if !ok || !p.Contains(at) {
 		return nil, fmt.Errorf("%s has no part %d of length /%d", p, index, length)
 	}

@@ -36,8 +36,8 @@ func prepared(t *testing.T, rest string) (*Deployment, *stubWorld, error) {
 		t.Fatal(err)
 	}
 	w := &stubWorld{}
-	d, err := Prepare(doc.(*Object), nil, Options{Subscription: "s", ResourceGroup: "g",
-		DeploymentName: "d"}, w)
+	d, err := Prepare(doc.(*Object), nil,
+		Options{Subscription: "s", ResourceGroup: "g", DeploymentName: "d"}, w)
 	return d, w, err
 }
 

@@ -167,8 +167,7 @@ func (x *scope) call(c *call) (any, error) {
 			"the function %s is not supported, so its result is unknown", shorten(c.name))
 		return &Unknown{Why: "what the function " + c.name + " says"}, nil
 	case len(c.args) < f.min || f.max >= 0 && len(c.args) > f.max:
-		return nil, fmt.Errorf("%s: wrong number of arguments: %d", c.name,
-			len(c.args))
+		return nil, fmt.Errorf("%s: wrong number of arguments: %d", c.name, len(c.args))
 	case f.lazy != nil:
 		return f.lazy(x, c.args)
 	}

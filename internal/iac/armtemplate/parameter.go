@@ -146,8 +146,8 @@ func variable(x *scope, args []any) (any, error) {
 	for _, l := range all.Objects("copy") {
 		if strings.EqualFold(l.Text("name"), name) {
 			return d.once("variables."+strings.ToLower(name), func() any {
-				return (&scope{d: d, place: place{d.address + "variables." + name, l.File,
-					l.Line}}).expand(l)
+				return (&scope{d: d,
+					place: place{d.address + "variables." + name, l.File, l.Line}}).expand(l)
 			})
 		}
 	}

@@ -91,8 +91,8 @@ func (d *deployment) declareOne(source *Object, symbol, address string, parent *
 		}
 	}
 	r.Name = name
-	if parent != nil && !strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+
-		"/") {
+	if parent != nil &&
+		!strings.HasPrefix(strings.ToLower(r.Type), strings.ToLower(parent.Type)+"/") {
 		r.Type, r.Name = parent.Type+"/"+r.Type, parent.Name+"/"+name
 	}
 	if r.ID = r.at(x).id(r.Type, r.Name); r.ID == "" && !r.skipped {
@@ -266,9 +266,9 @@ func (r *Resource) nested() *deployment {
 	c := r.template()
 	if c == nil {
 		if link := r.Body.Object("properties").Object("templateLink"); link != nil {
-			r.d.note(r.scope.place, true, "the linked template %s is not in this file, so what "+
-				"it deploys is unknown", shorten(link.Text("uri")+link.Text("id")+
-				link.Text("relativePath")))
+			r.d.note(r.scope.place, true,
+				"the linked template %s is not in this file, so what it deploys is unknown",
+				shorten(link.Text("uri")+link.Text("id")+link.Text("relativePath")))
 		}
 		return nil
 	}

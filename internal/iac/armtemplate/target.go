@@ -211,9 +211,9 @@ func resourceGroup(x *scope, _ []any) (any, error) {
 	if x.d.world != nil {
 		return x.d.world.Resource(t.prefix(), "")
 	}
-	return described("the resource group", "id", t.prefix(), "name", t.group, "type",
-		"Microsoft.Resources/resourceGroups", "location", cmp.Or(x.d.options.Location,
-			"{location}")), nil
+	return described("the resource group", "id",
+		t.prefix(), "name", t.group, "type", "Microsoft.Resources/resourceGroups", "location",
+		cmp.Or(x.d.options.Location, "{location}")), nil
 }
 
 func subscription(x *scope, _ []any) (any, error) {

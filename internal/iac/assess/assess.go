@@ -112,8 +112,8 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if both, to := rotating(before, after); len(to) > 0 {
 		c.Snapshot = both
 		for _, f := range diagnose.Check(c) {
-			if f.Code == finding.PoolWithoutTable && slices.ContainsFunc(to,
-				arm.ID(f.Resource).Equal) {
+			if f.Code == finding.PoolWithoutTable &&
+				slices.ContainsFunc(to, arm.ID(f.Resource).Equal) {
 				checked = append(checked, f)
 			}
 		}

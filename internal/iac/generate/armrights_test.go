@@ -25,8 +25,7 @@ func TestRightsDeployed(t *testing.T) {
 		files, err := Rights{Name: "routekeeper", Location: "westeurope", Provider: 5,
 			Clusters: []ManagedCluster{{
 				Name: c.Name, Cluster: c.ClusterID(), Guarded: true, FromNodes: true,
-				Subnets: []GuardedSubnet{{c.GatewaySubnetID(),
-					[]arm.ID{c.GatewayTableID()}}},
+				Subnets: []GuardedSubnet{{c.GatewaySubnetID(), []arm.ID{c.GatewayTableID()}}},
 				Targets: []arm.ID{c.GatewayTableID()},
 			}}}.ARM()
 		if err != nil {

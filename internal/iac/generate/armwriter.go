@@ -30,8 +30,8 @@ var schemas = map[string]string{
 func (a armText) template() []member {
 	var params, vars, resources, outputs []member
 	for _, p := range a.params {
-		m := []member{{"type", map[bool]string{false: p.typeName(),
-			true: "securestring"}[p.secret]}}
+		m := []member{{"type",
+			map[bool]string{false: p.typeName(), true: "securestring"}[p.secret]}}
 		if p.secret {
 			m = append(m, member{"minLength", 16})
 		}

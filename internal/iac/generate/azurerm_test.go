@@ -216,8 +216,8 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		identity(res, body)
 		pool := r.pool(object{"mode": "System"}, res.block("default_node_pool"))
 		put(body, "properties.agentPoolProfiles", []any{pool})
-		put(body, "properties.networkProfile", place(object{}, res.block("network_profile"),
-			networkProfileFields))
+		put(body, "properties.networkProfile",
+			place(object{}, res.block("network_profile"), networkProfileFields))
 		if g := res.block("ingress_application_gateway").take("gateway_id"); g != nil {
 			put(body, "properties.addonProfiles.ingressApplicationGateway", object{
 				"enabled": true, "config": object{"applicationGatewayId": g}})
@@ -235,8 +235,8 @@ func (r *terraformReader) translate(res *terraformResource, body object) {
 		p := res.block("workload_profile")
 		p.take("minimum_count") // the provider requires them, and a Consumption profile has none
 		p.take("maximum_count")
-		put(body, "properties.workloadProfiles", []any{place(object{}, p, []field{{"name", "name"},
-			{"workload_profile_type", "workloadProfileType"}})})
+		put(body, "properties.workloadProfiles", []any{place(object{}, p,
+			[]field{{"name", "name"}, {"workload_profile_type", "workloadProfileType"}})})
 	case "azurerm_container_app":
 		body["location"] = r.cluster.Location // the environment's
 		identity(res, body)
@@ -284,8 +284,8 @@ func gateway(res *terraformResource, body object) {
 	named("frontendPorts", "frontend_port", []field{{"port", "port"}}, nil)
 	named("backendAddressPools", "backend_address_pool", nil,
 		func(_ terraformArguments, p object) {})
-	named("backendHttpSettingsCollection", "backend_http_settings", []field{{"port", "port"},
-		{"protocol", "protocol"}, {"request_timeout", "requestTimeout"}},
+	named("backendHttpSettingsCollection", "backend_http_settings",
+		[]field{{"port", "port"}, {"protocol", "protocol"}, {"request_timeout", "requestTimeout"}},
 		func(b terraformArguments, _ object) {
 			if v := b.take("cookie_based_affinity"); v != "Disabled" { // which is Azure's default
 				res.t.Errorf("cookie_based_affinity is %v", v)
@@ -335,8 +335,8 @@ func containerApp(res *terraformResource, body object) {
 	container["probes"] = probes
 	put(body, "properties.template", object{
 		"containers": []any{container},
-		"scale": place(object{}, template, []field{{"min_replicas", "minReplicas"},
-			{"max_replicas", "maxReplicas"}}),
+		"scale": place(object{}, template,
+			[]field{{"min_replicas", "minReplicas"}, {"max_replicas", "maxReplicas"}}),
 		"volumes": []any{place(object{}, template.block("volume"),
 			[]field{{"name", "name"}, {"storage_type", "storageType"}})},
 	})

@@ -90,8 +90,8 @@ func (b Blueprint) about() []string {
 	if b.Cluster.Existing == nil {
 		return nil
 	}
-	about := []string{"", fmt.Sprintf("The network %s exists, as routekeeper read it. The code:",
-		b.Cluster.VNetID())}
+	about := []string{"",
+		fmt.Sprintf("The network %s exists, as routekeeper read it. The code:", b.Cluster.VNetID())}
 	changes := b.Changes()
 	if len(changes) == 0 {
 		changes = []string{"changes nothing in it, and assigns roles on what the cluster uses"}

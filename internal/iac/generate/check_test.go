@@ -18,8 +18,8 @@ func TestCheckFindsNothing(t *testing.T) {
 		}
 		var carriers []iac.Carrier
 		for _, name := range []string{"nodes", "pods", "gateway"} {
-			carriers = append(carriers, iac.Carrier{Place: iac.Place{Name: name},
-				Why: "a test names it", Named: true})
+			carriers = append(carriers,
+				iac.Carrier{Place: iac.Place{Name: name}, Why: "a test names it", Named: true})
 		}
 		where := armtemplate.Options{Subscription: c.cluster.Subscription,
 			ResourceGroup: c.cluster.Group,

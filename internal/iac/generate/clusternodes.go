@@ -51,17 +51,16 @@ func newSteps(c build.Cluster) (*steps, error) {
 	m.Subscription, m.Group = mark("subscription"), mark("GROUP")
 	m.Existing = c.Existing.Moved(c.GroupID(), m.GroupID())
 	s := &steps{marked: m, linked: c.Existing.LinkedGroups(c.GroupID()),
-		deployment: &deployment{scope: "resourceGroup",
-			params: []param{
-				{name: "name", value: c.Name, about: "The prefix of all resource names."},
-				{name: "location", value: mark("grouplocation"), about: "The Azure region."},
-			}, vars: []binding{
-				{name: "clusterId", value: mark("clusterid"),
-					about: "Names of roles and assignments derive from it, so they are stable " +
-						"for a cluster."},
-				{name: "owner", value: mark("owner"),
-					about: "The tag of all resources of the cluster."},
-			}}}
+		deployment: &deployment{scope: "resourceGroup", params: []param{
+			{name: "name", value: c.Name, about: "The prefix of all resource names."},
+			{name: "location", value: mark("grouplocation"), about: "The Azure region."},
+		}, vars: []binding{
+			{name: "clusterId", value: mark("clusterid"),
+				about: "Names of roles and assignments derive from it, so they are stable " +
+					"for a cluster."},
+			{name: "owner", value: mark("owner"),
+				about: "The tag of all resources of the cluster."},
+		}}}
 	s.symbols = map[arm.ID]string{
 		m.NodeTableID().Child("routes", "egress"): "egress",
 		m.GatewayTableID():                        "gatewayTable", m.VNetID(): "network",

@@ -53,15 +53,15 @@ func variants(t *testing.T) []variant {
 		add(string(b), build.Cluster{Blueprint: b, Pools: []build.Pool{system}})
 		add(string(b)+"-gateway", build.Cluster{Blueprint: b, Pools: []build.Pool{system},
 			ApplicationGateway: &build.Gateway{Least: 1, Most: 4}})
-		add(string(b)+"-egress", build.Cluster{Blueprint: b, Pools: []build.Pool{system},
-			Egress: firewall})
+		add(string(b)+"-egress",
+			build.Cluster{Blueprint: b, Pools: []build.Pool{system}, Egress: firewall})
 		add(string(b)+"-all", build.Cluster{Blueprint: b, Pools: several, Egress: firewall,
 			Version: "1.33",
 			Private: true, NetworkPolicy: "calico", ApplicationGateway: &build.Gateway{Most: 10},
 			Space: space, PodCIDR: podCIDR(b)})
 	}
-	add("overlay-cilium", build.Cluster{Blueprint: capacity.Overlay, Pools: several,
-		NetworkPolicy: "cilium"})
+	add("overlay-cilium",
+		build.Cluster{Blueprint: capacity.Overlay, Pools: several, NetworkPolicy: "cilium"})
 	const other = "22222222-2222-2222-2222-222222222222"
 	for _, v := range existingIn(t, shopSubscription, other, "net")[:5] {
 		v.name += "-elsewhere"

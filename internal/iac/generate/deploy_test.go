@@ -93,8 +93,7 @@ func TestDeployed(t *testing.T) {
 					}
 				}
 				client := emulatortest.Client(t, e, emulatortest.Keeper)
-				planned, err := provision.Preview(context.Background(), client, c, c.Steps(),
-					false)
+				planned, err := provision.Preview(context.Background(), client, c, c.Steps(), false)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -109,8 +109,8 @@ func (s *steps) guest(n *node, id arm.ID) *node {
 		properties["routeTable"] = object{"id": mark("param", "tableId")}
 	}
 	written.body = []member{{"properties", properties}}
-	m := s.module(n.symbol+"Made", s.group(id), &deployment{params: params,
-		nodes: []*node{written}}, args...)
+	m := s.module(n.symbol+"Made", s.group(id),
+		&deployment{params: params, nodes: []*node{written}}, args...)
 	m.comment = "Makes a subnet in the existing network " + id.Parent().Name() + "."
 	there.madeBy = m
 	return m
@@ -123,8 +123,8 @@ func (s *steps) inItsGroup(n *node) *node {
 		return n
 	}
 	m := s.assignedIn(n, s.group(n.on.id), within(n.on.id, mark("param", "scopeName")))
-	m.module.params = append(m.module.params, param{name: "scopeName",
-		about: "What the role is assigned on."})
+	m.module.params = append(m.module.params,
+		param{name: "scopeName", about: "What the role is assigned on."})
 	m.args = append(m.args, member{"scopeName", n.on.name})
 	return m
 }

@@ -75,9 +75,9 @@ func existingIn(t *testing.T, subscription, of, group string) (out []variant) {
 		build.Existing{Nodes: subnet("nodes"), Gateway: subnet("agw")})
 	add("existing-kubenet-table", build.Cluster{Blueprint: capacity.Kubenet,
 		ApplicationGateway: gateway}, build.Existing{Nodes: subnet("tabled")})
-	add("existing-kubenet-one-table", build.Cluster{Blueprint: capacity.Kubenet,
-		ApplicationGateway: gateway}, build.Existing{Nodes: subnet("nodes"),
-		Gateway: subnet("tabled")})
+	add("existing-kubenet-one-table",
+		build.Cluster{Blueprint: capacity.Kubenet, ApplicationGateway: gateway},
+		build.Existing{Nodes: subnet("nodes"), Gateway: subnet("tabled")})
 	add("existing-pod-subnet", build.Cluster{Blueprint: capacity.PodSubnet,
 		ApplicationGateway: gateway}, build.Existing{Nodes: subnet("nodes")})
 	add("existing-pod-subnet-egress", build.Cluster{Blueprint: capacity.PodSubnet,

@@ -93,8 +93,8 @@ func orders(t *testing.T) []order {
 				}
 				name := fmt.Sprintf("%s for %d %s", v.name, provider, host)
 				out = append(out, order{strings.Trim(strings.ReplaceAll(name, " ", "-"), "-"),
-					Blueprint{Cluster: v.cluster, Provider: provider,
-						Host: host}, provider, golden[name], &v.cluster})
+					Blueprint{Cluster: v.cluster, Provider: provider, Host: host}, provider,
+					golden[name], &v.cluster})
 			}
 		}
 	}

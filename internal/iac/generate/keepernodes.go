@@ -252,8 +252,8 @@ func (s *steps) keeperApp(identity *node, config lines) {
 func (s *steps) assignments() []*node {
 	var out []*node
 	for _, n := range s.nodes {
-		if strings.HasPrefix(n.symbol, "keeper") && (n.kind == arm.TypeRoleAssignment ||
-			n.module != nil) {
+		if strings.HasPrefix(n.symbol, "keeper") &&
+			(n.kind == arm.TypeRoleAssignment || n.module != nil) {
 			out = append(out, n)
 		}
 	}

@@ -16,11 +16,10 @@ type KeeperAction struct{ Action, Why string }
 // in to their Kubernetes API with the credentials that AKS gives, unless it runs in the cluster
 // itself.
 func CredentialsRole() KeeperRole {
-	return KeeperRole{"credentials", "the clusters whose config has source: Nodes",
-		[]KeeperAction{
-			{"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
-				"to read the nodes in the cluster's Kubernetes API"},
-		}}
+	return KeeperRole{"credentials", "the clusters whose config has source: Nodes", []KeeperAction{
+		{"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",
+			"to read the nodes in the cluster's Kubernetes API"},
+	}}
 }
 
 // KeeperRoles returns the minimum for init, sync, run and doctor. Package azure uses each action,
@@ -59,8 +58,7 @@ func KeeperRoles() []KeeperRole {
 				{"Microsoft.Authorization/policyDefinitions/read", "doctor: their rules"},
 				{"Microsoft.Authorization/policySetDefinitions/read",
 					"doctor: the rules of assigned initiatives"},
-				{"Microsoft.Authorization/policyExemptions/read",
-					"doctor: what they leave alone"},
+				{"Microsoft.Authorization/policyExemptions/read", "doctor: what they leave alone"},
 				{"Microsoft.Authorization/permissions/read", "doctor: its own rights"},
 				{"Microsoft.Authorization/roleAssignments/read",
 					"doctor: whether the clusters' identities have what they need"},

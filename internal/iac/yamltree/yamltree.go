@@ -328,8 +328,8 @@ func (c *converter) members(v *Value, nodes []*ast.MappingValueNode, depth int) 
 			}
 			continue
 		}
-		v.Members = append(v.Members, Member{Key: key(n.Key), Value: value,
-			Line: c.line + n.Key.GetToken().Position.Line})
+		v.Members = append(v.Members,
+			Member{Key: key(n.Key), Value: value, Line: c.line + n.Key.GetToken().Position.Line})
 	}
 	if len(merged) == 0 {
 		return nil

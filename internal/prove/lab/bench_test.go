@@ -144,8 +144,8 @@ func groups(t *testing.T, e *emulator.Emulator) (names []string) {
 
 // is reports whether a request has a method and a path with this suffix.
 func is(r *http.Request, method, end string) bool {
-	return r.Method == method && strings.HasSuffix(strings.ToLower(r.URL.Path),
-		strings.ToLower(end))
+	return r.Method == method &&
+		strings.HasSuffix(strings.ToLower(r.URL.Path), strings.ToLower(end))
 }
 
 // answers changes the answers to some requests.

@@ -50,9 +50,8 @@ var (
 	// ownRefusals are about this login and this group; other refusals can name policies and locks.
 	ownRefusals = []string{"AuthorizationFailed", "LinkedAuthorizationFailed"}
 	personal    = []string{"systemdata", "createdby", "changedby", "managedby", "identity"}
-	guid        = lazy.Regexp(
-		`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	mail = lazy.Regexp(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
+	guid        = lazy.Regexp(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	mail        = lazy.Regexp(`[\w.+#%-]+@[\w-]+(\.[\w-]+)+`)
 )
 
 // zeros replaces the subscription.

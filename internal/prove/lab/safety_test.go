@@ -149,15 +149,15 @@ func TestDeletes(t *testing.T) {
 			c.b.facts = []string{"shared-etag"}
 			var mu sync.Mutex
 			deletes := 0
-			c.b.bends = append(c.b.bends, func(w http.ResponseWriter, r *http.Request,
-				a http.Handler) {
-				mu.Lock()
-				if r.Method == "DELETE" {
-					deletes++
-				}
-				mu.Unlock()
-				a.ServeHTTP(w, r)
-			})
+			c.b.bends = append(c.b.bends,
+				func(w http.ResponseWriter, r *http.Request, a http.Handler) {
+					mu.Lock()
+					if r.Method == "DELETE" {
+						deletes++
+					}
+					mu.Unlock()
+					a.ServeHTTP(w, r)
+				})
 			c.b.run(t, func(e *emulator.Emulator, out Outcome, err error) {
 				said := ""
 				if err != nil {

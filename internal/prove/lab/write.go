@@ -103,8 +103,8 @@ func (t *trial) networkWrites() {
 		Left: len(subnets(t.write(t.network(), bare)))}
 	for i, s := range subnets(before) {
 		if s.Get("name").String() == nodesName {
-			body = t.took(sjson.DeleteBytes(body, fmt.Sprintf(
-				"properties.subnets.%d.properties.routeTable", i)))
+			body = t.took(sjson.DeleteBytes(body,
+				fmt.Sprintf("properties.subnets.%d.properties.routeTable", i)))
 		}
 	}
 	reply := t.put(t.network(), body, "")

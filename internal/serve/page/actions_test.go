@@ -176,8 +176,8 @@ func TestPreviewIsGoodOnce(t *testing.T) {
 			nil && len(o.Clusters) == 1
 	})
 	preview := func(name string) string {
-		return proposalOf(t, w.get("/actions/repair.json?cluster=shop", "Authorization",
-			as(name))).Confirm
+		return proposalOf(t,
+			w.get("/actions/repair.json?cluster=shop", "Authorization", as(name))).Confirm
 	}
 	confirm := func(name, token string) proposal {
 		return proposalOf(t, w.send(http.MethodPost, "/actions/repair",

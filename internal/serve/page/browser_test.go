@@ -401,9 +401,9 @@ func TestDemo(t *testing.T) {
 		}
 		repaired := n == 6 || n == 8 // nothing is broken
 		if !slices.ContainsFunc(story, func(m moment) bool {
-			return strings.Contains(m.Sentence, want.wrong) && (want.wrong == "" ||
-				m.State == page.Bad || repaired && m.State == page.Busy) && (want.find == "" ||
-				slices.Contains(m.Findings, want.find))
+			return strings.Contains(m.Sentence, want.wrong) &&
+				(want.wrong == "" || m.State == page.Bad || repaired && m.State == page.Busy) &&
+				(want.find == "" || slices.Contains(m.Findings, want.find))
 		}) {
 			t.Errorf("scene %d: %q %s was not seen in %+v", n, want.wrong, want.find, story)
 		}

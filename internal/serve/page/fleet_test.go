@@ -25,9 +25,9 @@ import (
 // one that cannot be read.
 func newFleet(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, log: slog.New(slog.DiscardHandler),
-		azure: emulatortest.New(t, emulator.Options{Buckets: emulatortest.NoLimits,
-			RouteBatch: 50 * time.Millisecond}), board: page.NewBoard()}
+	w := &world{T: t, log: slog.New(slog.DiscardHandler), azure: emulatortest.New(t,
+		emulator.Options{Buckets: emulatortest.NoLimits, RouteBatch: 50 * time.Millisecond}),
+		board: page.NewBoard()}
 	if _, err := emulator.BuildFleet(w.azure, emulatortest.Operator); err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +110,8 @@ func TestFleet(t *testing.T) {
 		"shop-03":  {page.Good, "all 8 pod routes are correct"}, // one for the surge node
 		"huge-390": {page.Good, "all 780 pod routes are correct"},
 	} {
-		if c := states[name]; c.State != want.state || !strings.Contains(c.Sentence,
-			want.sentence) || c.Since.IsZero() {
+		if c := states[name]; c.State != want.state ||
+			!strings.Contains(c.Sentence, want.sentence) || c.Since.IsZero() {
 			t.Errorf("%s is %s since %s: %s", name, c.State, c.Since, c.Sentence)
 		}
 	}
@@ -223,8 +223,8 @@ func testOutage(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	before := r.Findings
-	r.Findings = append(slices.Clone(before), finding.New(finding.AzureUnreachable, "", "",
-		"Azure has not answered since 01:13"))
+	r.Findings = append(slices.Clone(before),
+		finding.New(finding.AzureUnreachable, "", "", "Azure has not answered since 01:13"))
 	read := slices.Clone(r.Verdicts)
 	for i, v := range read {
 		r.Verdicts[i].State, r.Verdicts[i].Sentence = verdict.Unknown, "it could not be read"

@@ -176,8 +176,7 @@ func (b *browser) finds(width int64) {
 		})()`); !got {
 		b.t.Errorf("at %d pixels the focus is lost", width)
 	}
-	b.do(chromedp.Navigate(b.origin()+"/"),
-		click(`.counter[href$="state=migrating"]`))
+	b.do(chromedp.Navigate(b.origin()+"/"), click(`.counter[href$="state=migrating"]`))
 	b.until(`location.search === "?state=migrating" && document.querySelector(".list") !== null`)
 	if got := names(); !slices.Equal(got, []string{"shop-03"}) {
 		b.t.Errorf("at %d pixels the badge selects %v", width, got)

@@ -216,8 +216,8 @@ func found(all []history.News) (parts []string) {
 		case n == 1:
 			parts = append(parts, newsWords[f.News]+report.Plain(f.Message))
 		default:
-			parts = append(parts, fmt.Sprintf("%s%d × %s", newsWords[f.News], n,
-				finding.Describe(f.Code).Title))
+			parts = append(parts,
+				fmt.Sprintf("%s%d × %s", newsWords[f.News], n, finding.Describe(f.Code).Title))
 		}
 	}
 	if left > 0 {

@@ -68,8 +68,8 @@ func TestBadges(t *testing.T) {
 	w.unread(clusterID("unreachable"), 503)
 	board := page.NewBoard()
 	r := w.result(time.Now())
-	r.Findings = append(r.Findings, finding.New(finding.AzureUnreachable, "silent", "",
-		"Azure does not answer for silent"))
+	r.Findings = append(r.Findings,
+		finding.New(finding.AzureUnreachable, "silent", "", "Azure does not answer for silent"))
 	board.Record(r)
 	h := pages(board)
 	for badge, want := range map[string][]string{"stopped": {"stopped"}, "paused": nil,

@@ -36,8 +36,8 @@ func (b *Board) watch() {
 	var next time.Duration
 	now, patience := b.now(), b.patience()
 	for _, s := range b.clusters {
-		if left := patience - now.Sub(s.checked); left > 0 && !s.checked.IsZero() && (next == 0 ||
-			left < next) {
+		if left := patience - now.Sub(s.checked); left > 0 && !s.checked.IsZero() &&
+			(next == 0 || left < next) {
 			next = left
 		}
 	}

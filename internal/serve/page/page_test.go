@@ -388,10 +388,10 @@ func TestContrast(t *testing.T) {
 			value[m[1]] = luminance(t, m[2])
 		}
 		for _, pair := range [][2]string{{"text", "ground"}, {"text", "card"}, {"dim", "ground"},
-			{"dim", "card"}, {"dim", "vnet"}, {"dim", "busy-soft"}, {"dim", "bad-soft"}, {"dim",
-				"good-soft"}, {"link", "card"}, {"link", "ground"}, {"card", "link"},
-			{"good", "card"}, {"good", "good-soft"}, {"good", "busy-soft"}, {"bad", "card"}, {"bad",
-				"bad-soft"}, {"bad", "busy-soft"}, {"warn", "card"}, {"warn", "warn-soft"},
+			{"dim", "card"}, {"dim", "vnet"}, {"dim", "busy-soft"}, {"dim", "bad-soft"},
+			{"dim", "good-soft"}, {"link", "card"}, {"link", "ground"}, {"card", "link"},
+			{"good", "card"}, {"good", "good-soft"}, {"good", "busy-soft"}, {"bad", "card"},
+			{"bad", "bad-soft"}, {"bad", "busy-soft"}, {"warn", "card"}, {"warn", "warn-soft"},
 			{"busy", "busy-soft"}, {"text", "bad-soft"}, {"text", "good-soft"}} {
 			a, b := value[pair[0]], value[pair[1]]
 			if ratio := (max(a, b) + .05) / (min(a, b) + .05); ratio < 4.5 {

@@ -61,8 +61,8 @@ func TestSilencePage(t *testing.T) {
 		return regexp.MustCompile(`(?s)<p class="now .*?</p>`).FindString(
 			w.get("/actions/silence?cluster=shop").body)
 	}
-	if now := state(); !strings.Contains(now, "chip bad") || !strings.Contains(now,
-		"shop:\nsubnet nodes has lost its route table") {
+	if now := state(); !strings.Contains(now, "chip bad") ||
+		!strings.Contains(now, "shop:\nsubnet nodes has lost its route table") {
 		t.Errorf("the form says of the cluster %q", now)
 	}
 	with := func(id string) url.Values {
@@ -117,8 +117,8 @@ func TestSilencePage(t *testing.T) {
 		t.Errorf("the page of silences: %s", html)
 	}
 	if !slices.ContainsFunc(w.overview().Findings, func(f finding.Finding) bool {
-		return f.Code == finding.SilenceEnded && strings.HasPrefix(f.Message,
-			"the page ended the pause of shop at ") &&
+		return f.Code == finding.SilenceEnded &&
+			strings.HasPrefix(f.Message, "the page ended the pause of shop at ") &&
 			strings.HasPrefix(f.Evidence[0], "from the page")
 	}) {
 		t.Errorf("who ended the pause is not said: %v", w.overview().Findings)

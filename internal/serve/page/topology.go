@@ -204,8 +204,8 @@ func subnetHeight(s picture.Subnet) int { return 17*len(subnetLines(s)) + 18 }
 
 // subnetLines returns the text in the box of a subnet without nodes.
 func subnetLines(s picture.Subnet) []words {
-	lines := []words{{Text: s.ID.Name(), Class: "name"}, {Text: joined("subnet", s.Prefixes),
-		Class: "dim"}}
+	lines := []words{{Text: s.ID.Name(), Class: "name"},
+		{Text: joined("subnet", s.Prefixes), Class: "dim"}}
 	for _, g := range s.Gateways {
 		lines = append(lines, words{Text: "Application Gateway", Class: "dim"},
 			words{Text: g.Name(), Class: "gateway"})
