@@ -70,10 +70,13 @@ func (r *Resource) failed(
 		return outcomes, nil
 	}
 	id, cluster := r.Planned[0].Resource, r.Planned[0].Cluster
-	harm := plan.Harm(missed)
+	harm, about := plan.Harm(missed), ""
+	if id.Is(arm.TypeSubnet) && len(missed) == 1 {
+		about = missed[0].Key().Route // what the subnet lacks
+	}
 	var fault *azure.Error
 	if errors.As(err, &fault) && fault.Refused() {
-		return outcomes, []finding.Finding{refused(id, cluster, harm, fault)}
+		return outcomes, []finding.Finding{refused(id, cluster, harm, fault).About(about)}
 	}
 	code, fix := finding.WriteFailed, finding.CommandLine{}
 	if errors.Is(err, azure.ErrUndone) {
@@ -81,7 +84,7 @@ func (r *Resource) failed(
 		fix = finding.Command("az monitor activity-log list --resource-id %s", id)
 	}
 	f := finding.New(code, cluster, string(id), "%s; the write failed: %v", harm, err)
-	return outcomes, []finding.Finding{f.WithFix("%s", fix)}
+	return outcomes, []finding.Finding{f.WithFix("%s", fix).About(about)}
 }
 
 // dropped compares what was read back with what was sent.

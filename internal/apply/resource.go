@@ -110,10 +110,7 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 			Replan: r.Replan.Only(func(c plan.Change) bool { return c.Key() == change.Key() })}
 		made := one.write(ctx, w, calls)
 		all.Outcomes = append(all.Outcomes, made.Outcomes...)
-		property, _ := change.New.Associated()
-		for _, f := range made.Findings {
-			all.Findings = append(all.Findings, f.About(string(property)))
-		}
+		all.Findings = append(all.Findings, made.Findings...)
 		if made.After.Raw != nil {
 			all.After = made.After
 		}

@@ -67,7 +67,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 		return &f
 	}
 	cluster := s.Cluster(id)
-	if cluster != nil && !c.patient && c.configs[i].Spec.Source != v1alpha1.SourceNodes {
+	if cluster != nil && !c.patient && c.configs[i].Spec.Source != v1alpha1.SourceNodes &&
+		hasLeft(&c.configs[i], cluster, last[i], change) {
 		cluster = c.k.mixed(c.life, cluster)
 	}
 	tag := plan.PausedByTag(s.Subnet(subnet.ID), time.Now())
@@ -101,7 +102,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
 		if cluster.MayLeave() {
-			f.Message = fmt.Sprintf("cluster %s is leaving kubenet, and no node is known that "+
+			f.Message = fmt.Sprintf("cluster %s may be leaving kubenet, and no node is known that "+
 				"has not moved: the route table of %s is not put back", id.Short(),
 				subnet.ID.Short())
 		}

@@ -23,15 +23,16 @@ import (
 //	anything that Azure Policy or          15 minutes: they enforce it and never give up
 //	Virtual Network Manager undoes
 //	another one in place of the right one  30 seconds, then twice as long each time, up to an hour
-//	(table, NAT gateway, group, egress     (15 minutes on a node subnet): the other writer may be a
-//	route), and a route that comes back    keeper with another config, which never gives up either
+//	(table, NAT gateway, group, egress     (15 minutes for what a node subnet has): the other writer
+//	route), and a route that comes back    may be a keeper that differs and never gives up either
 //	anything else on a node subnet         30 seconds: pods cannot reach each other meanwhile
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
 // A change counts as undone only once it had to be made again, because a read can be old. The
-// conflict ends when the change has been in place for conflictSpan. The keeper never gives up,
-// because it cannot know who is right. A restart forgets conflicts: the keeper then makes three
-// repairs before it waits again.
+// conflict ends when the change has been in place for conflictSpan, or for longer than the last
+// wait. A rival that only takes away, for once, is waited for as any other writer. The keeper never
+// gives up, because it cannot know who is right. A restart forgets conflicts: the keeper then makes
+// three repairs before it waits again.
 
 // place is what a change applies to: a subnet, or a route in a table.
 type place struct{ resource, route string }
@@ -43,14 +44,15 @@ func placeOf(c plan.Change) place {
 
 // conflict is the history of a change since it was made.
 type conflict struct {
-	cluster string // ID.Key()
-	change  plan.Change
-	nodes   bool // it associates something with a node subnet
-	made    time.Time
-	undone  []span        // the last times
-	wait    time.Duration // 0: no conflict
-	seen    time.Time     // when it was first planned again, or zero
-	last    time.Time     // when it was last made or planned
+	cluster  string // ID.Key()
+	change   plan.Change
+	nodes    bool // it associates something with a node subnet
+	made     time.Time
+	undone   []span        // the last times
+	wait     time.Duration // 0: no conflict
+	governed bool          // Azure itself undoes the change
+	seen     time.Time     // when it was first planned again, or zero
+	last     time.Time     // when it was last made or planned
 }
 
 // span runs from when a change was made until it was seen undone.
@@ -96,20 +98,27 @@ func (f *conflict) rivals() bool {
 		c.Verb == plan.Delete
 }
 
+// longest returns the longest wait.
+func (f *conflict) longest() time.Duration {
+	switch {
+	case f.rivals() && f.nodes:
+		return rivalNodesMost
+	case f.rivals():
+		return rivalMost
+	case f.nodes:
+		return conflictFirst
+	}
+	return conflictMost
+}
+
 // waitLonger sets the next wait.
 func (f *conflict) waitLonger(other *otherWriter) {
-	switch {
-	case other != nil && other.governs:
+	f.governed = other != nil && other.governs
+	if f.governed {
 		f.wait = governedWait
-	case f.wait > 0 && f.rivals() && f.nodes:
-		f.wait = min(2*f.wait, rivalNodesMost)
-	case f.wait > 0 && f.rivals():
-		f.wait = min(2*f.wait, rivalMost)
-	case f.wait == 0 || f.nodes:
-		f.wait = conflictFirst
-	default:
-		f.wait = min(2*f.wait, conflictMost)
+		return
 	}
+	f.wait = min(max(2*f.wait, conflictFirst), f.longest())
 }
 
 // conflicts has the changes that others undo, by place.
@@ -125,7 +134,10 @@ func (m conflicts) contested(changes []plan.Change) (waiting map[place]bool) {
 		if f == nil || !f.is(change) {
 			continue
 		}
-		f.change = change // the cluster's name may have changed
+		f.change = change // its name may have changed, and what is there instead
+		if !f.governed && !f.rivals() {
+			f.wait = min(f.wait, f.longest())
+		}
 		if f.seen.IsZero() {
 			f.seen = now
 		}

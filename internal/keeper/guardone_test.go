@@ -91,6 +91,13 @@ func TestGuardOneCannot(t *testing.T) {
 				if len(says) != 2*len(c.cannot) {
 					t.Errorf("%d findings: %+v", len(says), r.Findings)
 				}
+				time.Sleep(2 * time.Minute) // once the others are back, the same findings say so
+				for _, f := range w.reconcile(k).Findings {
+					if (f.Code == finding.WriteFailed || f.Code == finding.WriteRefused) &&
+						!says[f.Key()] {
+						t.Errorf("another finding: %s", f.Key())
+					}
+				}
 				puts := w.mark()
 				for range 60 {
 					time.Sleep(10 * time.Second)

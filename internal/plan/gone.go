@@ -27,8 +27,9 @@ import (
 //	is on no NIC of the cluster          | the lists are complete, and were | is stale
 //	                                     |   read in this check             |
 //	                                     | that, but the subnet has nodes   | stays
-//	                                     |   of another cluster, and the    |
-//	                                     |   cluster never had the route    |
+//	                                     |   of another cluster, or was not |
+//	                                     |   read, and the cluster never    |
+//	                                     |   had the route                  |
 //	is on a NIC                          |                                  | stays
 //
 // The lists are complete if they show addresses of as many nodes of each pool as the cluster's
@@ -46,18 +47,19 @@ import (
 // machine.go.
 //
 // Each proof is for one route. A route without proof does not withhold other changes. Even a single
-// delete needs its proof. The proof uses nothing from earlier checks: sync has only one check, so
-// it could not collect a proof over two.
+// delete needs its proof. What is missing is proven in one check: sync has no second one, so it
+// could not collect a proof over two. Memory only says what was the cluster's, and since when.
 //
 // docs/rules.md lists who calls which proof. Routes of clusters that are gone have their own proof:
 // noNodeAt (orphan.go).
 
 // proof is the result for one route. why says why the route may be changed, and lacks names the
 // missing proof; one of them is empty. there is set if the node exists, and unwritten if only the
-// cluster's own write is missing.
+// cluster's own write is missing. neighbour is set if the route may be another cluster's.
 type proof struct {
 	why, lacks       string
 	there, unwritten bool
+	neighbour        bool
 }
 
 func proven(format string, args ...any) proof { return proof{why: fmt.Sprintf(format, args...)} }
@@ -84,8 +86,8 @@ func (t *target) nodeGone(s *targetCluster, r inventory.Route) proof {
 	if p := t.hasOtherCIDR(s, r); p != (proof{}) {
 		return p
 	}
-	if why := s.mayBeNeighbours(t, r); why != "" {
-		return lacking("%s", why)
+	if p := s.mayBeNeighbours(t, r); p.lacks != "" {
+		return p
 	}
 	return t.noNIC(s, r.Hop)
 }

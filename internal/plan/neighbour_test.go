@@ -33,7 +33,7 @@ func TestNeighbour(t *testing.T) {
 	w := neighbours(t, theirs, more, left)
 	w.remembered(clusterA).Had = had
 	p := w.expect("delete gw-rt n8____102448024 10.244.8.0/24>10.240.0.8 -",
-		"deletes-withheld\nnode-without-route\nupdates-withheld\noverlay-routes")
+		"node-without-route\nupdates-withheld\ndeletes-withheld info\noverlay-routes")
 	if why := withheld(t, p); strings.Count(why, "also has a node of another cluster "+
 		"(aks-m-00000000-vmss instance 0), whose route it may be") != 2 {
 		t.Error(why)
@@ -44,6 +44,21 @@ func TestNeighbour(t *testing.T) {
 	w.remembered(clusterA).Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24")}
 	if p := Make(w.s, w.configs); strings.Contains(changes(p), "m7") {
 		t.Errorf("without the subnet:\n%s", changes(p))
+	}
+
+	const elsewhere = "m9____102449024 10.244.9.0/24 10.240.1.29"
+	for name, read := range map[string]bool{"read": true, "unread": false} { // its nodes left it
+		w = neighbours(t, elsewhere)
+		if read {
+			w.subnet(nodesB, "10.240.1.0/24", "")
+			w.s.Subnets[nodesB.Key()] = w.s.Subnet(nodesB).WithConfigurations(
+				w.s.Subnet(nodesA).Configurations())
+		}
+		w.remembered(clusterA).Subnets = []netip.Prefix{netip.MustParsePrefix("10.240.0.0/24"),
+			netip.MustParsePrefix("10.240.1.0/24")}
+		if p := Make(w.s, w.configs); strings.Contains(changes(p), "m9") {
+			t.Errorf("in a subnet that its nodes left, %s:\n%s", name, changes(p))
+		}
 	}
 
 	w = neighbours(t, more, left) // once its config is gone

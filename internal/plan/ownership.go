@@ -90,35 +90,47 @@ func (t *target) had(s *targetCluster, r inventory.Route) bool {
 }
 
 // mayBeNeighbours says why a route with a cluster's addresses may be that of another cluster, which
-// another keeper manages; "" if it is not. Clusters with Azure CNI Overlay can share a node subnet
-// and have the same pod CIDR. What the cluster itself had is its own.
-func (s *targetCluster) mayBeNeighbours(t *target, r inventory.Route) string {
+// another keeper manages: a proof that it is not is missing. Clusters with Azure CNI Overlay can
+// share a node subnet and have the same pod CIDR. What the cluster itself had is its own. If its
+// nodes left a subnet, only that subnet shows who is there now.
+func (s *targetCluster) mayBeNeighbours(t *target, r inventory.Route) proof {
 	if t.had(s, r) {
-		return ""
+		return proof{}
 	}
 	for _, id := range s.subnets {
-		subnet := t.w.s.Subnet(id)
-		if subnet == nil && t.w.s.Unread[id.Key()].Absent {
-			continue
+		if t.w.s.Subnet(id) == nil && !t.w.s.Unread[id.Key()].Absent {
+			return lacking("%s was not read: it may have nodes of another cluster, whose route "+
+				"it may be", id.Short())
 		}
-		if subnet == nil {
-			return fmt.Sprintf("%s was not read: it may have nodes of another cluster, whose "+
-				"route it may be", id.Short())
-		}
+	}
+	seen := false
+	for _, key := range slices.Sorted(maps.Keys(t.w.s.Subnets)) {
+		subnet := t.w.s.Subnets[key]
 		if !within(subnet.Prefixes, r.Hop) {
 			continue
 		}
+		seen = true
 		node := nodeIn(subnet, func(configuration arm.ID) bool {
 			return slices.ContainsFunc(t.clusters, func(o *targetCluster) bool {
 				return o.cluster != nil && configuration.Group().Equal(o.cluster.NodeGroup())
 			})
 		})
 		if node != "" {
-			return fmt.Sprintf("%s also has a node of another cluster (%s), whose route it may be",
-				id.Short(), node)
+			p := lacking("%s also has a node of another cluster (%s), whose route it may be",
+				subnet.ID.Short(), node)
+			p.neighbour = true
+			return p
 		}
 	}
-	return ""
+	if seen || !fromNodes(s.config) {
+		return proof{} // clusters with a table of their own share no node subnet
+	}
+	if t.needNetworks(r.Hop) {
+		return lacking("the subnet of %s was not read: it may have nodes of another cluster",
+			r.Hop)
+	}
+	_, lacks := t.w.s.noNodeAt(t.now, r, hopFacts{group: s.cluster.NodeGroup()})
+	return proof{lacks: lacks}
 }
 
 // undone reports whether another writer changed a route in the target: the target had the wanted

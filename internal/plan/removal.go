@@ -163,7 +163,7 @@ func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 // placeRemoved removes a route of a cluster whose config was removed.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.clusters[0]
-	its := t.had(s, r) || s.owns(r) && nodeNamed(r) && s.mayBeNeighbours(t, r) == ""
+	its := t.had(s, r) || s.owns(r) && nodeNamed(r) && s.mayBeNeighbours(t, r).lacks == ""
 	if !its || !s.prunes() {
 		t.put(r, nil)
 		return

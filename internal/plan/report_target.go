@@ -52,7 +52,7 @@ func (t *target) reportWithheld(s *targetCluster) {
 			gone).With(s.undeleted...).
 			WithFix("%s", s.showSource())
 		switch {
-		case s.unwritten == n: // each is harmless until another node gets its pod CIDR
+		case s.harmless == n: // until another node gets its pod CIDR
 			f.Severity = finding.Info
 		case !s.blindly: // the routes are correct, or will soon become stale
 			f.Severity = finding.Warning

@@ -55,7 +55,7 @@ type targetCluster struct {
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // for one of them it is unknown whether its node exists
-	unwritten  int      // how many of them lack only a write by the cluster
+	harmless   int      // how many of them lack only a write by the cluster, or may be another's
 	strange    bool     // one of them has the addresses of a stranger's row in the cluster's table
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
@@ -338,8 +338,8 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 		s.strange = s.strange || slices.ContainsFunc(s.stranger, func(row inventory.Route) bool {
 			return row.Prefix == r.Prefix && row.SameHop(r)
 		})
-		if p.unwritten {
-			s.unwritten++
+		if p.unwritten || p.neighbour {
+			s.harmless++
 		}
 	}
 	t.put(r, s)
