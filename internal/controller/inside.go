@@ -31,20 +31,30 @@ var nodes = schema.GroupVersionResource{Version: "v1", Resource: "nodes"}
 // unplacedYet is why the cluster is not known before the nodes were read once.
 const unplacedYet = "its nodes were not read yet"
 
-// locate finds out in which cluster the controller runs. It tries again until the context ends.
+// locate finds out in which cluster the controller runs. It tries again until a node says so, or
+// the context ends: a new node does not yet say which machine it is.
 func (c *controller) locate(ctx context.Context) {
+	warned := false
 	for pause := time.Second; c.o.Inside; pause = min(2*pause, time.Minute) {
 		own, err := c.machines(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return
-		case err == nil:
+		case err != nil:
+			c.log.Error("the nodes of the cluster that the controller runs in cannot be read",
+				"error", err.Error(), "again", pause.String())
+			c.set.place("", err.Error())
+		case own != "":
 			c.set.place(own, "")
 			return
+		default:
+			if !warned {
+				c.log.Warn("no node says which machine it is: whether a cluster can be guarded " +
+					"from inside is not checked")
+			}
+			warned = true
+			c.set.place("", "")
 		}
-		c.log.Error("the nodes of the cluster that the controller runs in cannot be read", "error",
-			err.Error(), "again", pause.String())
-		c.set.place("", err.Error())
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -52,7 +62,8 @@ func (c *controller) locate(ctx context.Context) {
 	}
 }
 
-// machines returns the node resource group of the cluster that the controller runs in.
+// machines returns the node resource group of the cluster that the controller runs in, or "" if no
+// node says which machine it is.
 func (c *controller) machines(ctx context.Context) (arm.ID, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -66,8 +77,6 @@ func (c *controller) machines(ctx context.Context) (arm.ID, error) {
 			return id.Group(), nil
 		}
 	}
-	c.log.Warn("no node says which machine it is: whether a cluster can be guarded from inside " +
-		"is not checked")
 	return "", nil
 }
 
@@ -75,9 +84,12 @@ func (c *controller) machines(ctx context.Context) (arm.ID, error) {
 // known.
 func (s *set) place(own arm.ID, unplaced string) {
 	s.mu.Lock()
+	changed := s.own != own || s.unplaced != unplaced
 	s.own, s.unplaced = own, unplaced
 	s.mu.Unlock()
-	s.dirty()
+	if changed {
+		s.dirty()
+	}
 }
 
 // where says why it is not known in which cluster the controller runs, or returns "".

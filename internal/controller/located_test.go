@@ -19,10 +19,11 @@ import (
 func TestLocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log := &way{fakeAPI: newFakeAPI()}, new(lines)
-		w.put("/api/v1/nodes/n", map[string]any{"apiVersion": "v1", "kind": "Node",
-			"metadata": map[string]any{"name": "n"}, "spec": map[string]any{
-				"providerID": "azure://" + groupA +
-					"/providers/Microsoft.Compute/virtualMachines/n"}}, "ADDED")
+		node := func(spec map[string]any, verb string) {
+			w.put("/api/v1/nodes/n", map[string]any{"apiVersion": "v1", "kind": "Node",
+				"metadata": map[string]any{"name": "n"}, "spec": spec}, verb)
+		}
+		node(map[string]any{}, "ADDED")
 		calls := 0
 		w.received = func(*http.Request) error {
 			if calls++; calls <= 10 {
@@ -51,8 +52,16 @@ func TestLocate(t *testing.T) {
 			!strings.Contains(got.Message, "refused") {
 			t.Errorf("%+v", got)
 		}
+		time.Sleep(20 * time.Minute)
+		if c.set.own != "" || c.set.where() != "" || !log.has("no node says which machine it is") {
+			t.Errorf("with a new node, it runs in %q: %s", c.set.own, c.set.where())
+		}
+		node(map[string]any{"providerID": "azure://" + groupA +
+			"/providers/Microsoft.Compute/virtualMachines/n"}, "MODIFIED")
+		time.Sleep(time.Minute)
+		last := calls
 		time.Sleep(10 * time.Minute)
-		if calls != 11 || !log.has("refused") || c.set.own != arm.ID(groupA) ||
+		if calls != last || !log.has("refused") || c.set.own != arm.ID(groupA) ||
 			promised(enforced, c.set.where()).conditions[0] != enforced.conditions[0] {
 			t.Errorf("after %d calls it runs in %q: %s", calls, c.set.own, c.set.where())
 		}
