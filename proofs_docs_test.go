@@ -36,7 +36,8 @@ func proofs(t *testing.T) string {
 			}
 			if f.Recv != nil && proves(f) { // the others make the value
 				in[f.Name.Name] = filepath.Base(path)
-				says, _, _ := strings.Cut(strings.Join(strings.Fields(f.Doc.Text()), " "), ". ")
+				says, _, _ := strings.Cut(f.Doc.Text(), "\n\n")
+				says = strings.Join(strings.Fields(says), " ")
 				decides[f.Name.Name] = strings.TrimSuffix(strings.TrimPrefix(says, f.Name.Name+" "),
 					".")
 			}

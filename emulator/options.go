@@ -33,8 +33,7 @@ func WithFleet() Option { return func(s *settings) { s.scenario = "fleet" } }
 // Subscriptions sets the number of subscriptions: 1 by default.
 func Subscriptions(n int) Option { return func(s *settings) { s.subscriptions = n } }
 
-// Tenants sets the number of tenants: 1 by default. The subscriptions are distributed over them in
-// order.
+// Tenants sets the number of tenants: 1 by default. The subscriptions are assigned to them in turn.
 func Tenants(n int) Option { return func(s *settings) { s.tenants = n } }
 
 // Principals replace Default. The first has all rights. The others are Owners, unless their NoRoles

@@ -2,7 +2,7 @@
 // edits it, sends it, and reports how the resource reads afterwards.
 //
 // It must not decide which resources are written, or when: that is the caller's job. It leaves all
-// other parts of the document unchanged, byte for byte.
+// parts of the document that are not planned unchanged, byte for byte.
 package apply
 
 import (
@@ -24,9 +24,9 @@ import (
 
 // How it works. The Writer loops: GET, edit, PUT, and starts over if another writer was faster
 // (412) or no answer arrived. Each time it plans again on the current document, so that it undoes
-// nothing that happened since. A change is done once it was sent and is visible. It does not ask
-// whether Azure's network follows: no document says that Network Watcher answers for instances of
-// scale sets, which AKS nodes are.
+// nothing that happened since. A change is done once it was sent and is visible. The package does
+// not ask whether Azure's network follows: no document says that Network Watcher answers for
+// instances of scale sets, which AKS nodes are.
 
 // Writer writes a resource: it reads it, sends the document that edit returns, and reads it again.
 type Writer interface {

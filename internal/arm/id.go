@@ -235,7 +235,7 @@ func (id ID) typeParts(to []string) []string {
 	case last < 0:
 		return append(to, "Microsoft.Resources", "subscriptions")
 	}
-	// copies first: the append overwrites only segments that were read
+	// the append overwrites only segments that were read
 	parts := append(to, segments[last+1])
 	for i := last + 2; i < len(segments); i += 2 {
 		parts = append(parts, segments[i])

@@ -3,7 +3,7 @@
 // back whole with one thing changed, and reads it again.
 //
 // It must not decide anything about routes. The caller passes a function that edits the document.
-// It returns raw bytes and types of inventory.
+// The results are raw bytes and types of inventory.
 package azure
 
 import (

@@ -97,7 +97,7 @@ func (c *surveyor) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 
 // readHolders reads what may have the next hops of routes that do not lead to pods, outside the
 // scopes whose network interfaces were read. An appliance is often in a hub, and behind a load
-// balancer it is in another subnet than the front end.
+// balancer it is often in another subnet than the front end.
 func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error {
 	hops := map[netip.Addr]bool{}
 	for _, table := range s.Tables {

@@ -40,7 +40,7 @@ func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 			return Reply{Request: r, Sent: time.Now()}, err
 		}
 	}
-	// The limited answer keeps the client from sending a throttled GET again.
+	// A limit on the wait for the answer keeps the client from sending a throttled GET again.
 	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
 	reply := Reply{Request: r, Sent: time.Now()}
 	a, err := c.transmit(ctx, r)

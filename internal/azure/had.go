@@ -22,7 +22,7 @@ import (
 // the record of its end can have the body of the answer (captured: a write of a machine). A subnet
 // has no PATCH, so the body of every write has all values that the subnet keeps.
 func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	logs := map[arm.ID][]arm.ID{} // the resources whose log shows what each resource was given
+	logs := map[arm.ID][]arm.ID{} // the resources to which a write of each resource gives something
 	newest := map[arm.ID]map[inventory.Property]bodyOf{}
 	for _, id := range inventory.SortIDs(ids) {
 		newest[id] = map[inventory.Property]bodyOf{}

@@ -50,9 +50,9 @@ type listCost struct {
 const listMemory = time.Hour
 
 // listWithin is how long a page of a list of virtual networks, or a network with several subnets,
-// may take before GETs replace it. hungMemory is how long the list is then avoided. While the GETs
-// run, the list is tried again. If it is only slow, it may from then on take slack times as long as
-// it took.
+// may take before GETs replace it. hungMemory is how long the list or network is then avoided.
+// While the GETs run, the list is tried again. If it is only slow, it may from then on take slack
+// times as long as it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
 // never is the cost of a refused list.
@@ -154,7 +154,8 @@ func sumCost(all []wanted) int {
 }
 
 // readScope lists a scope, and GETs what the list does not show. It gives up if the list is refused
-// or costs more than the GETs would. So learning the cost of a list at most doubles the cost.
+// or costs more than the other way would: lists of resource groups, or GETs. So learning the cost
+// of a list at most doubles the cost.
 func (c *lister) readScope(ctx context.Context,
 	scope arm.ID, resourceType, version string, some []wanted, otherwise int, tell report,
 	otherWay func(context.Context, []wanted) error) error {

@@ -179,8 +179,8 @@ func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
-// await waits for a call until some time after its caller began to read, or briefly if the call
-// went out later than that. late is set if no answer came in time.
+// await waits for a call until some time after a caller began to read, or briefly if the call went
+// out later than that. late is set if no answer came in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	o ReadOptions) (late bool, err error) {
 	patience := queuedFor

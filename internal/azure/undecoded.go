@@ -39,7 +39,7 @@ func add(s *inventory.Snapshot, id arm.ID, raw []byte) {
 // addListed works like add for a document of a list.
 func addListed(s *inventory.Snapshot, list arm.ID, raw []byte) {
 	id := idIn(raw)
-	// a network's own subnet, not of the listed type
+	// the document is of the listed type
 	if n := strings.LastIndexByte(id.Type(), '/'); n > 0 &&
 		strings.HasSuffix(list.Key(), strings.ToLower(id.Type()[n:])) {
 		add(s, id, raw)

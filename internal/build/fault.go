@@ -28,7 +28,7 @@ const (
 
 func poolField(i int, name string) Field { return Field(fmt.Sprintf("pools[%d].%s", i, name)) }
 
-// Error says which field is wrong. Callers such as flags have other names for fields. Problem uses
+// Error says which field is wrong. Callers have other names for fields, such as flags. Problem uses
 // those.
 type Error struct {
 	Field  Field

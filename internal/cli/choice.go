@@ -138,8 +138,8 @@ func files(paths []string) string {
 	return strings.Join(names, ", ")
 }
 
-// theNamed returns the index of the only cluster with a name: metadata.name, or its name or ID in
-// Azure.
+// theNamed returns the index of the only cluster in a place with a name: its name there, such as
+// metadata.name, or its name or ID in Azure.
 func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
 	if i := slices.Index(names, name); i >= 0 && !slices.Contains(names[i+1:], name) {
 		return i, nil

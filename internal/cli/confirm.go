@@ -33,7 +33,7 @@ func (a *app) confirmOr(question, next string) (bool, error) {
 	return a.askOr(question, next)
 }
 
-// ask works like confirm. It always shows the plan on standard error.
+// ask works like confirm, for a plan that the command always shows on standard error.
 func (a *app) ask(question string) (bool, error) {
 	return a.askOr(question, a.repeated("--yes").String())
 }

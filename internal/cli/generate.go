@@ -144,7 +144,7 @@ func generating(a *app, cmd *cobra.Command, o *generateOptions, next string,
 	}
 	describing(a, cmd, &o.cluster)
 	f := cmd.Flags()
-	ofCluster := []string{"host"} // flags that say what to do with a cluster
+	ofCluster := []string{"host"} // flags that say what a cluster is
 	f.VisitAll(func(f *pflag.Flag) {
 		if f.Name != "location" {
 			ofCluster = append(ofCluster, f.Name)

@@ -317,7 +317,7 @@ func observeAsked(ctx context.Context, a *app, o iacOptions, r *iac.Reading,
 	return a.observe(ctx, o, r, clusters, known)
 }
 
-// namedClusters returns the clusters that flags and configs name.
+// namedClusters returns the subnets and tables that flags and configs name, and the configs.
 func namedClusters(a *app, o iacOptions) (known iac.Known, configs []v1alpha1.ClusterRoutes,
 	err error) {
 	known.Tables = map[string]string{}

@@ -175,7 +175,7 @@ func configHere() (string, error) {
 	}
 	name := strings.TrimSuffix(path, history.Extension)
 	var found []string
-	if name == "routekeeper" { // after a folder
+	if name == "routekeeper" { // the history of a folder has this name
 		found = append(found, ".")
 	}
 	for _, extension := range []string{".yaml", ".yml", ".json"} {

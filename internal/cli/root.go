@@ -192,8 +192,8 @@ const (
 	groupSetUp    = "Set up and try"
 )
 
-// commandsOf adds the commands, in groups. Further names are hidden commands, for names that a
-// command had before.
+// commandsOf adds the commands, in groups. Other commands are below these. They keep the names that
+// they had before as hidden commands.
 func commandsOf(a *app, root *cobra.Command) {
 	cobra.EnableCommandSorting = false // they are in the order of use
 	group := func(title string, commands ...*cobra.Command) {

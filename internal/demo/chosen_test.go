@@ -22,7 +22,7 @@ func TestChosen(t *testing.T) {
 	rest := slices.Clone(order)
 	ctx, stop := context.WithCancel(t.Context())
 	ok, err := Run(ctx, Options{
-		Dir: t.TempDir(), RouteBatch: 50 * time.Millisecond, Patience: 20 * time.Second,
+		Dir: t.TempDir(), RouteBatch: 50 * time.Millisecond,
 		Pause: paused.Store,
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (Keeper, error) {
 			v, err := newViewer(t.Context(), info, KeeperPrincipal)

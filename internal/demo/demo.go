@@ -57,8 +57,9 @@ type Options struct {
 	Next func(context.Context) (int, error)
 	// Pause makes the keeper write nothing until Pause is called with false. Only with Next.
 	Pause func(bool)
-	// Patience is how long the keeper may take for a scene. 0: 20 s.
-	Patience time.Duration
+	// Patience returns how long the keeper may take for a scene, or for what precedes the first one
+	// ("" as its name). Nil: 20 s.
+	Patience func(scene string) time.Duration
 	// OperationTime is how long Azure's operations take, RouteBatch how long the cluster's cloud
 	// provider collects routes before it writes.
 	OperationTime, RouteBatch time.Duration
@@ -92,8 +93,8 @@ func Config(d emulator.Demo) []v1alpha1.ClusterRoutes {
 // Run plays all scenes and reports whether every one succeeded. The error says why the demo could
 // not run.
 func Run(ctx context.Context, o Options) (bool, error) {
-	if o.Patience == 0 {
-		o.Patience = 20 * time.Second
+	if o.Patience == nil {
+		o.Patience = func(string) time.Duration { return 20 * time.Second }
 	}
 	e, err := emulator.New(emulator.Options{
 		Principals:    []emulator.Principal{KeeperPrincipal, Operator},
@@ -116,7 +117,7 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s := &stage{opts: o, names: names, web: web, e: e}
+	s := &stage{opts: o, names: names, web: web, e: e, patience: o.Patience("")}
 	if s.azure, err = newViewer(ctx, server.Info, Operator); err != nil {
 		return false, err
 	}
@@ -145,6 +146,7 @@ func (s *stage) show(ctx context.Context, i int) (ok bool, err error) {
 	if s.opts.Playing != nil {
 		s.opts.Playing(Scene{Name: scenes[i].name, Title: scenes[i].title}, i+1, len(scenes))
 	}
+	s.patience = s.opts.Patience(scenes[i].name)
 	result := s.play(ctx, scenes[i])
 	if ctx.Err() != nil {
 		return false, ctx.Err()
@@ -211,6 +213,7 @@ type stage struct {
 	keeper Keeper
 
 	// of the scene being played
+	patience time.Duration
 	changes  []plan.Outcome
 	findings []finding.Finding
 }
@@ -262,9 +265,9 @@ func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
 const between = 200 * time.Millisecond
 
 // until makes the keeper check until the network is correct and the last check saw it so, or until
-// Patience is over. right says what is wrong.
+// patience is over. right says what is wrong.
 func (s *stage) until(ctx context.Context, right func() error) error {
-	deadline := time.Now().Add(s.opts.Patience)
+	deadline := time.Now().Add(s.patience)
 	for {
 		r, err := s.reconcile(ctx)
 		if err != nil {
@@ -278,7 +281,7 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("after %s: %w", s.opts.Patience, wrong)
+			return fmt.Errorf("after %s: %w", s.patience, wrong)
 		}
 		if err := sleep(ctx, between); err != nil {
 			return err

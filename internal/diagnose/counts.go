@@ -72,7 +72,7 @@ type Exit struct {
 	// By is what gives packets to the internet a public address if no route leads elsewhere, or ""
 	// if nothing does.
 	By string
-	// Astray says where packets go that do not take the declared egress, or is "".
+	// Astray says what happens to packets that do not take the declared egress, or is "".
 	Astray string
 }
 

@@ -19,7 +19,7 @@ type blocked struct {
 	rule     inventory.SecurityRule
 	all      []string // what it drops
 	evidence []string
-	// protocols and ports are set if only some of the packets that it drops are necessary.
+	// protocols and ports are those of the packets that it drops, if only some are necessary.
 	protocols, ports []string
 }
 

@@ -345,8 +345,8 @@ func ofRoutes(n, all int) string {
 	return fmt.Sprintf("%d of the %d pod routes", n, all)
 }
 
-// adopt returns the command that makes a config for the pod routes of a cluster without one.
-// promote shows the changes and asks.
+// adopt returns the command that puts the pod routes of a cluster without a config under
+// management. promote shows the changes and asks.
 func adopt[T ~string](cluster T, file finding.CommandLine) finding.CommandLine {
 	return finding.Command("routekeeper init --cluster %s --out %s && routekeeper promote %s -f %s"+
 		" && routekeeper sync -f %s", cluster, file, cluster, file, file)

@@ -131,8 +131,8 @@ func TestNodesAndPods(t *testing.T) {
 	}
 }
 
-// credential answers with a kubeconfig. Its server is an address at which the emulator answers for
-// the cluster, or a private cluster's name; the server's certificate is for the cluster's name.
+// TestDualStackNodes shows nodes and pods with addresses of both families. A node's IPv4 address is
+// the first.
 func TestDualStackNodes(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(aksID, `{"location":"westeurope","properties":{"networkProfile":{"networkPlugin":"kubenet","ipFamilies":["IPv4","IPv6"]},"agentPoolProfiles":[{"name":"np","mode":"System","count":1}]}}`)

@@ -37,9 +37,9 @@ func ByKey(findings []Finding) map[string]Finding {
 type Changed struct {
 	// Appeared are new. Worse and Milder had another severity before, Reworded another message.
 	Appeared, Worse, Milder, Reworded []Finding
-	// Gone are resolved. Hidden are not current findings, but a new finding prevents the check for
-	// them. Unrepaired are not either: a finding that their resource could not be repaired replaces
-	// them.
+	// Gone are resolved. Hidden are not resolved: a new finding prevents the check for them.
+	// Unrepaired are not resolved either: a finding that their resource could not be repaired
+	// replaces them.
 	Gone, Hidden, Unrepaired []Finding
 	// Quotes is set if only the quoted error, or a count, has changed. That is not news.
 	Quotes bool

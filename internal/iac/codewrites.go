@@ -59,11 +59,9 @@ type codeSubnet struct {
 type codeWrite struct {
 	by      Place
 	outcome outcome
+	table   string // or another property's value that it gives, "" if unknown
 	// maybe says on what the write depends, if it may not happen. never is set if that applies even
 	// to a subnet that is known to carry pods.
-	table string
-	// maybe says on what it depends whether it happens at all; never is set if that is so even
-	// for a subnet that is known to carry pods.
 	maybe string
 	never bool
 	how   string

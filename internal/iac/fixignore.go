@@ -59,7 +59,8 @@ func openUp(b *hclwrite.Block) {
 	}
 }
 
-// unignore removes an attribute from ignore_changes, and removes blocks that are then empty.
+// unignore removes an attribute from ignore_changes, and then the list and the block if they are
+// empty.
 func unignore(body *hclwrite.Body, attribute string) {
 	lifecycle := body.FirstMatchingBlock("lifecycle", nil)
 	if lifecycle == nil {

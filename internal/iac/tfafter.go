@@ -145,7 +145,7 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 		case Another:
 			then[key] = arm.ID(e.After)
 		case MayLose, Useless: // it is as it was, as far as the plan shows
-		case Flaps: // its own table again (above), or one that is not known yet
+		case Flaps: // its table again, that of an association (above), or one not known yet
 		case RoutesGone, MayLoseRoutes, Destroyed, Migrates: // the documents show it
 		}
 	}

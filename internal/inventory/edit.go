@@ -89,7 +89,7 @@ func (r Route) With(prefix netip.Prefix, hop netip.Addr) (Route, error) {
 }
 
 // Leading returns a copy of the route with the prefix and the next hop of another one. All other
-// bytes are unchanged, except that the next hop's address goes with its type.
+// bytes are unchanged. The copy has an address only if its type of next hop has one.
 func (r Route) Leading(as Route) (Route, error) {
 	at := ""
 	raw := []byte(r.document())

@@ -44,7 +44,7 @@ type Snapshot struct {
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
 	// Had is what subnets and route tables once had, by the resource's key. A key without values
-	// means that the log showed nothing.
+	// belongs to a resource that was asked about.
 	Had map[string][]Had
 	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
 	// the identity's permissions.

@@ -169,7 +169,7 @@ func losesPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes
 }
 
 // hasLeft reports whether a cluster has left kubenet, and a change would put back its own route
-// table, which AKS then removes from its subnets.
+// table, which AKS takes off the subnets of such a cluster.
 func hasLeft(config *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last arm.ID,
 	change plan.Change) bool {
 	property, value := change.New.Associated()

@@ -241,7 +241,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		x.refusal = before
 		x.Intend = func(changes []plan.Change) { c.k.opts.Recorder.Intend(intend, changes) }
 		c.open++
-		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep this order
+		if x.ID.Is(arm.TypeSubnet) { // not in its goroutine: the queue must keep the order of harm
 			x.wait, x.accepted, x.left = c.k.writes.line(x.ID, harm[x] == 0)
 		} else {
 			x.wait, x.left = c.k.writes.slot()

@@ -29,7 +29,7 @@ import (
 //	anything else                          30 seconds, then 1, 2, 4 and 5 minutes
 //
 // A change counts as undone only once it had to be made again, because a read can be old. The
-// conflict ends when the change has been in place for conflictSpan, or for longer than the last
+// conflict ends when the change has been in place for conflictSpan, and for longer than the last
 // wait. A rival that only takes away, for once, is waited for as any other writer. The keeper never
 // gives up, because it cannot know who is right. A restart forgets conflicts: the keeper then makes
 // three repairs before it waits again.
@@ -134,7 +134,7 @@ func (m conflicts) contested(changes []plan.Change) (waiting map[place]bool) {
 		if f == nil || !f.is(change) {
 			continue
 		}
-		f.change = change // its name may have changed, and what is there instead
+		f.change = change // the cluster's name and what is there instead may have changed
 		if !f.governed && !f.rivals() {
 			f.wait = min(f.wait, f.longest())
 		}

@@ -88,8 +88,9 @@ var choice = []gate{
 	}},
 }
 
-// Each write asks the gates in pauses again; the write of a table also asks permission. scope needs
-// what the check has read, and a check continues to read while it writes subnets.
+// Each write asks the gates in pauses again; the write of a table also asks permission. The write
+// of a subnet does not, because scope needs what the check has read, and a check continues to read
+// while it writes subnets.
 var (
 	pauses     = []gate{pause, clusterPause, otherConfig}
 	permission = []gate{pause, clusterPause, otherConfig, {"scope",
@@ -196,8 +197,8 @@ func (c *check) resource(seen *inventory.Snapshot, id arm.ID, again apply.Replan
 	}
 }
 
-// paused reports whether a pause has begun since the changes were chosen, because other writes went
-// first.
+// paused reports whether a pause has begun since the changes were chosen. Other writes went first,
+// so that can be a while ago.
 func (x *write) paused() bool {
 	k, request := x.check.k, x.check.request
 	unpaused := func(change plan.Change) bool { return k.opts.clusterPause(change.Cluster) == "" }

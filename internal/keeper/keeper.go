@@ -102,7 +102,7 @@ type Keeper struct {
 	usage    usage
 	seen     map[string][]string // resources that a cluster's last check has seen
 	workers  map[string]*worker  // by cluster; nil if Run does not run
-	leaving  map[string]*worker  // of clusters that the config may soon have again
+	leaving  map[string]*worker  // by cluster that the config may soon have again
 	held     bool                // the newest config is refused, so none of these leaves
 	idle     *worker             // checks all clusters if Run does not run
 	unknown  events

@@ -19,7 +19,7 @@ type memory struct {
 	cluster    *inventory.Cluster
 	unread     *inventory.Unread // why the last read of the cluster failed
 	incomplete bool              // the node subnets that AKS created could not be listed
-	read       time.Time         // when the node subnets were last read
+	read       time.Time         // when the cluster and its subnets were last read
 	againIn    time.Duration     // how long after that an absent cluster is read again
 
 	plan.Remembered
@@ -187,7 +187,7 @@ func (m *groupMemory) checked() time.Time {
 	return m.last.Taken
 }
 
-// take copies another worker's memory of the clusters of a group. The other worker has ended. It
+// take copies another worker's memory of the clusters of a group. The other worker has ended. take
 // clones the memory of resources, because several workers may take it.
 func (m *groupMemory) take(o *groupMemory, w *worker) {
 	clusters := nameSet(w.configs)

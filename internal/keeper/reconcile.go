@@ -284,7 +284,8 @@ const unfinishedAfter = 15 * time.Second
 
 // unfinished reports changes whose write began in an earlier check and has not ended. Otherwise
 // nothing would mention them until the write ends. If the last check reported the resource or the
-// cluster, it reports the write at once: a broken resource stays reported until it is repaired.
+// cluster, unfinished reports the write at once: a broken resource stays reported until it is
+// repaired.
 func (c *check) unfinished(changes []plan.Change) []finding.Finding {
 	var found []finding.Finding
 	told := map[string]bool{}

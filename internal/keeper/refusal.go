@@ -16,13 +16,11 @@ import (
 // refusal is a write that Azure refused for a lasting reason: a missing permission, a lock, a
 // policy.
 //
-// How it works. The write is not sent at every check, but: It is sent again
+// How it works. The write is not sent at every check. It is sent again
 //
 //   - for a subnet: always after a minute. While it is refused, the association is lost, and pods
 //     are unreachable.
-//   - for a route table: after 1, 2, 4 … 15 minutes. - for both: at once if the cause may be gone,
-//     because the resource has another ETag, other changes are planned, or lift was called. The
-//     waits then start over.
+//   - for a route table: after 1, 2, 4 … 15 minutes.
 //   - for both: at once if the cause may be gone, because the resource has another ETag, other
 //     changes are planned, or lift was called. The waits then start over.
 //

@@ -20,12 +20,12 @@ import (
 
 // This file handles configs that a person removes from a running keeper. How it works: with
 // spec.onRemoval Prune, a separate worker takes over the memory of the cluster, deletes its routes
-// from the targets once, and ends. While a folder is copied slowly, files of clusters are missing
-// for a while. So the worker first asks AKS whether the cluster exists. If it does, the worker
-// waits for leavingFor. If the config has the cluster again by then, its new worker takes the
-// memory back and deletes nothing. If all configs disappear at once, that looks like a mistake,
-// such as a folder that is not mounted. Then nothing is deleted. If every removal needs a separate
-// order (Removal), nothing is deleted without one, and nothing waits.
+// from the targets once, and ends. A file that is copied slowly lacks clusters for a while. So the
+// worker first asks AKS whether the cluster exists. If it does, the worker waits for leavingFor. If
+// the config has the cluster again by then, its new worker takes the memory back and deletes
+// nothing. If all configs disappear at once, that looks like a mistake, such as a folder that is
+// not mounted. Then nothing is deleted. If every removal needs a separate order (Removal), nothing
+// is deleted without one, and nothing waits.
 
 // leavingFor is how long a cluster that may exist must be missing from the config before its routes
 // are deleted.
@@ -232,7 +232,7 @@ func (c *check) planRemoval(ctx context.Context) (plan.Plan, *plan.Planner, erro
 	c.s = plan.Facts{Snapshot: inventory.NewSnapshot(), Memory: plan.Memory{}}
 	c.s.Taken = time.Now()
 	c.recall()
-	// a target that does not exist, or could not be read, does not matter
+	// that the cluster does not exist, or could not be read, does not matter
 	delete(c.s.Unread, keyOf(config))
 	want := inventory.Wanted{}
 	for _, t := range config.Spec.Targets {

@@ -14,8 +14,9 @@ import (
 // covers the whole group, so the plan for each target includes all its clusters. The keeper
 // combines events of a group: the first triggers a check at once, the others a common one a second
 // later. They also end a poll that is still reading then, because a poll's calls queue behind all
-// others. An ID that no known cluster uses yet is kept for two minutes. An event about a role, lock
-// or policy concerns everything in its scope, and ends the back-off of writes that these refused.
+// others. An ID that no cluster is known to use yet is kept for two minutes. An event about a role,
+// lock or policy concerns everything in its scope, and ends the back-off of writes that these
+// refused.
 //
 // An event about the keeper's own write triggers nothing. Azure's answer to a write has the
 // correlation ID that its events have, and the keeper reads every write back anyway. The identity
@@ -85,7 +86,7 @@ func (t *trigger) cause() Cause {
 	return c
 }
 
-// mostUnknown is how many resources are stored that events named and no known cluster uses.
+// mostUnknown is how many resources are stored that events named and no cluster is known to use.
 // unknownFor is for how long. A check of a new cluster ends sooner, and shows what the cluster
 // uses.
 const mostUnknown, unknownFor = 200, 2 * time.Minute
@@ -155,7 +156,7 @@ func (k *Keeper) wakeUnknownLocked() {
 	}
 }
 
-// events has the events about resources that no known cluster used.
+// events has the events about resources that no cluster was known to use.
 type events map[arm.ID]trigger
 
 // forget forgets old ones.

@@ -79,7 +79,7 @@ func (n *Notifier) serve(ctx context.Context, p *place) {
 	}
 }
 
-// sleep waits, and reports whether the destination is still configured.
+// sleep waits, and reports whether the destination is still served.
 func (p *place) sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

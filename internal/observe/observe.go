@@ -52,9 +52,9 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, those on the subnets, and all
-// that the configs name (as the cluster's, as targets, for guarded subnets, for egress). Without
-// these, it is unknown where packets from the subnets go.
+// Tables lists the tables that were not tried yet: the given ones, all that the configs name (as
+// the cluster's, as targets, for guarded subnets, for egress), and the tables on the subnets.
+// Without the tables on the subnets, it is unknown what becomes of packets from there.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {

@@ -96,8 +96,8 @@ func (w *planning) writes(e egressConfig) int {
 	return 0
 }
 
-// keepEgress adds the egress routes of one config to a planned table t, or returns nil if the table
-// has no other changes.
+// keepEgress adds the egress routes of one config to a planned table t. t is nil if the table has
+// no other changes.
 func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Table,
 	settled map[netip.Prefix]bool) *Table {
 	watched := w.whyWatched(e, table)
@@ -177,9 +177,9 @@ func freeRouteName(routes []inventory.Route, name string) string {
 	}
 }
 
-// whyWatched says why the egress routes of a table are only watched: a cloud provider or Azure
-// Virtual Network Manager writes the table, or may write it. "" if not. With Azure CNI no cloud
-// provider writes routes, so the table on the node subnets of such a cluster may be written.
+// whyWatched says why the egress routes of a table are only watched: a cloud provider writes the
+// table, or may write it, or Azure Virtual Network Manager writes it. "" if not. With Azure CNI no
+// cloud provider writes routes, so the table on the node subnets of such a cluster may be written.
 func (w *planning) whyWatched(e egressConfig, table *inventory.RouteTable) string {
 	own, taken := arm.Lookup(w.clusterTables, table.ID)
 	switch {
@@ -252,9 +252,9 @@ func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) stri
 	return ""
 }
 
-// wrongHop says why the next hops that a config declares are wrong: the appliance that it names is
-// gone, cannot be a next hop, or has other addresses, which wrongHop returns. It reports this
-// whether or not a route is missing.
+// wrongHop says why the next hops that a config declares are known to be wrong: the appliance that
+// it names is gone, cannot be a next hop, or has other addresses, which wrongHop returns. It
+// reports this whether or not a route is missing.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
 	named := arm.ID(e.config.Spec.Egress.FirewallID)

@@ -55,7 +55,8 @@ import (
 
 // proof is the result for one route. why says why the route may be changed, and lacks names the
 // missing proof; one of them is empty. there is set if the node exists, and unwritten if only the
-// cluster's own write is missing. neighbour is set if the route may be another cluster's.
+// cluster's own write is missing. neighbour is set if the next hop's subnet has a node of another
+// cluster, whose route it may be.
 type proof struct {
 	why, lacks       string
 	there, unwritten bool

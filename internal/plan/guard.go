@@ -12,9 +12,10 @@ import (
 )
 
 // How it works: each config requires properties of subnets. On its node subnets it requires the
-// cluster's route table, as long as the cluster uses kubenet. On other subnets it requires what
-// spec.guard.subnets names, with any network plugin. A lost property is restored. If another writer
-// replaced it, it is reported or restored, as the config says.
+// cluster's route table, as long as the cluster uses kubenet. On each subnet in spec.guard.subnets,
+// which can be a node subnet, it requires the properties that are named there, with any network
+// plugin. A lost property is restored. If another writer replaced it, it is reported or restored,
+// as the config says.
 
 // request is what one config requires a subnet to have.
 type request struct {
@@ -118,8 +119,8 @@ func (f Facts) released(v *clusterState, table arm.ID) bool {
 		Released(v.config, v.cluster, f.Memory.Of(v.cluster.ID).LastTable, table)
 }
 
-// Released reports whether a cluster that does not use kubenet had a route table of its own while
-// it did. Last is its table as remembered.
+// Released reports whether a cluster that does not use kubenet had the given route table as its own
+// while it did. Last is its table as remembered.
 func Released(c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last, table arm.ID) bool {
 	return !cluster.Kubenet() && (table.Equal(last) || table.Equal(arm.ID(c.Spec.RouteTableID)) ||
 		inventory.IsManagedTable(table))

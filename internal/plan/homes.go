@@ -19,9 +19,9 @@ type Home struct {
 
 // Homes returns the nodes that a cluster's route table names. A node's address is where its row
 // leads. If a check that doubts the rows has read the network interfaces, it is the interface's
-// address. Some rows lead to the internet, to nothing or out of the node subnets. They name a node,
-// while other rows may name only some. Copies whose row is gone count too, if a network interface
-// has their next hop.
+// address. Some rows lead to the internet, to nothing or out of the node subnets. These name a node
+// as long as other rows do not name all nodes. So do copies whose row is gone, if a network
+// interface has their next hop.
 func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) (homes []Home) {
 	v := newClusterState(s, config, s.Cluster(arm.ID(config.Spec.ClusterID)))
 	v.learnMasks(table)

@@ -13,12 +13,12 @@ import (
 
 // How it works: Azure is the source of truth, and every check reads again. A memory for each
 // cluster keeps what reading cannot show: which routes in its targets were correct, its table, the
-// prefixes of all node subnets it ever had, which routes of its table are still in a target, how
-// long the same prefixes have led to each next hop, the nodes without a route, and who wrote its
-// table last. A restart forgets it, and discovery starts over. The history preserves two things:
-// since when nodes have lacked their routes, and which table is the cluster's. The prefixes of
-// earlier node subnets are not preserved: with them a route would count as the cluster's, and could
-// be deleted.
+// prefixes of all node subnets it was ever seen with, which routes its table had that are still in
+// a target, how long the same prefixes have led to each next hop, the nodes without a route, and
+// who wrote its table last. A restart forgets it, and discovery starts over. The history preserves
+// two things: since when nodes have lacked their routes, and which table is the cluster's. The
+// prefixes of earlier node subnets are not preserved: with them a route would count as the
+// cluster's, and could be deleted.
 
 // Facts are the basis of a plan: what was read, and what is remembered from earlier checks.
 type Facts struct {
@@ -130,8 +130,8 @@ type Remembered struct {
 	LastProven bool
 	// Recalled is set if LastTable is from before a restart, and nothing has confirmed it since.
 	Recalled bool
-	// Subnets are the prefixes of all node subnets that the cluster ever had, including those of
-	// removed pools: a route to a node that was there is still the cluster's.
+	// Subnets are the prefixes of all node subnets that the cluster was seen with, including those
+	// of removed pools: a route to a node that was there is still the cluster's.
 	Subnets []netip.Prefix
 	// InSync has pod routes by target (ID.Key()), prefix and next hop. For these routes, the target
 	// was in sync with the cluster's route table once, and the table has had them at every check

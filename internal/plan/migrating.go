@@ -28,7 +28,7 @@ import (
 // routes in its own table.
 func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
 	cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
-	// here the operation ends the migration
+	// with source Nodes, the operation ends the migration
 	if cluster == nil || !cluster.Migrating || fromNodes(c) {
 		return false
 	}

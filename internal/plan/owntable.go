@@ -340,8 +340,8 @@ func (c candidates) associated() []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// present returns the existing tables that may be the cluster's, and the ones that must still be
-// read.
+// present returns the tables that may be the cluster's and may exist, and the ones that must still
+// be read.
 func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
@@ -461,7 +461,7 @@ func (c candidates) unknown(format string, args ...any) Discovery {
 			f = f.With("the cluster's identity wrote " + string(id) + ", which no longer exists")
 		}
 	}
-	// the answer may be in a table that could not be read
+	// the answer may be in a group or subscription that could not be read
 	for _, scope := range []arm.ID{c.cluster.NodeGroup(), c.cluster.ID.SubscriptionID()} {
 		if u, failed := c.s.Unread[scope.Key()]; failed {
 			f = f.With(scope.Type() + " " + scope.Name() + " could not be read: " + u.Reason())

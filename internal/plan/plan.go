@@ -129,7 +129,7 @@ func (p *Planner) Plan() Plan {
 	return made
 }
 
-// Repairs plans only the repairs of lost associations, which need no table.
+// Repairs plans only the repairs of lost associations, which need no read of a table.
 func (p *Planner) Repairs() Plan {
 	w := p.planning()
 	state := State{}

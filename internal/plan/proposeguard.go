@@ -79,7 +79,7 @@ func (p *Proposal) proposeGuard(s *inventory.Snapshot, cluster *inventory.Cluste
 }
 
 // provisioned returns the subnets of node auto-provisioning that no pool names. For this, the
-// interfaces of the node resource group must be read.
+// interfaces of the node resource group that are in any subnet must be read.
 func (p *Proposal) provisioned(s *inventory.Snapshot, cluster *inventory.Cluster) []arm.ID {
 	if !cluster.AutoProvisioned {
 		return nil

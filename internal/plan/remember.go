@@ -179,7 +179,7 @@ func rememberedHop(r inventory.Route) netip.Addr {
 }
 
 // had returns a cluster's Remembered.Had for the next check: the pod routes of its table, and the
-// earlier ones that are still in a target. For a target that was not read, earlier routes stay.
+// earlier ones that are still in a target. For a target that was not read, all earlier ones stay.
 func (p *Planner) had(cluster arm.ID) map[Pair]bool {
 	had, before := map[Pair]bool{}, p.s.Memory.Of(cluster).Had
 	_, routes := p.Source(cluster)

@@ -25,7 +25,8 @@ import (
 //	  (nothing is remembered)           |   route: a stopped cluster has no machines either
 //
 // The config is gone: the user removed it from a running keeper. That is an instruction: the
-// cluster's routes leave its targets without proof (Removal).
+// cluster's routes leave its targets without proof (Removal). A route that may be another cluster's
+// stays (mayBeNeighbours).
 
 // vanished reports whether Azure answered that a cluster does not exist.
 func (f Facts) vanished(v *clusterState) bool {

@@ -44,7 +44,7 @@ func Rooms(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []Room {
 	return joined(rooms)
 }
 
-// places returns the subnets of a cluster's nodes and pods.
+// places has the subnets of a cluster's nodes and pods.
 type places struct {
 	s       *inventory.Snapshot
 	cluster *inventory.Cluster

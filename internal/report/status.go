@@ -233,9 +233,8 @@ func (s Status) lines() []string {
 	for _, f := range s.Findings {
 		if f.Silenced != nil {
 			silenced++
-			// the headline already says it
 		} else if f.IsOutage() && len(s.Clusters) > 1 && s.Sentence != "" {
-			continue
+			continue // the headline already says it
 		} else if f.Severity >= finding.Warning {
 			lines = append(lines, fmt.Sprintf("%s %s: %s", f.Severity, f.Code, f.Message))
 		} else if f.Code == finding.SilenceEnded {

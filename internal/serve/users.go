@@ -128,9 +128,9 @@ func (u *users) know(ctx context.Context, address, name, password string) (bool,
 	})
 }
 
-// compare reports whether a hash matches. The hash is nil for a name that is not in the file. It
-// takes as long as for the slowest hash. The time doubles with each cost, so a comparison at the
-// hash's cost and one at each cost up to below the slowest's add up to that time.
+// compare reports whether a hash matches. The hash is nil for a name that is not in the file.
+// compare takes as long as for the slowest hash. The time doubles with each cost. So a comparison
+// at the hash's cost, and one at each cost from there to below the slowest's, add up to that time.
 func compare(hash, slowest []byte, matches func(hash []byte) bool) bool {
 	if hash == nil {
 		matches(slowest)

@@ -63,7 +63,7 @@ func (w *waits) record(r keeper.Result, checked []string, began time.Time) {
 	open := map[wait]bool{}
 	for _, c := range r.Changes {
 		if c.New == nil {
-			continue // a delete does not affect traffic
+			continue // no traffic waits for a delete
 		}
 		key := wait{c.Cluster, c.Resource.Key(), c.New.AddressPrefix}
 		since, waited := w.since[key]

@@ -15,8 +15,8 @@ import (
 // The subnet's NAT gateway gives it one. Next in order are the machine's own address, the load
 // balancer's outbound rules and default outbound access (nat-overview: UDR, NAT gateway, public IP
 // address, load balancer, default). A private subnet has no default outbound access
-// (default-outbound-access), so a packet that has none of the others is dropped. In all other
-// subnets it leaves, and bypasses the firewall that it was meant to take.
+// (default-outbound-access), so a packet that has none of the others is dropped there. Otherwise it
+// leaves, and bypasses the firewall that it was meant to take.
 
 // Exit names what gives a public address to packets of a cluster's nodes in a subnet when their
 // route leads to the internet. It returns "" if nothing does, so that they are dropped. It is not
@@ -131,7 +131,7 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	cluster *inventory.Cluster) Way {
 	switch {
-	case !j.way.To.Is4(): // only IPv4 has default outbound access; NAT gateways: see past
+	case !j.way.To.Is4(): // default outbound access is described for IPv4; NAT gateways: see past
 	case cluster != nil:
 		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
 			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+

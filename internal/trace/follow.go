@@ -296,8 +296,8 @@ func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) 
 	return netip.Addr{}
 }
 
-// enter returns how a packet ends at an interface, of the destination or of a next hop. It returns
-// "" if the packet may enter.
+// enter returns why a packet is dropped at an interface, of the destination or of a next hop. It
+// returns "" if the packet may enter.
 func (j *journey) enter(from, near *inventory.Subnet, at netip.Addr) string {
 	if !j.forwarded(from, near, j.way.Source) {
 		why := fmt.Sprintf("the peering of %s with %s does not allow forwarded traffic, and %s "+

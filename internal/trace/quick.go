@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// quick decides most pairs without following them: one route leads straight to the node and no rule
+// quick decides most pairs without following them: one route leads straight to the node and nothing
 // can stop the packet, or a route drops the packet at once. It leaves all other pairs to a journey.
 // It remembers results per pair of subnets, and per pair of address classes that security rules do
 // not distinguish.

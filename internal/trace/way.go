@@ -123,7 +123,8 @@ func (j *journey) called(a netip.Addr) string {
 	return a.String()
 }
 
-// calledHop works like called for a next hop: nodes at the same dead end have different next hops.
+// calledHop works like called for a next hop: nodes with the same dead end have different next
+// hops.
 func (j *journey) calledHop(a netip.Addr) string {
 	if j.general {
 		return "the next hop"
@@ -136,7 +137,7 @@ func (t *Tracer) journey(from, to Endpoint, answer bool) *journey {
 		answer: answer, passed: map[netip.Addr]bool{}}
 }
 
-// step adds a hop. In general mode next hops are left out.
+// step adds a hop. In general mode hops do not matter, and are left out.
 func (j *journey) step(at netip.Addr, place, format string, args ...any) *Hop {
 	if j.general {
 		j.last = &Hop{}

@@ -37,8 +37,8 @@ func Hops(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (hops []plan.
 }
 
 // Lost sorts next hops by what was read of the networks around them. lost ones certainly drop
-// packets, unclear ones may, and for failed ones another read may soon show it. want names what
-// must be read to know more.
+// packets. unclear ones may: another read of what failed may soon show it. want names what must be
+// read to know more.
 func Lost(around *inventory.Snapshot, hops []plan.Hop) (lost, unclear plan.Hops,
 	want inventory.Wanted) {
 	later := around.Fork()

@@ -18,7 +18,7 @@ import (
 // How it works: a keeper reads the node subnets, the guarded subnets and the tables. It rarely
 // reads networks, and only to know which next hops are lost (Lost). It does not read security
 // groups and the subnets of targets. It counts what it defends as in place: the routes of the table
-// on each subnet. It assumes that everything else works: networks of the subnets that were read,
+// on each subnet. It assumes that what was not read works: networks of the subnets that were read,
 // peered with each other; security groups that allow everything; and for each target a subnet that
 // uses it. It assumes nothing about a table. Nodes have the addresses to which the cluster's own
 // table leads. A diagnosis reads everything, so it assumes nothing.
@@ -31,8 +31,8 @@ type tracing struct {
 	lost func(plan.Hop) (more string, lost bool)
 }
 
-// room has the prefixes for assumed subnets: reserved and documentation addresses, which no network
-// has.
+// room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
+// network has.
 func room(number int) []netip.Prefix {
 	high, low := byte(number>>8), byte(number)
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240, high, low, 0}), 24),

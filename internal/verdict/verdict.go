@@ -175,8 +175,8 @@ func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) 
 	}
 	seen := make([]Evidence, len(configs))
 	for i := range configs {
+		// as the plan sees it: the cluster's table has no routes any more, and needs none
 		if cluster := s.Cluster(arm.ID(configs[i].Spec.ClusterID)); plan.HasLeft(s, &configs[i],
-			// as the plan sees it: the cluster's table has no routes any more, and needs none
 			taken) {
 			s = s.Fork()
 			s.Clusters[cluster.ID.Key()] = cluster.Left()
@@ -285,7 +285,7 @@ func (v Verdict) Quiet(findings []finding.Finding) Verdict {
 }
 
 // Missed returns the nodes whose pods do not get the packets of a subnet. nodes is set if it is a
-// node subnet. A verdict from a file has only the nodes.
+// node subnet. A verdict from a file knows only the first of these nodes.
 func (v Verdict) Missed(subnet arm.ID, nodes bool) map[string]bool {
 	all := v.Breaks
 	if v.evidence != nil {
@@ -423,8 +423,8 @@ func (j *judgement) pending() bool {
 		j.Picture.Broken() > 0 || len(j.Picture.Idle()) > 0
 }
 
-// worst returns the worst finding that fits, or nil if none is a warning or an error. Findings are
-// sorted, so the first one counts.
+// worst returns the worst finding that fits, or nil if none is a warning or an error. Of several
+// the first one counts: findings are sorted.
 func (j *judgement) worst(of []finding.Finding, fit func(finding.Finding) bool) *finding.Finding {
 	var worst *finding.Finding
 	for i, f := range of {

@@ -40,7 +40,7 @@ type Call struct {
 	asOf time.Time
 	// LocationOnly is set for an operation that clients follow only by its Location.
 	LocationOnly bool
-	// Found is what a service found out for the call before it took the lock.
+	// Found is what a service found out for the call before the kernel took the lock.
 	Found any
 	// Fault is the fault of a call that takes effect.
 	Fault *Fault

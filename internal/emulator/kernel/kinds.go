@@ -15,7 +15,7 @@ type Kind struct {
 	Name      string // in Azure's case
 	Tracked   bool   // has a location
 	Immediate bool   // its writes are done when they are answered
-	// Synchronous means that a write ends before it is answered. At most the answer names an
+	// Synchronous reports whether a write ends before it is answered. At most the answer names an
 	// operation that has ended. Nil: no write does.
 	Synchronous func(r, old *Resource) bool
 	Merges      bool // a PATCH changes more than its tags

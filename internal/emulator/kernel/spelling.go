@@ -21,9 +21,9 @@ var envelope = func() names {
 	return n
 }()
 
-// names are the properties that a service knows, by their name in lower case. If the treatment of a
-// property depends on its place, the name of the property that contains it comes first:
-// identity.tenantid.
+// names are the properties that a service knows, by their name in lower case. If the spelling or
+// treatment of a property depends on its place, the name of the property that contains it comes
+// first: identity.tenantid.
 type names map[string]named
 
 type named struct {

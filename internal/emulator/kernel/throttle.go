@@ -14,7 +14,7 @@ import (
 type Bucket struct{ Size, PerSecond float64 }
 
 // Buckets are ARM's limits for each subscription and principal, and AKS's own for GETs of a cluster
-// (AZURE.md). An empty bucket has Azure's size.
+// (AZURE.md). A bucket of size 0 has Azure's size.
 type Buckets struct{ Reads, Writes, Deletes, Clusters Bucket }
 
 var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},

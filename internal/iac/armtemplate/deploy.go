@@ -14,7 +14,7 @@ type World interface {
 	Resource(id, apiVersion string) (*Object, error)
 	// List calls a function of a resource, such as listKeys.
 	List(function, id, apiVersion string, body any) (any, error)
-	// Now is when the deployment began.
+	// NewGUID returns a random GUID.
 	NewGUID() string
 	// Now is when the deployment began.
 	Now() time.Time

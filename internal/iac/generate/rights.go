@@ -17,7 +17,7 @@ type Rights struct {
 	Clusters []ManagedCluster
 }
 
-// None is set if there is no cluster. Then Cluster is a resource that the config names.
+// ManagedCluster is a managed cluster with its config.
 type ManagedCluster struct {
 	Name    string
 	Cluster arm.ID

@@ -348,7 +348,8 @@ func TestDemo(t *testing.T) {
 		}
 	}
 	ok, err := demo.Run(b.ctx, demo.Options{
-		Dir: t.TempDir(), Patience: 2 * time.Minute, RouteBatch: 300 * time.Millisecond,
+		Dir: t.TempDir(), RouteBatch: 300 * time.Millisecond,
+		Patience: func(string) time.Duration { return 2 * time.Minute },
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
 			client, err := emulatortest.Connect(info)
 			if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // How it works. A node subnet with few nodes shows each of them. A node subnet with more shows a
-// block for each pool. It has a line for each table that says how many of the pool's routes work,
-// and below it the nodes that differ from the rest of their pool.
+// block for each pool. Each block has a line for each table that says how many of the pool's routes
+// work, and below it the nodes that differ from the rest of their pool.
 
 // spot is a node in the drawing: the destination of its pod routes, and the route of each table.
 type spot struct {
