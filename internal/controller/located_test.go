@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,13 +21,15 @@ func TestLocate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, log := &way{fakeAPI: newFakeAPI()}, new(lines)
 		node := func(spec map[string]any, verb string) {
+			w.fakeAPI.mu.Lock()
+			defer w.fakeAPI.mu.Unlock()
 			w.put("/api/v1/nodes/n", map[string]any{"apiVersion": "v1", "kind": "Node",
 				"metadata": map[string]any{"name": "n"}, "spec": spec}, verb)
 		}
 		node(map[string]any{}, "ADDED")
-		calls := 0
+		var calls atomic.Int32
 		w.received = func(*http.Request) error {
-			if calls++; calls <= 10 {
+			if calls.Add(1) <= 10 {
 				return errors.New("refused")
 			}
 			return nil
@@ -40,6 +43,7 @@ func TestLocate(t *testing.T) {
 		defer cancel()
 		go c.locate(ctx)
 		time.Sleep(time.Second / 2)
+		synctest.Wait()
 		object := refusable("shop", "1", 1)
 		configs, _ := c.set.make([]ClusterRoutes{object})
 		if len(configs) != 1 || configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce {
@@ -53,17 +57,20 @@ func TestLocate(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(20 * time.Minute)
+		synctest.Wait()
 		if c.set.own != "" || c.set.where() != "" || !log.has("no node says which machine it is") {
 			t.Errorf("with a new node, it runs in %q: %s", c.set.own, c.set.where())
 		}
 		node(map[string]any{"providerID": "azure://" + groupA +
 			"/providers/Microsoft.Compute/virtualMachines/n"}, "MODIFIED")
 		time.Sleep(time.Minute)
-		last := calls
+		synctest.Wait()
+		last := calls.Load()
 		time.Sleep(10 * time.Minute)
-		if calls != last || !log.has("refused") || c.set.own != arm.ID(groupA) ||
+		synctest.Wait()
+		if calls.Load() != last || !log.has("refused") || c.set.own != arm.ID(groupA) ||
 			promised(enforced, c.set.where()).conditions[0] != enforced.conditions[0] {
-			t.Errorf("after %d calls it runs in %q: %s", calls, c.set.own, c.set.where())
+			t.Errorf("after %d calls it runs in %q: %s", calls.Load(), c.set.own, c.set.where())
 		}
 	})
 }
