@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -227,7 +229,7 @@ func (f *fleet) doctor(s *inventory.Snapshot) []verdict.Verdict {
 func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
 	f.Helper()
 	said := map[string]verdict.State{}
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+	hook, closeHook := f.serve(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		var m notify.Message
 		if err := json.NewDecoder(q.Body).Decode(&m); err != nil {
 			f.Error(err)
@@ -238,9 +240,9 @@ func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
 			}
 		}
 	}))
-	defer hook.Close()
+	defer closeHook()
 	n := notify.New(notify.Options{Secret: func(v1alpha1.Place) (string, error) {
-		return hook.URL, nil
+		return hook, nil
 	}})
 	n.Configure(v1alpha1.NotifySpec{Places: []v1alpha1.Place{{Name: "team",
 		Type: v1alpha1.PlaceWebhook}}})
@@ -248,6 +250,27 @@ func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
 	ctx, end := context.WithCancel(f.Context())
 	n.Run(brief{ctx, end}) // what waits is sent at its end
 	return said
+}
+
+// serve serves a handler until close is called. A server of httptest would also close connections in
+// the bubbles of other tests.
+func (f *fleet) serve(h http.Handler) (url string, close func()) {
+	f.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		f.Fatal(err)
+	}
+	server := &http.Server{Handler: h}
+	go func() {
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			f.Errorf("serving: %v", err)
+		}
+	}()
+	return "http://" + l.Addr().String(), func() {
+		if err := server.Close(); err != nil {
+			f.Error(err)
+		}
+	}
 }
 
 // brief is a context that ends once its end is waited for.
@@ -266,11 +289,11 @@ func (f *fleet) surfaces(r keeper.Result) (all map[string]map[string]verdict.Sta
 	f.Helper()
 	all = map[string]map[string]verdict.State{"page": {}, "history": {}, "metrics": {}, "log": {},
 		"status": {}, "status --url": {}, "conditions": {}}
-	pages := httptest.NewServer(page.New(f.board, nil, page.Options{
+	pages, closePages := f.serve(page.New(f.board, nil, page.Options{
 		Log: slog.New(slog.DiscardHandler)}))
-	defer pages.Close()
+	defer closePages()
 	var o page.Overview
-	f.fetch(pages.URL+"/index.json", &o)
+	f.fetch(pages+"/index.json", &o)
 	for _, c := range o.Clusters {
 		all["page"][c.Name] = c.Verdict.State
 		if c.State != c.Verdict.State.Color() {
@@ -279,7 +302,7 @@ func (f *fleet) surfaces(r keeper.Result) (all map[string]map[string]verdict.Sta
 		}
 	}
 	for surface, flags := range map[string][]string{"status": {"-f", f.config()},
-		"status --url": {"--url", pages.URL}} {
+		"status --url": {"--url", pages}} {
 		for _, c := range f.status(flags...).Clusters {
 			all[surface][c.Name] = c.Verdict.State
 			if c.State != c.Verdict.State.Color() || !strings.HasPrefix(c.Sentence,
