@@ -252,8 +252,8 @@ func (f *fleet) messages(r keeper.Result) map[string]verdict.State {
 	return said
 }
 
-// serve serves a handler until close is called. A server of httptest would also close connections in
-// the bubbles of other tests.
+// serve serves a handler until close is called. A server of httptest would also close connections
+// in the bubbles of other tests.
 func (f *fleet) serve(h http.Handler) (url string, close func()) {
 	f.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
