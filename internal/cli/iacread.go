@@ -37,10 +37,9 @@ func readIaC(ctx context.Context, a *app, name, source string,
 // readCode reads a file, or what a folder has of each kind. If the .tf files of a plan are
 // available, it adds file and line.
 func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) ([]iac.Part, error) {
-	beside := source
 	if name == "-" {
 		r, err := iac.ReadWith("", input.Limit(in, input.Large), deployed)
-		return []iac.Part{{Name: name, Reading: r}}, locate(r, err, source, beside)
+		return []iac.Part{{Name: name, Reading: r}}, locate(r, err, source, source)
 	}
 	info, err := os.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -58,8 +57,8 @@ func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) (
 	}
 	defer f.Close()
 	r, err := iac.ReadWith(name, f, deployed)
-	beside = cmp.Or(beside, filepath.Dir(name))
-	return []iac.Part{{Name: name, Reading: r}}, locate(r, err, source, beside)
+	return []iac.Part{{Name: name, Reading: r}},
+		locate(r, err, source, cmp.Or(source, filepath.Dir(name)))
 }
 
 // readFolder reads the code of every kind below a folder.

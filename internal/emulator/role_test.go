@@ -317,7 +317,9 @@ func TestRoleDefinitions(t *testing.T) {
 			t.Errorf("%q: %d %s", scope, status, kernel.Encode(doc))
 		}
 	}
-	if doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/acdd72a7-3385-48ef-bd42-f606fba81ae7"); kernel.Text(doc, "properties", "roleName") != "Reader" {
+	doc := g.get("/providers/Microsoft.Authorization/roleDefinitions/" +
+		"acdd72a7-3385-48ef-bd42-f606fba81ae7")
+	if kernel.Text(doc, "properties", "roleName") != "Reader" {
 		t.Errorf("%s", kernel.Encode(doc))
 	}
 	b.refused(http.MethodGet,

@@ -44,7 +44,8 @@ func TestRemovedWhileOpen(t *testing.T) {
 		t.Error("the page does not say that the keeper is paused by now")
 	}
 	// A hidden page needs no connection. When it is visible again, it is up to date.
-	eval[bool](b, `Object.defineProperty(document, "hidden", { value: true, configurable: true }); document.dispatchEvent(new Event("visibilitychange"))`)
+	eval[bool](b, `Object.defineProperty(document, "hidden", { value: true, configurable: true });
+		document.dispatchEvent(new Event("visibilitychange"))`)
 	if !eval[bool](b, "stream === null") {
 		t.Error("a hidden page keeps its connection")
 	}
@@ -56,5 +57,7 @@ func TestRemovedWhileOpen(t *testing.T) {
 	if err := w.server.Close(); err != nil {
 		t.Fatal(err)
 	}
-	b.until(`document.body.classList.contains("lost") && getComputedStyle(main).filter !== "none" && said.textContent === "no connection to the keeper"`)
+	b.until(`document.body.classList.contains("lost") &&
+		getComputedStyle(main).filter !== "none" &&
+		said.textContent === "no connection to the keeper"`)
 }
