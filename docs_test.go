@@ -46,6 +46,22 @@ func TestFindingsPage(t *testing.T) {
 	isPart(t, "docs/findings.md", "codes", "FindingsPage", table.String())
 }
 
+// TestChartCopies: a chart cannot refer to files outside it, so these files are copies.
+func TestChartCopies(t *testing.T) {
+	for name, original := range map[string]string{
+		"clusterroutes.crd.yaml": "api/v1alpha1/clusterroutes.crd.yaml",
+		"routekeeper.rules.yaml": "deploy/prometheus/routekeeper.rules.yaml",
+		"routekeeper.json":       "deploy/grafana/routekeeper.json",
+	} {
+		text, err := os.ReadFile(original)
+		if err != nil {
+			t.Fatal(err)
+		}
+		isPage(t, "charts/routekeeper/files/"+name, "ChartCopies",
+			strings.ReplaceAll(string(text), "\r\n", "\n"))
+	}
+}
+
 // rulesOf are the files of package plan that answer one question each, with a table of the answers.
 var rulesOf = []struct{ question, file string }{
 	{"Which table is the cluster's?", "owntable.go"},

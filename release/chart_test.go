@@ -16,13 +16,6 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing them")
 
-// copies are the chart's files that are copies of others: a chart cannot refer to files outside it.
-var copies = map[string]string{
-	"clusterroutes.crd.yaml": "api/v1alpha1/clusterroutes.crd.yaml",
-	"routekeeper.rules.yaml": "deploy/prometheus/routekeeper.rules.yaml",
-	"routekeeper.json":       "deploy/grafana/routekeeper.json",
-}
-
 // golden compares a file below testdata with what a test made, or writes it.
 func golden(t *testing.T, path, got string) {
 	t.Helper()
@@ -43,13 +36,6 @@ func read(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return strings.ReplaceAll(string(raw), "\r\n", "\n")
-}
-
-func TestChartCopies(t *testing.T) {
-	for name, of := range copies {
-		golden(t, filepath.Join("../charts/routekeeper/files", name),
-			read(t, filepath.Join("..", of)))
-	}
 }
 
 // values reads the values of a variant.
