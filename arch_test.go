@@ -52,7 +52,7 @@ var imports = map[string]map[string]string{
 		"internal/policy": "what assigned policies do"},
 	"internal/iac": {"internal/arm": "IDs", "internal/inventory": "the snapshot",
 		"internal/finding": "what would break", "internal/iac/armtemplate": "evaluates templates",
-		"internal/iac/yamltree": "reads playbooks and manifests"},
+		"internal/iac/yamltree": "reads manifests"},
 	"internal/iac/assess": {"internal/iac": "the changes", "internal/diagnose": "their result",
 		"internal/arm": "IDs", "internal/inventory": "the network before and after",
 		"api/v1alpha1": "configs of the clusters", "internal/finding": "what would be wrong",

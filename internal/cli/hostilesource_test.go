@@ -18,7 +18,7 @@ import (
 const nasty = "zq$(touch PWNED)`touch PWNED`'; touch PWNED; '\\\"; touch PWNED; \\\"<img src=x>" +
 	"\x1b[31m\x1b]0;pwn\a\u009b2J\u202e\u2066\u200b\n::error::x"
 
-// TestHostileSources gives nasty names to what Kubernetes, Terraform, Ansible, manifests and
+// TestHostileSources gives nasty names to what Kubernetes, Terraform, manifests and
 // Azure's what-if show. In no format does the output have hidden characters or a line of the
 // attacker's. The commands in the findings run nothing else.
 func TestHostileSources(t *testing.T) {
@@ -80,9 +80,7 @@ func TestHostileSources(t *testing.T) {
 			write("whatif.json", rename.Replace(read("../iac/testdata/whatif/modify.json")))},
 		{"iac", "check", write("template.json",
 			rename.Replace(read("../iac/testdata/bicep/plain.json"))), "--subnet", nasty},
-		{"iac", "check",
-			write("site/play.yml", rename.Replace(read("../iac/testdata/ansible/quoted.yml")))},
-		{"iac", "check", write("manifests.yaml",
+		{"iac", "check", write("site/manifests.yaml",
 			rename.Replace(read("../iac/testdata/manifests/quoted.json"))), "--subnet", nasty},
 		{"iac", "check", filepath.Join(dir, "site")},
 	}

@@ -16,8 +16,9 @@ import (
 	"time"
 )
 
-// strip is a task that removes a route table.
-const strip = "azure_rm_subnet: {resource_group: g, virtual_network_name: v, name: s}"
+// strip is a manifest that removes a route table.
+const strip = "{apiVersion: network.azure.com/v1, kind: VirtualNetworksSubnet, " +
+	"metadata: {name: s}, spec: {owner: {name: v}}}"
 
 // repeated returns n texts with %[1]d in the place of their number.
 func repeated(n int, format string) string {
@@ -28,7 +29,7 @@ func repeated(n int, format string) string {
 	return b.String()
 }
 
-// TestHostileYAML: `iac check` refuses playbooks and manifests that are too large, too deep or no
+// TestHostileYAML: `iac check` refuses manifests that are too large, too deep or no
 // text, in one line, alone and in a folder. With ROUTEKEEPER_FULL texts have five times their size.
 func TestHostileYAML(t *testing.T) {
 	if runtime.GOOS != "linux" {
@@ -81,7 +82,7 @@ func TestHostileYAML(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "tasks.yml")
+			file := filepath.Join(t.TempDir(), "code.yml")
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -120,7 +121,7 @@ func TestHostileYAML(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "tasks.yml")
+			file := filepath.Join(t.TempDir(), "code.yml")
 			if err := make(file); err != nil {
 				t.Fatal(err)
 			}
@@ -129,53 +130,41 @@ func TestHostileYAML(t *testing.T) {
 	}
 }
 
-// TestHostileTasks: little code that stands for a lot of it is read up to a limit. What was left
-// out is said, and no output grows with what the code stands for.
-func TestHostileTasks(t *testing.T) {
+// TestHostileManifests: little code that stands for a lot of it is read up to a limit. What was
+// left out is said, and no output grows with what the code stands for.
+func TestHostileManifests(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("NOT RUN: it needs Linux's limit of the address space")
 	}
 	t.Parallel()
-	play := func(text string, args ...any) string {
-		return fmt.Sprintf("- hosts: x\n  vars: {t: &t {"+strip+"}}\n  tasks:\n"+text, args...)
-	}
-	// Each expression has the one before it 20 times; the last would be as long as 10^19 letters.
-	chain := "- hosts: x\n  vars:\n    b: '" + strings.Repeat("x", 8000) + "'\n"
-	for i := range 12 {
-		before := "{{ b" + strings.Repeat("b", i) + " }}"
-		chain += "    bb" + strings.Repeat("b", i) + ": '" + strings.Repeat(before, 20) + "'\n"
+	list := func(text string, args ...any) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: List\nt: &t "+strip+"\n"+text, args...)
 	}
 	many := func(n int, what string) string { return strings.Repeat(what+", ", n) }
+	cluster := "{apiVersion: containerservice.azure.com/v1, kind: ManagedCluster, metadata: " +
+		"{name: c}, spec: {networkProfile: {networkPlugin: kubenet}, agentPoolProfiles: [%s]}}"
 	for name, c := range map[string]struct{ text, want string }{
-		"conditions": {play("  - when: [%s]\n    block: [%s]\n", many(50_000, "a"),
-			many(5000, "*t")), "more conditions hold"},
-		"tags": {play("  - tags: [%s]\n    block: [%s]\n", many(50_000, "never"), many(5000, "*t")),
-			"more conditions hold"},
-		"arguments in a loop": {play("  - loop: [%s]\n    azure_rm_subnet: {name: '{{ item }}', "+
-			"%s}\n", many(49_000, "x"), repeated(9000, "k%d: 1, ")), "not evaluated"},
-		"defaults": {"- hosts: x\n  module_defaults: {" + repeated(9000, "k%d: 1, ") +
-			"}\n  tasks:\n  - &t {" + strip + "}\n  - block: [" + many(10_000, "*t") + "]\n",
-			"not all of them were read"},
-		"pools in a loop": {play("  - azure_rm_aks: {name: c, network_profile: {network_plugin: "+
-			"kubenet}, agent_pool_profiles: [%s]}\n    loop: [%s]\n", many(9000,
-			"{vnet_subnet_id: x}"), many(49_000, "x")), "the subnet x is not known"},
-		"expressions": {chain + "  tasks:\n" + strings.Repeat(
-			"  - azure_rm_subnet: {name: '{{ bbbbbbbbbbbbb }}'}\n", 300), "not evaluated"},
-		"an expression in itself": {"- hosts: x\n  vars: {a: '{{ a }}{{ a }}{{ a }}{{ a }}'}\n" +
-			"  tasks:\n  - azure_rm_subnet: {name: '{{ a }}'}\n", "not evaluated"},
-		"braces in braces": {"- hosts: x\n  tasks:\n  - azure_rm_subnet: {name: '" +
-			strings.Repeat("{{ ", 1000) + "x" + strings.Repeat(" }}", 1000) + "'}\n", "not evaluated"},
-		"filters": {"- hosts: x\n  vars: {a: b}\n  tasks:\n  - azure_rm_subnet: {name: \"{{ a" +
-			strings.Repeat(" | default('x')", 500) + " }}\"}\n", "not evaluated"},
-		"subnets": {play("  - loop: [%s]\n    azure_rm_subnet: {name: 's{{ item }}'}\n",
-			repeated(3000, "%d, ")), "not evaluated"},
-		"removed routes": {play("  - loop: [%s]\n    azure_rm_route: {name: "+
-			"'aks-np-12345678-vmss000000____{{ item }}', state: absent}\n",
-			repeated(3000, "%d, ")), "not evaluated"},
+		"an object again and again": {list("items: [%s]\n", many(9000, "*t")), "may lose"},
+		"lists of lists": {list("l: &l {apiVersion: v1, kind: List, items: [%s]}\nitems: [%s]\n",
+			many(300, "*t"), many(30, "*l")), "lose"},
+		"pools": {list("items: ["+cluster+"]\n", many(3000, "{vnetSubnetReference: {armId: x}}")),
+			"the subnet x is not known"},
+		"pools of nothing": {list("items: ["+cluster+"]\n",
+			repeated(3000, "{vnetSubnetReference: {name: x%[1]d}}, ")),
+			"which is not in the files"},
+		"placeholders": {list("items: [{apiVersion: network.azure.com/v1, kind: "+
+			"VirtualNetworksSubnet, metadata: {name: '%s'}, spec: {owner: {name: v}}}]\n",
+			strings.Repeat("${a}", 1000)), "lose"},
+		"braces in braces": {list("items: [{apiVersion: network.azure.com/v1, kind: "+
+			"VirtualNetworksSubnet, metadata: {name: '%sx%s'}, spec: {owner: {name: v}}}]\n",
+			strings.Repeat("{{ ", 1000), strings.Repeat(" }}", 1000)), "lose"},
+		"subnets": {repeated(3000, "---\napiVersion: network.azure.com/v1\nkind: "+
+			"VirtualNetworksSubnet\nmetadata: {name: s%[1]d}\nspec: {owner: {name: v}}\n"),
+			"there are more than 2000 subnets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := filepath.Join(t.TempDir(), "tasks.yml")
+			file := filepath.Join(t.TempDir(), "code.yml")
 			if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -67,7 +67,6 @@ content:
   - Terraform configuration (.tf), a folder with its modules
   - ARM templates and compiled Bicep, with their parameter files
   - what-if results (az deployment group what-if --no-pretty-print)
-  - Ansible playbooks, roles and tasks (azure.azcollection)
   - manifests of Azure Service Operator and of Cluster API's provider for Azure
     (CAPZ), rendered: kubectl kustomize DIR, helm template CHART
 Of a folder it reads all of these but plans, states and what-if results.
@@ -88,7 +87,6 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
   routekeeper iac check main.json main.parameters.json
   az deployment group what-if -g shop-rg -f main.bicep --no-pretty-print |
     routekeeper iac check -
-  routekeeper iac check playbooks/ --subnet nodes
   kubectl kustomize clusters/shop | routekeeper iac check -
   routekeeper iac check infra/ -f routes.yaml -o sarif --out routekeeper.sarif`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -37,8 +37,7 @@ PATH is one of these:
 fix repairs only findings at or above --fail-on. Say with --subnet, -f or --live
 which subnets pods need. It reports, and leaves, what a program should not
 decide. Afterwards, run terraform plan again, and iac check on the new plan.
-It does not change Ansible tasks and Kubernetes manifests: iac check says what
-to write there.
+It does not change Kubernetes manifests: iac check says what to write there.
 
 Exit code 0: nothing to change, or everything is changed; 1: an error; 2: there
 are changes to make, or something is left.`,
@@ -134,12 +133,12 @@ func runIaCFix(ctx context.Context, a *app, o iacOptions, name string, parameter
 // configuration of the folder itself.
 func repairable(name string, parts []iac.Part) (iac.Part, error) {
 	for _, p := range parts {
-		if p.Name == name && !p.IsYAML() {
+		if p.Name == name && p.Format != iac.Manifests {
 			return p, nil
 		}
 	}
 	for _, p := range parts {
-		if !p.IsYAML() {
+		if p.Format != iac.Manifests {
 			return p, fmt.Errorf("%s: its code is in other folders: name one of them, or a "+
 				"template, such as %s", name, p.Name)
 		}

@@ -79,8 +79,8 @@ var asoKinds = map[inventory.Property]string{inventory.PropertyTable: "RouteTabl
 // asoWrite returns what a subnet's object does to a property. If it writes an unknown NAT gateway
 // or security group, that counts as a value.
 func (m *manifests) asoWrite(o *kubeObject, policy string, id arm.ID,
-	p inventory.Property) codeWrite {
-	w := codeWrite{by: o.by, outcome: asoOutcome(o, p)}
+	p inventory.Property) manifestWrite {
+	w := manifestWrite{by: o.by, outcome: asoOutcome(o, p)}
 	ref := o.spec.At(string(p), "reference")
 	switch {
 	case policy == "skip":

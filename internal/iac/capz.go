@@ -57,7 +57,7 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 		if p == inventory.PropertyTable {
 			source = " (cluster-api-provider-azure#4665)"
 		}
-		m.write(id, p, codeWrite{by: o.by, outcome: strips, never: true,
+		m.write(id, p, manifestWrite{by: o.by, outcome: strips, never: true,
 			how: "CAPZ writes the subnet without a " + p.Name() + ", and this kind has no field " +
 				"for one" + source + onlyOwn,
 			fix: "create the network yourself before the cluster; or describe the cluster by " +

@@ -14,10 +14,10 @@ import (
 )
 
 // How it works. ReadFolder walks a folder once and sorts its files by kind. Then it reads each
-// kind: configurations of Terraform, all YAML together, and each template. If it may matter to
+// kind: configurations of Terraform, all manifests together, and each template. If it may matter to
 // route tables, a file that is not read becomes a note.
 
-// Part is what a folder holds of one kind: its configuration, its YAML code, or one template. Name
+// Part is what a folder holds of one kind: its configuration, its manifests, or one template. Name
 // is the folder or file that it comes from.
 type Part struct {
 	Name string
@@ -32,14 +32,14 @@ const (
 )
 
 // ErrNoCode says that a folder has no code of any kind.
-var ErrNoCode = errors.New("there are no .tf files, ARM templates, Ansible tasks or Kubernetes " +
-	"manifests in it")
+var ErrNoCode = errors.New("there are no .tf files, ARM templates or Kubernetes manifests " +
+	"in it")
 
 // folderCode collects the files of a folder.
 type folderCode struct {
 	files      fs.FS
 	root       string
-	yaml       *yamlCode
+	manifests  *manifests
 	terraform  []string // folders with .tf files
 	templates  []File
 	parameters []File
@@ -51,13 +51,12 @@ type folderCode struct {
 	aside []Note
 }
 
-// ReadFolder reads all the code below a folder: Terraform configuration, playbooks and roles,
-// manifests, ARM templates with their parameter files. Other files are left out. A file of code
+// ReadFolder reads all the code below a folder: Terraform configuration, manifests,
+// ARM templates with their parameter files. Other files are left out. A file of code
 // that cannot be read is a note, except in the folder's own configuration.
 func ReadFolder(files fs.FS, dir string, o TemplateOptions) ([]Part, error) {
 	c := &folderCode{files: files, root: path.Clean(dir), bicep: map[string]string{},
-		yaml: newYAMLCode()}
-	c.yaml.there = map[string]bool{}
+		manifests: newManifests()}
 	if err := fs.WalkDir(files, c.root, c.visit); err != nil {
 		return nil, err
 	}
@@ -69,8 +68,8 @@ func ReadFolder(files fs.FS, dir string, o TemplateOptions) ([]Part, error) {
 	for _, p := range parts {
 		known = append(known, p.Carriers...)
 	}
-	if c.yaml.found() {
-		parts = append(parts, Part{c.root, c.yaml.reading(known)})
+	if c.manifests.found {
+		parts = append(parts, Part{c.root, c.manifests.judged(known)})
 		known = append(known, parts[len(parts)-1].Carriers...)
 	}
 	o.Carriers = known
@@ -108,7 +107,11 @@ func (c *folderCode) visit(name string, entry fs.DirEntry, err error) error {
 		c.notRead(name, matter().Match(data), "it is not read: check a plan of the folder")
 		return err
 	case isYAML(name):
-		return c.readYAML(name)
+		data, err := c.read(name)
+		if err == nil {
+			c.addYAML(name, data)
+		}
+		return err
 	case strings.HasSuffix(name, ".json"):
 		return c.readJSON(name)
 	case strings.HasSuffix(name, ".bicep"):
@@ -145,7 +148,7 @@ func (c *folderCode) count(size int) error {
 }
 
 // matter matches code that may write subnets or route tables, or place clusters.
-var matter = lazy.Regexp(`(?i)azure_rm_|network\.azure\.com|containerservice\.azure\.com|` +
+var matter = lazy.Regexp(`(?i)network\.azure\.com|containerservice\.azure\.com|` +
 	`infrastructure\.cluster\.x-k8s\.io|virtual-?networks?\b|route-?tables?\b|` +
 	`managed-?clusters?\b|azurerm_|azapi_`)
 
@@ -197,23 +200,14 @@ func (c *folderCode) mentions(dir string) (matters bool, err error) {
 	return matters, err
 }
 
-// readYAML collects the tasks or manifests of a file.
-func (c *folderCode) readYAML(name string) error {
-	data, err := c.read(name)
-	if err != nil || bytes.HasPrefix(data, []byte("$ANSIBLE_VAULT")) { // values, encrypted
-		return err
-	}
-	c.addYAML(name, data)
-	return nil
-}
-
+// addYAML adds the manifests of a file.
 func (c *folderCode) addYAML(name string, data []byte) {
-	docs, err := c.yaml.texts.Parse(data)
+	docs, err := c.manifests.texts.Parse(data)
 	if err != nil {
 		c.notRead(name, matter().Match(data), "it was not read: %v", err)
 		return
 	}
-	c.yaml.add(name, docs)
+	c.manifests.add(name, docs)
 }
 
 // readJSON collects templates, their parameters and manifests. Other JSON is not code, or shows one

@@ -164,27 +164,3 @@ func TestEveryManifestOfASubnet(t *testing.T) {
 		t.Errorf("both: %s", got)
 	}
 }
-
-// TestDoubtfulTask: a condition of a task leaves open whether it deletes anything.
-func TestDoubtfulTask(t *testing.T) {
-	for what, task := range map[string]string{
-		"cluster shop is destroyed": "azure_rm_aks: {name: shop, resource_group: g",
-		"route table rt loses a pod route": "azure_rm_route: {name: aks-np-12345678-vmss000000" +
-			", route_table_name: rt, resource_group: g",
-		"subnet v/n is deleted": "azure_rm_subnet: {name: n, virtual_network_name: v, " +
-			"resource_group: g",
-	} {
-		for severity, when := range map[string]string{"error": "", "warning": "  when: wanted\n"} {
-			known := Known{Carriers: []Carrier{Named("n", "pods are in it")}}
-			r, err := ReadWith("tasks.yml", strings.NewReader("- "+task+", state: absent}\n"+when),
-				TemplateOptions{Carriers: known.Carriers})
-			if err != nil {
-				t.Fatalf("%s: %v", task, err)
-			}
-			if got := reportedBy(r, known); !strings.HasPrefix(got, severity+" ") ||
-				!strings.Contains(got, what) {
-				t.Errorf("%s: %s", severity, got)
-			}
-		}
-	}
-}

@@ -68,10 +68,9 @@ func sources(t *testing.T) (all []source) {
 					return s.Reading(), nil
 				}})
 	}
-	for _, path := range []string{"ansible/quoted.yml", "manifests/quoted.json"} {
-		all = append(all, source{path, read("testdata", path), quoteJSON,
-			func(code string) (*Reading, error) { return Read(path, strings.NewReader(code)) }})
-	}
+	const manifests = "manifests/quoted.json"
+	all = append(all, source{manifests, read("testdata", manifests), quoteJSON,
+		func(code string) (*Reading, error) { return Read(manifests, strings.NewReader(code)) }})
 	return append(all,
 		source{"what-if", read("testdata/whatif/modify.json"), quoteJSON,
 			func(code string) (*Reading, error) {

@@ -27,15 +27,15 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// Given has the tables, NAT gateways and security groups that templates, tasks and manifests
-	// give to subnets. Each becomes a finding if a config names a different one, or the real
+	// Given has the tables, NAT gateways and security groups that templates and manifests give to
+	// subnets. Each becomes a finding if a config names a different one, or the real
 	// network shows one.
 	Given []Effect
 	// Open has losses of a NAT gateway or security group by code that does not show whether the
 	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network
 	// shows it.
 	Open []Effect
-	// Subnets are the subnets that tasks and manifests write, with or without an effect.
+	// Subnets are the subnets that manifests write, with or without an effect.
 	Subnets []Place
 	// After is the resulting network as far as the file shows it, nil if the file shows only
 	// changes. Before is the present network as far as the file shows it.
@@ -58,7 +58,6 @@ const (
 	TerraformConfig Format = "terraform configuration"
 	WhatIf          Format = "what-if result"
 	ARMTemplate     Format = "ARM template"
-	AnsibleTasks    Format = "Ansible tasks"
 	Manifests       Format = "Kubernetes manifests"
 )
 

@@ -2,15 +2,19 @@ package iac
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 	"routekeeper.dev/routekeeper/internal/iac/yamltree"
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
 // How it works. manifests.go collects the Kubernetes objects of a file or folder; aso.go says what
-// Azure Service Operator does with them, capz.go what Cluster API's provider for Azure does.
+// Azure Service Operator does with them, capz.go what Cluster API's provider for Azure does, and
+// manifestwrites.go what follows for the subnets.
 
 // kubeObject is a Kubernetes object.
 type kubeObject struct {
@@ -19,38 +23,94 @@ type kubeObject struct {
 	annotations, spec            *yamltree.Value
 }
 
-// manifests reads Kubernetes objects.
+// manifests reads the Kubernetes objects of files, and judges them together: a subnet of one file
+// may carry the pods of a cluster in another.
 type manifests struct {
-	*codeReading
+	texts   yamltree.Texts
+	reading *Reading
+	found   bool // any object
 	objects []*kubeObject
 	byName  map[string]*kubeObject
+	subnets []*manifestSubnet
+	byID    map[slot]*manifestSubnet
+	told    map[Note]bool
+	full    bool // something was left out
 }
 
-// isManifest reports whether a document is a Kubernetes object.
-func isManifest(doc *yamltree.Value) bool {
-	return doc.Get("apiVersion").String() != "" && doc.Get("kind").String() != ""
+func newManifests() *manifests {
+	return &manifests{reading: &Reading{Format: Manifests}, byName: map[string]*kubeObject{},
+		byID: map[slot]*manifestSubnet{}, told: map[Note]bool{}}
 }
 
-// mostNested limits lists of objects in objects.
-const mostNested = 5
+// yamlStart are lines by which a text without a file name counts as YAML, so that its mistakes are
+// reported as such.
+var yamlStart = lazy.Regexp(`(?m)^(---|apiVersion:|kind:)`)
 
-// add collects an object and the objects in it.
-func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) {
+// readManifests reads a file of Kubernetes manifests.
+func readManifests(name string, s *stream, known []Carrier) (*Reading, error) {
+	data, err := s.rest()
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > armtemplate.MaxSize {
+		return nil, fmt.Errorf("it is larger than %d MiB", armtemplate.MaxSize>>20)
+	}
+	if !isYAML(name) && data[0] != '{' && !yamlStart().Match(data[:min(len(data), peekSize)]) {
+		return nil, errUnknownFormat
+	}
+	m := newManifests()
+	docs, err := m.texts.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) > 0 && strings.HasPrefix(docs[0].Get("apiVersion").String(), "routekeeper.dev/") {
+		return nil, errors.New("it is a config of routekeeper: name it with -f, next to the code")
+	}
+	if !m.add(name, docs) {
+		return nil, errUnknownFormat
+	}
+	return m.judged(known), nil
+}
+
+// isYAML reports whether a file's name is that of a YAML file.
+func isYAML(name string) bool {
+	return strings.HasSuffix(name, ".yaml") || strings.HasSuffix(name, ".yml")
+}
+
+// add adds the objects of a file, and returns false if it has none.
+func (m *manifests) add(file string, docs []*yamltree.Value) bool {
+	found := false
+	for _, doc := range docs {
+		if doc.Get("apiVersion").String() != "" && doc.Get("kind").String() != "" {
+			m.object(doc, file, "", 0)
+			found = true
+		}
+	}
+	m.found = m.found || found
+	return found
+}
+
+const (
+	// mostNested limits lists of objects in objects.
+	mostNested = 5
+	// mostObjects limits the objects of all files: with aliases, little text can expand to a lot.
+	mostObjects = 250_000
+)
+
+// object collects an object and the objects in it.
+func (m *manifests) object(doc *yamltree.Value, file, namespace string, depth int) {
 	if !doc.Is(yamltree.Map) || depth > mostNested {
 		return
 	}
-	if !m.budget.take(1) {
-		if !m.budget.full {
-			m.note(Place{File: file, Line: doc.Line}, true, "there are so many objects that not "+
-				"all of them were read")
-		}
-		m.budget.full = true
+	if len(m.objects) == mostObjects {
+		m.leftOut(Place{File: file, Line: doc.Line},
+			"there are so many objects that not all of them were read")
 		return
 	}
 	if items := doc.Get("items"); items != nil &&
 		strings.HasSuffix(doc.Get("kind").String(), "List") {
 		for _, item := range items.List() {
-			m.add(item, file, namespace, depth+1)
+			m.object(item, file, namespace, depth+1)
 		}
 		return
 	}
@@ -69,7 +129,7 @@ func (m *manifests) add(doc *yamltree.Value, file, namespace string, depth int) 
 	if group == groupCAPZ { // what CAPZ hands to Azure Service Operator as it is
 		for _, spec := range []*yamltree.Value{o.spec, o.spec.At("template", "spec")} {
 			for _, item := range spec.Get("resources").List() {
-				m.add(item, file, o.namespace, depth+1)
+				m.object(item, file, o.namespace, depth+1)
 			}
 		}
 	}
@@ -96,8 +156,25 @@ func objectKey(group, kind, namespace, name string) string {
 	return strings.Join([]string{group, kind, namespace, name}, "/")
 }
 
-// collect records what the objects write; all of them are known now.
-func (m *manifests) collect() *Reading {
+// note notes something, once.
+func (m *manifests) note(at Place, unknown bool, format string, args ...any) {
+	n := Note{Place: at, Text: fmt.Sprintf(format, args...), Unknown: unknown}
+	if !m.told[n] {
+		m.reading.Notes = append(m.reading.Notes, n)
+		m.told[n] = true
+	}
+}
+
+// leftOut notes the first thing that a limit leaves out.
+func (m *manifests) leftOut(at Place, format string, args ...any) {
+	if !m.full {
+		m.note(at, true, format, args...)
+	}
+	m.full = true
+}
+
+// judged says what the objects do; all of them are known now.
+func (m *manifests) judged(known []Carrier) *Reading {
 	found := false
 	for _, o := range m.objects {
 		switch o.group {
@@ -116,6 +193,7 @@ func (m *manifests) collect() *Reading {
 		m.note(Place{}, false, "no object of Azure Service Operator or of Cluster API's provider "+
 			"for Azure is in it")
 	}
+	m.judge(known)
 	return m.reading
 }
 

@@ -14,7 +14,7 @@ import (
 // errUnknownFormat says that a file has none of the formats.
 var errUnknownFormat = errors.New("unknown format: expected a plan or state of Terraform or " +
 	"OpenTofu as `terraform show -json` writes it, a terraform.tfstate, .tf files, an ARM " +
-	"template, a what-if result, Ansible tasks or Kubernetes manifests")
+	"template, a what-if result or Kubernetes manifests")
 
 // errBicep says that only compiled Bicep is read.
 var errBicep = errors.New("expected the compiled template: az bicep build --file FILE, or " +
@@ -46,7 +46,7 @@ func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 		return nil, errBicep
 	case start[0] != '{' && start[0] != '[' && start[0] != '/', keys["apiVersion"] && keys["kind"],
 		bytes.HasPrefix(start, []byte("{{")), bytes.HasPrefix(start, []byte("{%")):
-		return readYAML(name, s, o.Carriers)
+		return readManifests(name, s, o.Carriers)
 	case keys["encrypted_data"]:
 		return nil, errors.New("it is encrypted by OpenTofu: write it as JSON with tofu show -json")
 	case keys["@level"]:

@@ -249,9 +249,6 @@ func (k Known) finding(e Effect) []finding.Finding {
 	if e.Verb == Destroyed {
 		f := finding.New(finding.IaCDestroys, "", e.What.resource(), "cluster %s %s",
 			cmp.Or(e.What.Name, e.What.Address), e.How)
-		if e.Doubt {
-			f.Severity--
-		}
 		return []finding.Finding{e.dress(f, "")}
 	}
 	if e.Verb == Migrates {
@@ -332,9 +329,6 @@ func (k Known) routes(e Effect) finding.Finding {
 	}
 	f := finding.New(finding.IaCRoutes, "", e.What.resource(), "route table %s loses %s: %s",
 		e.What.Name, n, e.How)
-	if e.Doubt {
-		f.Severity--
-	}
 	for i, r := range e.Routes {
 		if i == maxRoutesShown {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))

