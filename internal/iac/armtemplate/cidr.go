@@ -8,16 +8,12 @@ import (
 
 // Functions on address ranges (template-functions-cidr).
 var cidrFunctions = map[string]function{
-	"parseCidr":  {min: 1, max: 1, call: parseCIDR},
-	"cidrSubnet": {min: 3, max: 3, text: true, call: cidrSubnet},
-	"cidrHost":   {min: 2, max: 2, text: true, call: cidrHost},
+	"parseCidr":  typed1(parseCIDR),
+	"cidrSubnet": textual(typed3(cidrSubnet)),
+	"cidrHost":   textual(typed2(cidrHost)),
 }
 
-func rangeOf(v any) (netip.Prefix, error) {
-	s, is := v.(string)
-	if !is {
-		return netip.Prefix{}, fmt.Errorf("expected an address range, not %s", kindOf(v))
-	}
+func rangeOf(s string) (netip.Prefix, error) {
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
 		return p, fmt.Errorf("%s is not an address range", shorten(s))
@@ -43,8 +39,8 @@ func last(p netip.Prefix) netip.Addr {
 	return a
 }
 
-func parseCIDR(_ *scope, args []any) (any, error) {
-	p, err := rangeOf(args[0])
+func parseCIDR(_ *scope, cidr string) (any, error) {
+	p, err := rangeOf(cidr)
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +62,12 @@ func parseCIDR(_ *scope, args []any) (any, error) {
 	return o, nil
 }
 
-func cidrSubnet(_ *scope, args []any) (any, error) {
-	p, err := rangeOf(args[0])
+func cidrSubnet(_ *scope, cidr string, length, index int64) (any, error) {
+	p, err := rangeOf(cidr)
 	if err != nil {
 		return nil, err
 	}
-	length, isLength := args[1].(int64)
-	index, isIndex := args[2].(int64)
-	if !isLength || !isIndex || length < int64(p.Bits()) || length > int64(p.Addr().BitLen()) ||
-		index < 0 {
+	if length < int64(p.Bits()) || length > int64(p.Addr().BitLen()) || index < 0 {
 		return nil, fmt.Errorf("%s has no such part", p)
 	}
 	at, ok := plus(p.Addr(),
@@ -85,13 +78,12 @@ func cidrSubnet(_ *scope, args []any) (any, error) {
 	return netip.PrefixFrom(at, int(length)).String(), nil
 }
 
-func cidrHost(_ *scope, args []any) (any, error) {
-	p, err := rangeOf(args[0])
+func cidrHost(_ *scope, cidr string, index int64) (any, error) {
+	p, err := rangeOf(cidr)
 	if err != nil {
 		return nil, err
 	}
-	index, is := args[1].(int64)
-	if !is || index < 0 {
+	if index < 0 {
 		return nil, fmt.Errorf("expected the number of a host")
 	}
 	at, ok := plus(p.Addr(), new(big.Int).Add(big.NewInt(index), big.NewInt(1)))

@@ -1,7 +1,5 @@
 package armtemplate
 
-import "slices"
-
 // same compares two values, and reports whether the result is known. Text is case-sensitive.
 func (x *scope) same(a, b any) (same, known bool) {
 	x.d.spend(1)
@@ -60,18 +58,19 @@ func (x *scope) same(a, b any) (same, known bool) {
 	return a == b, true
 }
 
-// holdsUnknown reports whether a value contains something unknown.
-func holdsUnknown(x *scope, v any) bool {
-	x.d.spend(1)
-	switch v := v.(type) {
-	case *Unknown, Opaque:
-		return true
-	case []any:
-		return slices.ContainsFunc(v, func(item any) bool { return holdsUnknown(x, item) })
-	case *Object:
-		return v.Open != nil || slices.ContainsFunc(v.Members, func(m Member) bool {
-			return holdsUnknown(x, m.Value)
-		})
-	}
-	return false
+// unknownIn returns an unknown part of a value, or nil.
+func (d *deployment) unknownIn(v any) (found *Unknown) {
+	walk(v, func(part any) bool {
+		d.spend(1)
+		switch part := part.(type) {
+		case *Unknown:
+			found = part
+		case Opaque:
+			found = &Unknown{Why: "what " + shorten(string(part)) + " is, is not known"}
+		case *Object:
+			found = part.Open
+		}
+		return found == nil
+	})
+	return found
 }

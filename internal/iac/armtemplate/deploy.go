@@ -30,23 +30,10 @@ type Deployment struct {
 // Prepare checks a template and its parameters as Azure does before it deploys anything. Any error
 // refuses the whole deployment; errors are one line.
 func Prepare(template, parameters *Object, o Options, w World) (ready *Deployment, err error) {
-	if !IsTemplate(template) {
-		return nil, fmt.Errorf("it is not a deployment template: it needs a $schema and resources")
-	}
 	defer recovered(&err)
-	r := &run{
-		options:  o,
-		world:    w,
-		planning: true,
-		parsed:   map[string]expression{},
-		noted:    map[string]bool{},
-	}
-	d := &deployment{
-		run:      r,
-		template: template,
-		given:    parameters,
-		at:       targetOf(template, o),
-		name:     o.DeploymentName,
+	d, err := begin(template, parameters, o, w)
+	if err != nil {
+		return nil, err
 	}
 	return d.prepare()
 }
@@ -165,23 +152,12 @@ func (ready *Deployment) named(r *Resource) error {
 // knowsLoop reports whether the template has a copy loop with this name, even one without copies.
 func (d *deployment) knowsLoop(name string) bool {
 	known := false
-	each := func(v any, symbol string) {
-		o, _ := v.(*Object)
+	sources(d.template.Get("resources"), func(o *Object, symbol, _ string) {
 		if l := o.Object("copy"); l != nil {
 			known = known || strings.EqualFold(l.Text("name"), name) ||
 				symbol != "" && strings.EqualFold(symbol, name)
 		}
-	}
-	switch all := d.template.Get("resources").(type) {
-	case []any:
-		for _, item := range all {
-			each(item, "")
-		}
-	case *Object:
-		for _, m := range all.Members {
-			each(m.Value, m.Name)
-		}
-	}
+	})
 	return known
 }
 
@@ -330,7 +306,7 @@ func (ready *Deployment) Parameters() (all []Parameter, err error) {
 	}
 	for _, m := range declared.Members {
 		o, _ := m.Value.(*Object)
-		v, err := parameter(&scope{d: ready.d}, []any{m.Name})
+		v, err := parameter(&scope{d: ready.d}, m.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -346,31 +322,4 @@ func (ready *Deployment) Parameters() (all []Parameter, err error) {
 // forget discards a resource's body, so that it is evaluated again.
 func (r *Resource) forget() {
 	r.state, r.Body, r.runtime, r.child, r.needs = 0, nil, nil, nil, nil
-}
-
-// unknownIn returns an unknown part of a value, or nil.
-func (d *deployment) unknownIn(v any) *Unknown {
-	d.spend(1)
-	switch v := v.(type) {
-	case *Unknown:
-		return v
-	case Opaque:
-		return &Unknown{Why: "what " + shorten(string(v)) + " is, is not known"}
-	case []any:
-		for _, item := range v {
-			if u := d.unknownIn(item); u != nil {
-				return u
-			}
-		}
-	case *Object:
-		if v.Open != nil {
-			return v.Open
-		}
-		for _, m := range v.Members {
-			if u := d.unknownIn(m.Value); u != nil {
-				return u
-			}
-		}
-	}
-	return nil
 }

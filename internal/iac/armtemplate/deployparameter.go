@@ -48,7 +48,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 				shorten(name))
 		}
 	}
-	v, err := parameter(&scope{d: d}, []any{name})
+	v, err := parameter(&scope{d: d}, name)
 	if err != nil {
 		return err
 	}
@@ -68,10 +68,12 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 		return nil
 	}
 	kind := d.typeOf(declared)
-	if want, ok := ofType(strings.ToLower(kind), v); !ok {
+	// a user-defined type of the template has no token
+	if want := tokens[strings.ToLower(kind)]; want != "" && want != tokenOf(v) {
 		return fmt.Errorf(
 			"the provided value for the template parameter '%s' is not valid. Expected a value "+
-				"of type '%s', but received a value of type '%s'", shorten(name), want, tokenOf(v))
+				"of type '%s', but received a value of type '%s'", shorten(name),
+			strings.Replace(want, "String", "String, Uri", 1), tokenOf(v))
 	}
 	if allowed := declared.List("allowedValues"); allowed != nil {
 		x := &scope{d: d}
@@ -124,28 +126,9 @@ func withinBounds(name string, declared *Object, v any) error {
 	return nil
 }
 
-// ofType reports whether a value has the declared type of a parameter, and Azure's name for that
-// type.
-func ofType(kind string, v any) (want string, ok bool) {
-	switch kind {
-	case "string", "securestring":
-		_, ok = v.(string)
-		return "String, Uri", ok
-	case "int":
-		_, ok = v.(int64)
-		return "Integer", ok
-	case "bool":
-		_, ok = v.(bool)
-		return "Boolean", ok
-	case "array":
-		_, ok = v.([]any)
-		return "Array", ok
-	case "object", "secureobject":
-		_, ok = v.(*Object)
-		return "Object", ok
-	}
-	return "", true // a user-defined type of the template
-}
+// tokens are Azure's names for the values of the types of parameters.
+var tokens = map[string]string{"string": "String", "securestring": "String", "int": "Integer",
+	"bool": "Boolean", "array": "Array", "object": "Object", "secureobject": "Object"}
 
 func tokenOf(v any) string {
 	switch v.(type) {

@@ -36,6 +36,51 @@ type function struct {
 	open, text bool
 }
 
+// typed1, typed2 and typed3 make functions whose arguments have a type; any takes every value.
+func typed1[A any](f func(x *scope, a A) (any, error)) function {
+	return function{min: 1, max: 1, call: func(x *scope, args []any) (any, error) {
+		a, err := argument[A](args, 0)
+		if err != nil {
+			return nil, err
+		}
+		return f(x, a)
+	}}
+}
+
+func typed2[A, B any](f func(x *scope, a A, b B) (any, error)) function {
+	return function{min: 2, max: 2, call: func(x *scope, args []any) (any, error) {
+		b, err := argument[B](args, 1)
+		if err != nil {
+			return nil, err
+		}
+		return typed1(func(x *scope, a A) (any, error) { return f(x, a, b) }).call(x, args)
+	}}
+}
+
+func typed3[A, B, C any](f func(x *scope, a A, b B, c C) (any, error)) function {
+	return function{min: 3, max: 3, call: func(x *scope, args []any) (any, error) {
+		c, err := argument[C](args, 2)
+		if err != nil {
+			return nil, err
+		}
+		return typed2(func(x *scope, a A, b B) (any, error) { return f(x, a, b, c) }).call(x, args)
+	}}
+}
+
+func argument[T any](args []any, i int) (T, error) {
+	v, err := as[T](args[i])
+	if err != nil {
+		return v, fmt.Errorf("argument %d: %w", i+1, err)
+	}
+	return v, nil
+}
+
+// textual marks a function that returns text.
+func textual(f function) function {
+	f.text = true
+	return f
+}
+
 // functions are the supported functions, by lower-case name.
 var functions map[string]function
 
@@ -111,7 +156,7 @@ func (x *scope) text(text string) any {
 		}
 		return &Unknown{Why: "an expression that cannot be evaluated"}
 	}
-	if x.d.verbatim && x.resource != nil && holdsUnknown(x, v) {
+	if x.d.verbatim && x.resource != nil && x.d.unknownIn(v) != nil {
 		return text
 	}
 	return v
@@ -268,7 +313,7 @@ func member(of, at any) (any, error) {
 	case []any:
 		n, is := at.(int64)
 		if !is {
-			return nil, fmt.Errorf("the index of an element is a number, not %s", kindOf(at))
+			return nil, fmt.Errorf("the index of an element is an integer, not %s", kindOf(at))
 		}
 		if n < 0 || n >= int64(len(of)) {
 			return nil, fmt.Errorf("there is no element %d among %d", n, len(of))

@@ -12,7 +12,7 @@ var lambdaFunctions = map[string]function{
 	"lambda": {min: 1, max: -1, lazy: func(*scope, []expression) (any, error) {
 		return nil, fmt.Errorf("lambda can only be an argument")
 	}},
-	"lambdaVariables": {min: 1, max: 1, call: lambdaVariable},
+	"lambdaVariables": typed1(lambdaVariable),
 	"map":             {min: 2, max: 2, lazy: mapEach},
 	"filter":          {min: 2, max: 2, lazy: filter},
 	"reduce":          {min: 3, max: 3, lazy: reduce},
@@ -20,8 +20,7 @@ var lambdaFunctions = map[string]function{
 	"toObject":        {min: 2, max: 3, lazy: toObject},
 }
 
-func lambdaVariable(x *scope, args []any) (any, error) {
-	name, _ := args[0].(string)
+func lambdaVariable(x *scope, name string) (any, error) {
 	v, there := x.locals[strings.ToLower(name)]
 	if !there || x.function {
 		return nil, fmt.Errorf("there is no variable %s", shorten(name))

@@ -10,33 +10,33 @@ import (
 // Functions on arrays, and functions that work on arrays, text and objects
 // (template-functions-array).
 var listFunctions = map[string]function{
-	"array": {min: 1, max: 1, call: toArray},
+	"array": typed1(toArray),
 	"createArray": {max: -1, open: true, call: func(_ *scope, args []any) (any, error) {
 		return slices.Clone(args), nil
 	}},
 	"concat":   {min: 1, max: -1, open: true, call: concat},
 	"contains": {min: 2, max: 2, open: true, call: contains},
 	"empty":    {min: 1, max: 1, open: true, call: empty},
-	"length":   {min: 1, max: 1, call: length},
-	"first":    {min: 1, max: 1, text: true, call: firstOrLast(0)},
-	"last":     {min: 1, max: 1, text: true, call: firstOrLast(-1)},
-	"take": {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) {
+	"length":   typed1(length),
+	"first":    firstOrLast(0),
+	"last":     firstOrLast(-1),
+	"take": part(func(n, size int64) (int64, int64) {
 		return 0, min(max(n, 0), size)
-	})},
-	"skip": {min: 2, max: 2, text: true, call: part(func(n, size int64) (int64, int64) {
+	}),
+	"skip": part(func(n, size int64) (int64, int64) {
 		return min(max(n, 0), size), size
-	})},
-	"range":           {min: 2, max: 2, call: numbers},
-	"flatten":         {min: 1, max: 1, call: flatten},
-	"tryIndexFromEnd": {min: 2, max: 2, call: fromEnd},
-	"indexFromEnd":    {min: 2, max: 2, call: fromEnd},
+	}),
+	"range":           typed2(numbers),
+	"flatten":         typed1(flatten),
+	"tryIndexFromEnd": typed2(fromEnd),
+	"indexFromEnd":    typed2(fromEnd),
 }
 
-func toArray(_ *scope, args []any) (any, error) {
-	if list, is := args[0].([]any); is {
+func toArray(_ *scope, v any) (any, error) {
+	if list, is := v.([]any); is {
 		return list, nil
 	}
-	return []any{args[0]}, nil
+	return []any{v}, nil
 }
 
 func concat(x *scope, args []any) (any, error) {
@@ -140,8 +140,8 @@ func empty(_ *scope, args []any) (any, error) {
 	return nil, fmt.Errorf("%s cannot be empty", kindOf(args[0]))
 }
 
-func length(_ *scope, args []any) (any, error) {
-	switch v := args[0].(type) {
+func length(_ *scope, of any) (any, error) {
+	switch v := of.(type) {
 	case string:
 		return int64(utf8.RuneCountInString(v)), nil
 	case []any:
@@ -152,14 +152,14 @@ func length(_ *scope, args []any) (any, error) {
 		}
 		return int64(len(v.Members)), nil
 	}
-	return nil, fmt.Errorf("%s has no length", kindOf(args[0]))
+	return nil, fmt.Errorf("%s has no length", kindOf(of))
 }
 
 // firstOrLast returns a function for the first (0) or last (-1) element of an array or text. An
 // empty array gives null, an empty text "".
-func firstOrLast(at int) func(*scope, []any) (any, error) {
-	return func(_ *scope, args []any) (any, error) {
-		switch v := args[0].(type) {
+func firstOrLast(at int) function {
+	return textual(typed1(func(_ *scope, of any) (any, error) {
+		switch v := of.(type) {
 		case []any:
 			if len(v) == 0 {
 				return nil, nil
@@ -175,17 +175,13 @@ func firstOrLast(at int) func(*scope, []any) (any, error) {
 			}
 			return string(r), nil
 		}
-		return nil, fmt.Errorf("expected an array or a string, not %s", kindOf(args[0]))
-	}
+		return nil, fmt.Errorf("expected an array or a string, not %s", kindOf(of))
+	}))
 }
 
-func part(from func(n, size int64) (start, end int64)) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		n, is := args[1].(int64)
-		if !is {
-			return nil, fmt.Errorf("expected a number, not %s", kindOf(args[1]))
-		}
-		switch v := args[0].(type) {
+func part(from func(n, size int64) (start, end int64)) function {
+	return textual(typed2(func(x *scope, of any, n int64) (any, error) {
+		switch v := of.(type) {
 		case []any:
 			start, end := from(n, int64(len(v)))
 			return v[start:end:end], nil
@@ -195,15 +191,12 @@ func part(from func(n, size int64) (start, end int64)) func(*scope, []any) (any,
 			start, end := from(n, int64(len(runes)))
 			return string(runes[start:end]), nil
 		}
-		return nil, fmt.Errorf("expected an array or a string, not %s", kindOf(args[0]))
-	}
+		return nil, fmt.Errorf("expected an array or a string, not %s", kindOf(of))
+	}))
 }
 
-func numbers(x *scope, args []any) (any, error) {
-	start, isStart := args[0].(int64)
-	count, isCount := args[1].(int64)
-	if !isStart || !isCount || count < 0 || count > 10000 || start > 1<<31-1-count ||
-		start < -1<<31 {
+func numbers(x *scope, start, count int64) (any, error) {
+	if count < 0 || count > 10000 || start > 1<<31-1-count || start < -1<<31 {
 		return nil, fmt.Errorf("expected a start and a count of at most 10000")
 	}
 	x.d.spend(int(count))
@@ -214,11 +207,7 @@ func numbers(x *scope, args []any) (any, error) {
 	return list, nil
 }
 
-func flatten(x *scope, args []any) (any, error) {
-	list, is := args[0].([]any)
-	if !is {
-		return nil, fmt.Errorf("expected an array of arrays, not %s", kindOf(args[0]))
-	}
+func flatten(x *scope, list []any) (any, error) {
 	if u := unknownOf(list); u != nil {
 		return u, nil
 	}
@@ -234,12 +223,7 @@ func flatten(x *scope, args []any) (any, error) {
 	return all, nil
 }
 
-func fromEnd(_ *scope, args []any) (any, error) {
-	list, is := args[0].([]any)
-	n, isNumber := args[1].(int64)
-	if !is || !isNumber {
-		return nil, fmt.Errorf("expected an array and a number")
-	}
+func fromEnd(_ *scope, list []any, n int64) (any, error) {
 	if n < 1 || n > int64(len(list)) {
 		return nil, nil
 	}

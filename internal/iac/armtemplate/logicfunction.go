@@ -13,14 +13,14 @@ var logicFunctions = map[string]function{
 	"if":              {min: 3, max: 3, lazy: ifThen},
 	"and":             {min: 2, max: -1, lazy: all(true)},
 	"or":              {min: 2, max: -1, lazy: all(false)},
-	"not":             {min: 1, max: 1, call: not},
-	"bool":            {min: 1, max: 1, call: toBool},
+	"not":             typed1(func(_ *scope, b bool) (any, error) { return !b, nil }),
+	"bool":            typed1(toBool),
 	"coalesce":        {min: 1, max: -1, lazy: coalesce},
 	"equals":          {min: 2, max: 2, open: true, call: equals},
-	"less":            {min: 2, max: 2, call: compare(func(c int) bool { return c < 0 })},
-	"lessOrEquals":    {min: 2, max: 2, call: compare(func(c int) bool { return c <= 0 })},
-	"greater":         {min: 2, max: 2, call: compare(func(c int) bool { return c > 0 })},
-	"greaterOrEquals": {min: 2, max: 2, call: compare(func(c int) bool { return c >= 0 })},
+	"less":            compare(func(c int) bool { return c < 0 }),
+	"lessOrEquals":    compare(func(c int) bool { return c <= 0 }),
+	"greater":         compare(func(c int) bool { return c > 0 }),
+	"greaterOrEquals": compare(func(c int) bool { return c >= 0 }),
 }
 
 func ifThen(x *scope, args []expression) (any, error) {
@@ -74,16 +74,8 @@ func all(wanted bool) func(*scope, []expression) (any, error) {
 	}
 }
 
-func not(_ *scope, args []any) (any, error) {
-	b, is := args[0].(bool)
-	if !is {
-		return nil, fmt.Errorf("expected a boolean, not %s", kindOf(args[0]))
-	}
-	return !b, nil
-}
-
-func toBool(_ *scope, args []any) (any, error) {
-	switch v := args[0].(type) {
+func toBool(_ *scope, of any) (any, error) {
+	switch v := of.(type) {
 	case bool:
 		return v, nil
 	case int64:
@@ -119,25 +111,25 @@ func equals(x *scope, args []any) (any, error) {
 	return &Unknown{Why: "whether two unknown values are the same"}, nil
 }
 
-func compare(is func(int) bool) func(*scope, []any) (any, error) {
-	return func(_ *scope, args []any) (any, error) {
-		if a, isNumber := args[0].(int64); isNumber {
-			if b, isNumber := args[1].(int64); isNumber {
-				return is(cmp.Compare(a, b)), nil
-			}
+func compare(is func(int) bool) function {
+	return typed2(func(_ *scope, a, b any) (any, error) {
+		m, isM := a.(int64)
+		n, isN := b.(int64)
+		if isM && isN {
+			return is(cmp.Compare(m, n)), nil
 		}
-		a, isA := args[0].(string)
-		b, isB := args[1].(string)
-		if !isA || !isB {
+		s, isS := a.(string)
+		t, isT := b.(string)
+		if !isS || !isT {
 			return nil, fmt.Errorf("expected two integers or two strings, not %s and %s",
-				kindOf(args[0]), kindOf(args[1]))
+				kindOf(a), kindOf(b))
 		}
-		order, known := collate(a, b)
+		order, known := collate(s, t)
 		if !known {
 			return &Unknown{Why: "the order of two strings"}, nil
 		}
 		return is(order), nil
-	}
+	})
 }
 
 // collate orders text as .NET's invariant culture does: by letters first, then lower case before

@@ -10,23 +10,15 @@ import (
 
 // Functions on numbers (template-functions-numeric).
 var numberFunctions = map[string]function{
-	"int":   {min: 1, max: 1, call: toInt},
-	"float": {min: 1, max: 1, call: toFloat},
-	"add": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
-		return a + b, (a+b > a) == (b > 0)
-	})},
-	"sub": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
-		return a - b, (a-b < a) == (b > 0)
-	})},
-	"mul": {min: 2, max: 2, call: arithmetic(multiply)},
-	"div": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
-		return divide(a, b, false)
-	})},
-	"mod": {min: 2, max: 2, call: arithmetic(func(a, b int64) (int64, bool) {
-		return divide(a, b, true)
-	})},
-	"min": {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a < b })},
-	"max": {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a > b })},
+	"int":   typed1(toInt),
+	"float": typed1(toFloat),
+	"add":   arithmetic(func(a, b int64) (int64, bool) { return a + b, (a+b > a) == (b > 0) }),
+	"sub":   arithmetic(func(a, b int64) (int64, bool) { return a - b, (a-b < a) == (b > 0) }),
+	"mul":   arithmetic(multiply),
+	"div":   arithmetic(func(a, b int64) (int64, bool) { return divide(a, b, false) }),
+	"mod":   arithmetic(func(a, b int64) (int64, bool) { return divide(a, b, true) }),
+	"min":   {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a < b })},
+	"max":   {min: 1, max: -1, call: extreme(func(a, b int64) bool { return a > b })},
 }
 
 func multiply(a, b int64) (int64, bool) {
@@ -44,20 +36,14 @@ func divide(a, b int64, rest bool) (int64, bool) {
 	return a / b, true
 }
 
-func arithmetic(f func(a, b int64) (int64, bool)) func(*scope, []any) (any, error) {
-	return func(_ *scope, args []any) (any, error) {
-		a, isA := args[0].(int64)
-		b, isB := args[1].(int64)
-		if !isA || !isB {
-			return nil, fmt.Errorf("expected two integers, not %s and %s", kindOf(args[0]),
-				kindOf(args[1]))
-		}
+func arithmetic(f func(a, b int64) (int64, bool)) function {
+	return typed2(func(_ *scope, a, b int64) (any, error) {
 		n, ok := f(a, b)
 		if !ok {
 			return nil, fmt.Errorf("%d and %d have no result", a, b)
 		}
 		return n, nil
-	}
+	})
 }
 
 func extreme(better func(a, b int64) bool) func(*scope, []any) (any, error) {
@@ -72,10 +58,10 @@ func extreme(better func(a, b int64) bool) func(*scope, []any) (any, error) {
 			return nil, fmt.Errorf("there is no number")
 		}
 		var best int64
-		for i, arg := range args {
-			n, is := arg.(int64)
-			if !is {
-				return nil, fmt.Errorf("expected integers, not %s", kindOf(arg))
+		for i := range args {
+			n, err := argument[int64](args, i)
+			if err != nil {
+				return nil, err
 			}
 			if i == 0 || better(n, best) {
 				best = n
@@ -85,8 +71,8 @@ func extreme(better func(a, b int64) bool) func(*scope, []any) (any, error) {
 	}
 }
 
-func toInt(_ *scope, args []any) (any, error) {
-	switch v := args[0].(type) {
+func toInt(_ *scope, of any) (any, error) {
+	switch v := of.(type) {
 	case int64:
 		return v, nil
 	case string:
@@ -97,8 +83,8 @@ func toInt(_ *scope, args []any) (any, error) {
 	return nil, fmt.Errorf("it is not an integer")
 }
 
-func toFloat(_ *scope, args []any) (any, error) {
-	switch v := args[0].(type) {
+func toFloat(_ *scope, of any) (any, error) {
+	switch v := of.(type) {
 	case int64:
 		return float64(v), nil
 	case float64:

@@ -9,16 +9,12 @@ import (
 // Functions on objects, and functions that also merge arrays (template-functions-object).
 var objectFunctions = map[string]function{
 	"createObject": {max: -1, open: true, call: createObject},
-	"json": {min: 1, max: 1, call: func(x *scope, args []any) (any, error) {
-		return fromJSON(x, args[0])
-	}},
-	"null":  {call: func(*scope, []any) (any, error) { return nil, nil }},
-	"items": {min: 1, max: 1, call: listed(item)},
-	"objectKeys": {min: 1, max: 1, call: listed(func(_ *Object, name string) any {
-		return name
-	})},
+	"json":         typed1(parseText),
+	"null":         {call: func(*scope, []any) (any, error) { return nil, nil }},
+	"items":        listed(item),
+	"objectKeys":   listed(func(_ *Object, name string) any { return name }),
 	"union":        {min: 1, max: -1, call: union},
-	"shallowMerge": {min: 1, max: 1, call: shallowMerge},
+	"shallowMerge": typed1(shallowMerge),
 	"tryGet":       {min: 2, max: -1, open: true, call: tryGet},
 }
 
@@ -41,20 +37,9 @@ func createObject(x *scope, args []any) (any, error) {
 	return o, nil
 }
 
-func fromJSON(x *scope, v any) (any, error) {
-	s, is := v.(string)
-	if !is {
-		return nil, fmt.Errorf("expected a string, not %s", kindOf(v))
-	}
-	return parseText(x, s)
-}
-
 // names returns the names of an object's members in Resource Manager's order.
 func names(o *Object) []string {
-	list := make([]string, len(o.Members))
-	for i, m := range o.Members {
-		list[i] = m.Name
-	}
+	list := memberNames(o)
 	slices.SortFunc(list, func(a, b string) int {
 		return strings.Compare(strings.ToLower(a), strings.ToLower(b))
 	})
@@ -69,12 +54,8 @@ func item(o *Object, name string) any {
 }
 
 // listed makes the function that lists something for each member of an object.
-func listed(what func(o *Object, name string) any) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		o, err := known(args[0])
-		if o == nil {
-			return nil, err
-		}
+func listed(what func(o *Object, name string) any) function {
+	return typed1(func(x *scope, o *Object) (any, error) {
 		if o.Open != nil {
 			return o.Open, nil
 		}
@@ -84,15 +65,7 @@ func listed(what func(o *Object, name string) any) func(*scope, []any) (any, err
 			list = append(list, what(o, name))
 		}
 		return list, nil
-	}
-}
-
-func known(v any) (*Object, error) {
-	o, is := v.(*Object)
-	if !is {
-		return nil, fmt.Errorf("expected an object, not %s", kindOf(v))
-	}
-	return o, nil
+	})
 }
 
 // union merges all arguments.
@@ -158,18 +131,14 @@ func (x *scope) merged(a, b *Object, deep bool) *Object {
 	return out
 }
 
-func shallowMerge(x *scope, args []any) (any, error) {
-	list, is := args[0].([]any)
-	if !is {
-		return nil, fmt.Errorf("expected an array of objects, not %s", kindOf(args[0]))
-	}
+func shallowMerge(x *scope, list []any) (any, error) {
 	out := &Object{}
 	for _, item := range list {
 		if u, unknown := item.(*Unknown); unknown {
 			return u, nil
 		}
-		o, err := known(item)
-		if o == nil {
+		o, err := as[*Object](item)
+		if err != nil {
 			return nil, err
 		}
 		out = x.merged(out, o, false)

@@ -55,11 +55,7 @@ func Merge(a, b *Object) *Object {
 	return out
 }
 
-func parameter(x *scope, args []any) (any, error) {
-	name, is := args[0].(string)
-	if !is {
-		return nil, fmt.Errorf("expected a name")
-	}
+func parameter(x *scope, name string) (any, error) {
 	if x.function {
 		if v, there := x.locals[strings.ToLower(name)]; there {
 			return v, nil
@@ -133,11 +129,7 @@ func (d *deployment) typeOf(declared *Object) string {
 	return "of a type that is not given"
 }
 
-func variable(x *scope, args []any) (any, error) {
-	name, is := args[0].(string)
-	if !is {
-		return nil, fmt.Errorf("expected a name")
-	}
+func variable(x *scope, name string) (any, error) {
 	if x.function {
 		return nil, fmt.Errorf("a function of the template has no variables")
 	}

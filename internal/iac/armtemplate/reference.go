@@ -8,8 +8,8 @@ import (
 // Functions about the template that contains the expression (template-functions-deployment,
 // template-functions-resource).
 var templateFunctions = map[string]function{
-	"parameters":   {min: 1, max: 1, call: parameter},
-	"variables":    {min: 1, max: 1, call: variable},
+	"parameters":   typed1(parameter),
+	"variables":    typed1(variable),
 	"copyIndex":    {max: 2, call: copyIndex},
 	"reference":    {min: 1, max: 3, open: true, call: reference},
 	"references":   {min: 1, max: 2, open: true, call: references},

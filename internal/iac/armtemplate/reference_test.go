@@ -274,7 +274,7 @@ func TestErrors(t *testing.T) {
 		`[createObject('a', 1).b]`:           "no member b",
 		`[format('{1}', 'a')]`:               "names none of the 1 values",
 		`[concat('a', createArray())]`:       "not with an array",
-		`[add(1, 'a')]`:                      "two integers",
+		`[add(1, 'a')]`:                      "argument 2: expected an integer, not a string",
 		`[div(1, 0)]`:                        "no result",
 		`[mul(9223372036854775807, 2)]`:      "no result",
 		`[cidrSubnet('10.0.0.0/24', 20, 0)]`: "no such part",

@@ -15,17 +15,25 @@ func (d *deployment) declareAll() {
 }
 
 func (d *deployment) declareIn(resources any, address string, parent *Resource, x *scope) {
-	switch list := resources.(type) {
+	sources(resources, func(o *Object, symbol, at string) {
+		d.declare(o, symbol, address+at, parent, x)
+	})
+}
+
+// sources calls do for each resource of a list, or of an object with symbolic names. at is its
+// address there.
+func sources(resources any, do func(o *Object, symbol, at string)) {
+	switch all := resources.(type) {
 	case []any:
-		for i, item := range list {
+		for i, item := range all {
 			if o, is := item.(*Object); is {
-				d.declare(o, "", fmt.Sprintf("%s[%d]", address, i), parent, x)
+				do(o, "", fmt.Sprintf("[%d]", i))
 			}
 		}
-	case *Object: // symbolic names
-		for _, m := range list.Members {
+	case *Object:
+		for _, m := range all.Members {
 			if o, is := m.Value.(*Object); is {
-				d.declare(o, m.Name, address+"."+m.Name, parent, x)
+				do(o, m.Name, "."+m.Name)
 			}
 		}
 	}
@@ -158,21 +166,11 @@ func (r *Resource) evaluate() {
 
 // measure counts the size of a value, so that later walks over it end: values can share parts.
 func (d *deployment) measure(v any) {
-	d.spend(1)
-	switch v := v.(type) {
-	case string:
-		d.spend(len(v) / 16)
-	case Opaque:
-		d.spend(len(v) / 16)
-	case []any:
-		for _, item := range v {
-			d.measure(item)
-		}
-	case *Object:
-		for _, m := range v.Members {
-			d.measure(m.Value)
-		}
-	}
+	walk(v, func(part any) bool {
+		text, _ := TextOf(part)
+		d.spend(1 + len(text)/16)
+		return true
+	})
 }
 
 func without(o *Object, name string) *Object {

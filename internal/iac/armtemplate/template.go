@@ -176,33 +176,38 @@ func (d *deployment) scope(at place) *scope {
 // Evaluate evaluates a template with the parameters of a parameter file, nil for none. The error is
 // one line.
 func Evaluate(template, parameters *Object, options Options) (result *Result, err error) {
-	if !IsTemplate(template) {
-		return nil, fmt.Errorf("it is not a deployment template: it needs a $schema and resources")
+	defer recovered(&err)
+	d, err := begin(template, parameters, options, nil)
+	if err != nil {
+		return nil, err
 	}
-	r := &run{options: options, parsed: map[string]expression{}, noted: map[string]bool{}}
-	defer func() {
-		if l, is := recover().(limit); is {
-			result, err = nil, fmt.Errorf("%s", l.text)
-		}
-	}()
-	d := &deployment{run: r, template: template, given: parameters, at: targetOf(template, options),
-		name: options.DeploymentName}
 	if parameters != nil {
 		known := template.Object("parameters")
 		for _, m := range parameters.Members {
 			if _, there := known.Lookup(m.Name); !there {
-				r.note(place{"parameters." + m.Name, parameters.File, m.Line}, false,
+				d.note(place{"parameters." + m.Name, parameters.File, m.Line}, false,
 					"the template has no parameter %s, so Azure refuses a value for it",
 					shorten(m.Name))
 			}
 		}
 	}
 	d.declareAll()
-	result = &Result{}
-	d.collect(result)
-	result.Outputs = d.outputValues()
-	result.Notes = r.notes
-	return result, nil
+	all := &Result{}
+	d.collect(all)
+	all.Outputs = d.outputValues()
+	all.Notes = d.notes
+	return all, nil
+}
+
+// begin returns a template that is not evaluated yet. w is nil if nothing is deployed.
+func begin(template, parameters *Object, o Options, w World) (*deployment, error) {
+	if !IsTemplate(template) {
+		return nil, fmt.Errorf("it is not a deployment template: it needs a $schema and resources")
+	}
+	r := &run{options: o, world: w, planning: true, parsed: map[string]expression{},
+		noted: map[string]bool{}}
+	return &deployment{run: r, template: template, given: parameters, at: targetOf(template, o),
+		name: o.DeploymentName}, nil
 }
 
 // collect evaluates all resources of a deployment.

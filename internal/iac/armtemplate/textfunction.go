@@ -14,40 +14,37 @@ import (
 
 // Functions on text (template-functions-string).
 var textFunctions = map[string]function{
-	"base64": {min: 1, max: 1, text: true, call: onText(func(s string) any {
+	"base64": onText(func(s string) string {
 		return base64.StdEncoding.EncodeToString([]byte(s))
-	})},
-	"base64ToString": {min: 1, max: 1, text: true,
-		call: fromBase64(func(x *scope, s string) (any, error) { return s, nil })},
-	"base64ToJson": {min: 1, max: 1, call: fromBase64(func(x *scope, s string) (any, error) {
-		return parseText(x, s)
-	})},
+	}),
+	"base64ToString": textual(fromBase64(func(_ *scope, s string) (any, error) {
+		return s, nil
+	})),
+	"base64ToJson": fromBase64(parseText),
 	"format":       {min: 1, max: -1, open: true, call: format},
-	"guid":         {min: 1, max: -1, call: guid, open: true},
-	"uniqueString": {min: 1, max: -1, text: true, call: unique},
+	"guid":         onAll(guid),
+	"uniqueString": onAll(uniqueString),
 	"newGuid":      {call: newGUID},
 	"utcNow":       {max: 1, call: utcNow},
-	"toLower":      {min: 1, max: 1, open: true, call: folded(strings.ToLower)},
-	"toUpper":      {min: 1, max: 1, text: true, call: folded(strings.ToUpper)},
-	"trim": {min: 1, max: 1, text: true, call: onText(func(s string) any {
-		return strings.TrimSpace(s)
-	})},
-	"uri": {min: 2, max: 2, text: true, call: joinURI},
-	"uriComponent": {min: 1, max: 1, text: true, call: onText(func(s string) any {
+	"toLower":      {min: 1, max: 1, open: true, call: lower},
+	"toUpper":      onText(strings.ToUpper),
+	"trim":         onText(strings.TrimSpace),
+	"uri":          textual(typed2(joinURI)),
+	"uriComponent": onText(func(s string) string {
 		return strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
-	})},
+	}),
 	"string": {min: 1, max: 1, open: true, call: toText},
-	"startsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
+	"startsWith": onTexts(func(a, b string) any {
 		return strings.HasPrefix(strings.ToLower(a), strings.ToLower(b))
-	})},
-	"endsWith": {min: 2, max: 2, call: onTexts(func(a, b string) any {
+	}),
+	"endsWith": onTexts(func(a, b string) any {
 		return strings.HasSuffix(strings.ToLower(a), strings.ToLower(b))
-	})},
-	"lastIndexOf": {min: 2, max: 2, call: indexOf(strings.LastIndex)},
-	"indexOf":     {min: 2, max: 2, call: indexOf(strings.Index)},
-	"split":       {min: 2, max: 2, call: split},
+	}),
+	"lastIndexOf": indexOf(strings.LastIndex),
+	"indexOf":     indexOf(strings.Index),
+	"split":       typed2(split),
 	"join":        {min: 2, max: 2, open: true, call: join},
-	"replace":     {min: 3, max: 3, text: true, call: replace},
+	"replace":     textual(typed3(replace)),
 	"substring":   {min: 2, max: 3, text: true, call: substring},
 	"padLeft":     {min: 2, max: 3, text: true, call: padLeft},
 }
@@ -55,54 +52,44 @@ var textFunctions = map[string]function{
 // maxText is the maximum length of a text, so that no template can make it grow forever.
 const maxText = 1 << 20
 
-func onText(f func(string) any) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		s, is := args[0].(string)
-		if !is {
-			return nil, fmt.Errorf("expected a string, not %s", kindOf(args[0]))
-		}
+func onText(f func(string) string) function {
+	return textual(typed1(func(x *scope, s string) (any, error) {
 		x.d.spend(len(s) / 64)
 		return f(s), nil
-	}
+	}))
 }
 
-func onTexts(f func(a, b string) any) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		a, isA := args[0].(string)
-		b, isB := args[1].(string)
-		if !isA || !isB {
-			return nil, fmt.Errorf("expected strings, not %s and %s", kindOf(args[0]),
-				kindOf(args[1]))
-		}
+func onTexts(f func(a, b string) any) function {
+	return typed2(func(x *scope, a, b string) (any, error) {
 		x.d.spend(len(a) / 64)
 		return f(a, b), nil
-	}
+	})
 }
 
-// folded wraps functions that do not change the braces around unknown parts.
-func folded(f func(string) string) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		switch v := args[0].(type) {
-		case *Unknown:
-			return v, nil
-		case Opaque:
-			return Opaque(f(string(v))), nil
+// onAll makes a function of any number of texts.
+func onAll(f func(texts ...string) string) function {
+	return function{min: 1, max: -1, text: true, call: func(x *scope, args []any) (any, error) {
+		texts := make([]string, len(args))
+		for i := range args {
+			var err error
+			if texts[i], err = argument[string](args, i); err != nil {
+				return nil, err
+			}
+			x.d.spend(len(texts[i]) / 64)
 		}
-		return onText(func(s string) any { return f(s) })(x, args)
-	}
+		return f(texts...), nil
+	}}
 }
 
-func unique(x *scope, args []any) (any, error) {
-	texts := make([]string, len(args))
-	for i, arg := range args {
-		s, is := arg.(string)
-		if !is {
-			return nil, fmt.Errorf("expected strings, not %s", kindOf(arg))
-		}
-		x.d.spend(len(s) / 64)
-		texts[i] = s
+// lower does not change the braces around unknown parts.
+func lower(x *scope, args []any) (any, error) {
+	switch v := args[0].(type) {
+	case *Unknown:
+		return v, nil
+	case Opaque:
+		return Opaque(strings.ToLower(string(v))), nil
 	}
-	return uniqueString(texts...), nil
+	return onText(strings.ToLower).call(x, args)
 }
 
 // newGUID and utcNow are only allowed in default values of parameters, because each call differs.
@@ -138,38 +125,20 @@ func (x *scope) inDefault() error {
 // guidNamespace is that of the function guid (bicep-functions-string).
 var guidNamespace = uuid.MustParse("11fb06fb-712d-4ddd-98c7-e71bbd588830")
 
-// guid returns a version 5 UUID of its arguments, joined with hyphens. For partly unknown arguments
-// the result is unknown, but equal for equal arguments.
-func guid(x *scope, args []any) (any, error) {
-	if u := unknownOf(args); u != nil {
-		return u, nil
-	}
-	texts := make([]string, len(args))
-	for i, arg := range args {
-		switch v := arg.(type) {
-		case string:
-			texts[i] = v
-		case Opaque:
-			return x.opaque("guid", args), nil
-		default:
-			return nil, fmt.Errorf("expected strings, not %s", kindOf(arg))
-		}
-	}
-	joined := []byte(strings.Join(texts, "-"))
-	x.d.spend(len(joined) / 64)
-	return uuid.NewHash(sha1.New(), guidNamespace, joined, 5).String(), nil
+// guid returns a version 5 UUID of its arguments, joined with hyphens.
+func guid(texts ...string) string {
+	return uuid.NewHash(sha1.New(), guidNamespace, []byte(strings.Join(texts, "-")), 5).String()
 }
 
-func fromBase64(f func(*scope, string) (any, error)) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		s, _ := args[0].(string)
+func fromBase64(f func(*scope, string) (any, error)) function {
+	return typed1(func(x *scope, s string) (any, error) {
 		raw, err := base64.StdEncoding.DecodeString(s)
 		if err != nil || !utf8.Valid(raw) {
 			return nil, fmt.Errorf("it is not the base64 form of a text")
 		}
 		x.d.spend(len(raw))
 		return f(x, string(raw))
-	}
+	})
 }
 
 // parseText parses JSON in a text. Resource Manager accepts single quotes instead of double quotes
@@ -208,7 +177,7 @@ func (x *scope) written(v any) (text string, opaque bool) {
 		return "{" + strings.ReplaceAll(v.Why, "/", "-") + "}", true
 	}
 	text = x.json(v)
-	return text, strings.Contains(text, "{") && holdsUnknown(x, v)
+	return text, strings.Contains(text, "{") && x.d.unknownIn(v) != nil
 }
 
 // assembled returns text that is made of parts.
@@ -230,28 +199,25 @@ func toText(x *scope, args []any) (any, error) {
 	return x.assembled(x.written(args[0]))
 }
 
-func indexOf(find func(s, part string) int) func(*scope, []any) (any, error) {
-	return func(x *scope, args []any) (any, error) {
-		if list, is := args[0].([]any); is {
-			return indexIn(x, list, args[1], find("xx", "x") == 1)
+func indexOf(find func(s, part string) int) function {
+	inText := onTexts(func(a, b string) any {
+		i := find(strings.ToLower(a), strings.ToLower(b))
+		if i > 0 {
+			i = utf8.RuneCountInString(strings.ToLower(a)[:i])
 		}
-		return onTexts(func(a, b string) any {
-			i := find(strings.ToLower(a), strings.ToLower(b))
-			if i > 0 {
-				i = utf8.RuneCountInString(strings.ToLower(a)[:i])
-			}
-			return int64(i)
-		})(x, args)
-	}
+		return int64(i)
+	})
+	return typed2(func(x *scope, in, wanted any) (any, error) {
+		if list, is := in.([]any); is {
+			return indexIn(x, list, wanted, find("xx", "x") == 1)
+		}
+		return inText.call(x, []any{in, wanted})
+	})
 }
 
-func split(x *scope, args []any) (any, error) {
-	s, is := args[0].(string)
-	if !is {
-		return nil, fmt.Errorf("expected a string, not %s", kindOf(args[0]))
-	}
+func split(x *scope, s string, by any) (any, error) {
 	var separators []string
-	switch by := args[1].(type) {
+	switch by := by.(type) {
 	case string:
 		separators = []string{by}
 	case []any:
@@ -311,11 +277,8 @@ func join(x *scope, args []any) (any, error) {
 	return x.assembled(b.String(), opaque)
 }
 
-func replace(x *scope, args []any) (any, error) {
-	s, isS := args[0].(string)
-	old, isOld := args[1].(string)
-	with, isWith := args[2].(string)
-	if !isS || !isOld || !isWith || old == "" {
+func replace(x *scope, s, old, with string) (any, error) {
+	if old == "" {
 		return nil, fmt.Errorf("expected three strings, the second not empty")
 	}
 	if n := strings.Count(s, old); n > 0 && n*len(with) > maxText {
@@ -361,12 +324,7 @@ func padLeft(x *scope, args []any) (any, error) {
 }
 
 // joinURI resolves a relative URI. It replaces everything after the last slash of the base.
-func joinURI(_ *scope, args []any) (any, error) {
-	base, isBase := args[0].(string)
-	relative, isRelative := args[1].(string)
-	if !isBase || !isRelative {
-		return nil, fmt.Errorf("expected strings")
-	}
+func joinURI(_ *scope, base, relative string) (any, error) {
 	from, err := url.Parse(base)
 	if err != nil || !from.IsAbs() {
 		return nil, fmt.Errorf("%s is not an absolute URI", shorten(base))

@@ -201,6 +201,37 @@ func Plain(v any) any {
 	return v
 }
 
+// walk calls visit for a value and everything in it, until visit returns false.
+func walk(v any, visit func(part any) bool) bool {
+	if !visit(v) {
+		return false
+	}
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			if !walk(item, visit) {
+				return false
+			}
+		}
+	case *Object:
+		for _, m := range v.Members {
+			if !walk(m.Value, visit) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// as returns a value of a type, or an error that names both types.
+func as[T any](v any) (T, error) {
+	t, is := v.(T)
+	if anything := any(t) == nil; !is && !anything {
+		return t, fmt.Errorf("expected %s, not %s", kindOf(t), kindOf(v))
+	}
+	return t, nil
+}
+
 // kindOf names the type of a value, for messages.
 func kindOf(v any) string {
 	switch v.(type) {
@@ -208,7 +239,9 @@ func kindOf(v any) string {
 		return "null"
 	case bool:
 		return "a boolean"
-	case int64, float64:
+	case int64:
+		return "an integer"
+	case float64:
 		return "a number"
 	case string, Opaque:
 		return "a string"
