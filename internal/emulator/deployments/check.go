@@ -139,16 +139,16 @@ func holdsExpression(v any) bool {
 }
 
 // startNested starts a nested deployment. It needs the same rights as any deployment.
-func (run *deploymentRun) startNested(r *armtemplate.Resource, s *step) {
+func (run *deploymentRun) startNested(s *step) {
 	nested := run.newRun(deploymentState{Who: run.State.Who,
 		Correlation: run.State.Correlation, Base: run.State.Base})
 	nested.id, nested.outer = s.ID, run
-	f := run.nest(nested, r)
+	f := run.nest(nested, s.of)
 	if f == nil {
-		f = run.world.admitted(s.ID)
+		f = run.admitted(s.ID)
 	}
 	if f == nil {
-		f = onlyInline(r.Body.Object("properties"))
+		f = onlyInline(s.of.Body.Object("properties"))
 	}
 	if old := run.Runs[s.ID.Key()]; f == nil && old.active() {
 		f = kernel.Fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace "+
@@ -180,6 +180,6 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 }
 
 // admitted checks that the caller may write a deployment.
-func (w *deploymentWorld) admitted(id arm.ID) *kernel.Failure {
-	return w.authorization.Admit(w.callOf(http.MethodPut, id, resourcesVersion, []byte("{}")))
+func (run *deploymentRun) admitted(id arm.ID) *kernel.Failure {
+	return run.authorization.Admit(run.callOf(http.MethodPut, id, resourcesVersion, []byte("{}")))
 }

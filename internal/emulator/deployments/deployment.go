@@ -65,7 +65,8 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 		if verb == "" && c.Method == http.MethodDelete {
 			return kernel.Reply{Status: http.StatusNoContent}, nil, true
 		}
-		return kernel.Reply{}, deploymentNotFound(id), true
+		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "DeploymentNotFound",
+			"Deployment '%s' could not be found.", id.Name()), true
 	}
 	answer, f := kernel.Reply{}, (*kernel.Failure)(nil)
 	switch {
@@ -94,11 +95,6 @@ func (s *Deployments) deploymentCall(c *kernel.Call) (kernel.Reply, *kernel.Fail
 			"The method %s is not supported for %s.", c.Method, c.Key())
 	}
 	return answer, f, true
-}
-
-func deploymentNotFound(id arm.ID) *kernel.Failure {
-	return kernel.Fail(http.StatusNotFound, "DeploymentNotFound",
-		"Deployment '%s' could not be found.", id.Name())
 }
 
 // deploymentOf reads the body of a call and prepares its template, or refuses it: with Azure's
@@ -132,8 +128,7 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	}
 	run := s.newRun(deploymentState{Who: c.Who, Correlation: c.IDs[1], Base: c.Base,
 		Location: location})
-	run.id, run.template = s.kernel.Spelled(id), template
-	run.parameters = properties.Object("parameters")
+	run.id, run.asked, run.template = s.kernel.Spelled(id), properties, template
 	if group := s.kernel.Store.Get(id.Group()); group != nil {
 		run.id = arm.ID(
 			strings.Replace(string(run.id), "/"+id.ResourceGroup()+"/", "/"+group.ID.Name()+"/", 1))

@@ -39,33 +39,29 @@ func (run *deploymentRun) properties() kernel.Object {
 // describe lists the resource types of a template, and the dependencies.
 func (run *deploymentRun) describe() (providers, dependencies []any) {
 	providers, dependencies = []any{}, []any{}
-	places := map[string]map[string][]any{}
-	var namespaces []string
-	types := map[string][]string{}
+	byNamespace, byType := map[string]kernel.Object{}, map[string]kernel.Object{}
 	for _, p := range run.planned() {
 		namespace, rest, _ := strings.Cut(p.Type, "/")
-		if places[namespace] == nil {
-			places[namespace] = map[string][]any{}
-			namespaces = append(namespaces, namespace)
+		provider := byNamespace[namespace]
+		if provider == nil {
+			provider = kernel.Object{"namespace": namespace, "resourceTypes": []any{}}
+			byNamespace[namespace] = provider
+			providers = append(providers, provider)
+		}
+		kind := byType[p.Type]
+		if kind == nil {
+			kind = kernel.Object{"resourceType": rest, "locations": []any{}}
+			byType[p.Type] = kind
+			provider["resourceTypes"] = append(provider["resourceTypes"].([]any), kind)
 		}
 		var location any
 		if l := kernel.NormalLocation(p.Body.Text("location")); l != "" &&
 			!strings.Contains(l, "[") {
 			location = l
 		}
-		if places[namespace][rest] == nil {
-			types[namespace] = append(types[namespace], rest)
+		if all := kind["locations"].([]any); !slices.Contains(all, location) {
+			kind["locations"] = append(all, location)
 		}
-		if !slices.Contains(places[namespace][rest], location) {
-			places[namespace][rest] = append(places[namespace][rest], location)
-		}
-	}
-	for _, namespace := range namespaces {
-		list := []any{}
-		for _, t := range types[namespace] {
-			list = append(list, kernel.Object{"resourceType": t, "locations": places[namespace][t]})
-		}
-		providers = append(providers, kernel.Object{"namespace": namespace, "resourceTypes": list})
 	}
 	for _, r := range run.ready.Resources() {
 		needs := []any{}
@@ -94,7 +90,7 @@ func typedValue(kind string, value any, secret bool) kernel.Object {
 	doc := kernel.Object{"type": strings.ToUpper(kind[:min(1, len(kind))]) +
 		kind[min(1, len(kind)):]}
 	if !secret {
-		doc["value"] = plainJSON(value)
+		doc["value"] = armtemplate.Plain(value)
 	}
 	return doc
 }
@@ -159,7 +155,7 @@ func (run *deploymentRun) operationDocuments() []kernel.Object {
 	if run.State.OutputID != "" {
 		add(run.State.OutputID, kernel.Object{"provisioningOperation": "EvaluateDeploymentOutput",
 			"provisioningState": "Succeeded", "timestamp": stamp(run.State.Ended),
-			"duration": isoDuration(0), "trackingId": newTracking(), "statusCode": "OK"})
+			"duration": isoDuration(0), "trackingId": uuid.NewString(), "statusCode": "OK"})
 	}
 	return docs
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
@@ -23,15 +25,15 @@ const (
 // deploymentRun is a deployment and its progress.
 type deploymentRun struct {
 	*Deployments
-	id                   arm.ID
-	template, parameters *armtemplate.Object
-	ready                *armtemplate.Deployment
-	world                *deploymentWorld
-	activity             kernel.ActivityRecord
-	outer                *deploymentRun // the parent of a nested one
-	fault                *kernel.Fault  // of the call that started it
-	stepping             bool
-	plan                 []plannedResource
+	id              arm.ID
+	asked, template *armtemplate.Object // the properties of the call, and what it deploys
+	ready           *armtemplate.Deployment
+	now             time.Time // when it began
+	activity        kernel.ActivityRecord
+	outer           *deploymentRun // the parent of a nested one
+	fault           *kernel.Fault  // of the call that started it
+	stepping        bool
+	plan            []plannedResource
 
 	// State is saved.
 	State deploymentState
@@ -69,12 +71,11 @@ type step struct {
 	follow string
 	again  bool
 	tries  int
+	of     *armtemplate.Resource
 }
 
 func (s *Deployments) newRun(state deploymentState) *deploymentRun {
-	run := &deploymentRun{Deployments: s, State: state}
-	run.world = &deploymentWorld{Deployments: s, run: run, now: time.Now()}
-	return run
+	return &deploymentRun{Deployments: s, State: state, now: time.Now()}
 }
 
 // prepare reads the template.
@@ -84,9 +85,9 @@ func (run *deploymentRun) prepare() *kernel.Failure {
 		ResourceGroup:  run.id.ResourceGroup(),
 		DeploymentName: run.id.Name(),
 		Location:       run.State.Location,
-		Deployer:       run.world.deployer(),
+		Deployer:       run.deployer(),
 	}
-	ready, err := armtemplate.Prepare(run.template, run.parameters, o, run.world)
+	ready, err := armtemplate.Prepare(run.template, run.asked.Object("parameters"), o, run)
 	if err != nil {
 		return invalidTemplate("%v", err)
 	}
@@ -143,13 +144,13 @@ func (run *deploymentRun) step() {
 	for started := true; started; {
 		started = false
 		for _, r := range run.ready.Resources() {
-			s := run.stepOf(r)
-			if s == nil && run.canStart(r) {
-				run.State.Steps = append(run.State.Steps, &step{
+			if run.stepOf(r) == nil && run.canStart(r) {
+				s := &step{of: r,
 					ID: run.kernel.Spelled(arm.ID(r.ID)), Type: r.Type, Name: r.Name,
-					Operation: operationID(), Tracking: newTracking(), Status: Running,
-					Started: time.Now()})
-				run.start(r)
+					Operation: operationID(), Tracking: uuid.NewString(), Status: Running,
+					Started: time.Now()}
+				run.State.Steps = append(run.State.Steps, s)
+				run.start(s)
 				started = true
 			}
 		}
@@ -182,12 +183,12 @@ func (run *deploymentRun) canStart(r *armtemplate.Resource) bool {
 }
 
 // start writes a resource, or starts a nested deployment.
-func (run *deploymentRun) start(r *armtemplate.Resource) {
-	s := run.stepOf(r)
+func (run *deploymentRun) start(s *step) {
+	r := s.of
 	s.tries++
 	s.again = false
 	if strings.EqualFold(r.Type, TypeDeployment) {
-		run.startNested(r, s)
+		run.startNested(s)
 		return
 	}
 	body, err := run.ready.Body(r)
@@ -199,7 +200,7 @@ func (run *deploymentRun) start(r *armtemplate.Resource) {
 		run.ended(s, http.StatusBadRequest, run.unprocessable(r, err))
 		return
 	}
-	answer, f := run.world.call(http.MethodPut, s.ID, r.APIVersion, resourceBody(body))
+	answer, f := run.call(http.MethodPut, s.ID, r.APIVersion, resourceBody(body))
 	if f != nil && retried(f) && s.tries < maxTries {
 		s.again = true
 		run.wait(s, time.Now().Add(time.Duration(max(1, f.RetryAfter))*time.Second))
@@ -286,11 +287,7 @@ func (run *deploymentRun) wake(s *step) {
 	} else if !run.active() {
 		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled, "The deployment was cancelled."))
 	} else {
-		for _, r := range run.ready.Resources() {
-			if s.ID.Equal(arm.ID(r.ID)) {
-				run.start(r)
-			}
-		}
+		run.start(s)
 	}
 	if run.active() {
 		run.step()

@@ -12,7 +12,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/authorization"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/emulator/network"
-	"routekeeper.dev/routekeeper/internal/iac/armtemplate"
 )
 
 // whatIfCall answers with the changes that a deployment would make. The result is followed as
@@ -26,19 +25,12 @@ func (s *Deployments) whatIfCall(c *kernel.Call, id arm.ID) (kernel.Reply, *kern
 	if f := s.preflight(run); f != nil {
 		result = kernel.Object{"status": "Failed", "error": f.Document()}
 	} else {
-		result["properties"] = s.whatIf(run, idsOnly(c.Body))
+		result["properties"] = s.whatIf(run, strings.EqualFold(
+			run.asked.Object("whatIfSettings").Text("resultFormat"), "ResourceIdOnly"))
 	}
 	answer := s.kernel.Accepted(c, kernel.Encode(result))
 	delete(answer.Header, "Azure-AsyncOperation")
 	return answer, nil
-}
-
-// idsOnly reads the requested form of the result.
-func idsOnly(body []byte) bool {
-	doc, _ := armtemplate.Parse("", body) // it was read before
-	o, _ := doc.(*armtemplate.Object)
-	return strings.EqualFold(o.Object("properties").Object("whatIfSettings").Text("resultFormat"),
-		"ResourceIdOnly")
 }
 
 // whatIf lists the changes, by ID. The results of reference() are not known: as on Azure, the
@@ -102,7 +94,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 			delete(after, name)
 		}
 	}
-	answer, f := run.world.call(http.MethodGet, p.ID, p.APIVersion, nil)
+	answer, f := run.call(http.MethodGet, p.ID, p.APIVersion, nil)
 	switch {
 	case f != nil && f.Status == http.StatusNotFound:
 		if !short {
@@ -233,7 +225,7 @@ func difference(path string, was, is any) []kernel.Object {
 		}
 	}
 	switch {
-	case emptyValue(is) && is == nil:
+	case is == nil:
 		return []kernel.Object{{"path": path, "propertyChangeType": "Delete", "before": was}}
 	case was == nil:
 		return []kernel.Object{{"path": path, "propertyChangeType": "Create", "after": is}}
