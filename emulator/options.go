@@ -132,14 +132,7 @@ func (s *settings) check() error {
 		s.azure.Principals = []Principal{Default}
 	}
 	s.azure.Principals = append(s.azure.Principals, Operator)
-	s.azure.Tenants = map[string]string{}
-	for i := range s.subscriptions {
-		id := fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1)
-		s.azure.Subscriptions = append(s.azure.Subscriptions, id)
-		if tenant := i % s.tenants; tenant > 0 {
-			s.azure.Tenants[id] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d", tenant+1)
-		}
-	}
+	s.azure.Number(s.subscriptions, s.tenants)
 	if s.dir != "" {
 		s.azure.StateFile = filepath.Join(s.dir, "state.db")
 	}

@@ -145,16 +145,9 @@ func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
 	}
 	// As in most companies, the network belongs to another identity than the keeper's
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
-	options.CheckClusterIdentity, options.Tenants = true, map[string]string{}
+	options.CheckClusterIdentity = true
+	options.Number(o.subscriptions, o.tenants)
 	options.Log = loggerFor(a.err, o.verbose)(a.err)
-	for i := range o.subscriptions {
-		options.Subscriptions = append(options.Subscriptions,
-			fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1))
-		if tenant := i % o.tenants; tenant > 0 {
-			options.Tenants[options.Subscriptions[i]] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d",
-				tenant+1)
-		}
-	}
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")
 	}

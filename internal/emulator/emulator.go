@@ -12,6 +12,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rsa"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -95,6 +96,18 @@ type Options struct {
 	Key *rsa.PrivateKey
 	// Log receives messages for the person at the terminal. Nil: nothing.
 	Log *slog.Logger
+}
+
+// Number gives the options subscriptions, which belong to tenants in turn.
+func (o *Options) Number(subscriptions, tenants int) {
+	o.Tenants = map[string]string{}
+	for i := range subscriptions {
+		id := fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1)
+		o.Subscriptions = append(o.Subscriptions, id)
+		if tenant := i % tenants; tenant > 0 {
+			o.Tenants[id] = fmt.Sprintf("7e4a0000-0000-4000-8000-%012d", tenant+1)
+		}
+	}
 }
 
 // DefaultSubscription, DefaultTenant and DefaultPrincipal are used if the options name none.

@@ -56,19 +56,14 @@ func fleet(subscription string) []fleetMember {
 
 // BuildFleet builds the fleet scenario, and returns what is special in it, a line each.
 func BuildFleet(e *Emulator, as Principal) (special []string, err error) {
-	err = e.beforehand(func() error {
-		special, err = buildFleet(e, as)
+	err = e.beforehand(as, func(c *Client) error {
+		special, err = buildFleet(e, c)
 		return err
 	})
 	return special, err
 }
 
-func buildFleet(e *Emulator, as Principal) ([]string, error) {
-	c, end, err := e.builder(as)
-	if err != nil {
-		return nil, err
-	}
-	defer end()
+func buildFleet(e *Emulator, c *Client) ([]string, error) {
 	members := fleet(e.opts.Subscriptions[0])
 	for i, m := range members {
 		if err := m.build(c, i); err != nil {

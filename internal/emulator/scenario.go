@@ -34,12 +34,6 @@ func (e *Emulator) Client(p Principal) (*Client, error) {
 	return c, err
 }
 
-// builder returns a client that builds a scenario, until end is called.
-func (e *Emulator) builder(p Principal) (c *Client, end func(), err error) {
-	token, end, err := e.entra.Session(p)
-	return &Client{e: e, p: p, token: token, expires: time.Now().Add(entra.TokenLife)}, end, err
-}
-
 // login returns a token, a cached one while it is valid.
 func (c *Client) login() (string, error) {
 	c.mu.Lock()
@@ -174,17 +168,14 @@ func DemoIn(subscription string) Demo {
 // subnet, an Application Gateway's subnet with its own table, and a kubenet cluster of three nodes
 // in the existing subnet with its existing table, in which 0.0.0.0/0 leads to a firewall. It
 // returns when the cluster's routes are written.
-func BuildDemo(e *Emulator, as Principal) (d Demo, err error) {
-	err = e.beforehand(func() error {
-		d, err = buildDemo(e, as)
-		return err
-	})
-	return d, err
+func BuildDemo(e *Emulator, as Principal) (Demo, error) {
+	d := DemoIn(e.opts.Subscriptions[0])
+	return d, e.beforehand(as, func(c *Client) error { return d.build(e, c) })
 }
 
 // beforehand builds what exists at the start: meanwhile operations take no time, and nothing is
 // throttled.
-func (e *Emulator) beforehand(build func() error) error {
+func (e *Emulator) beforehand(as Principal, build func(c *Client) error) error {
 	set := func(before bool, operation time.Duration) {
 		defer e.kernel.Lock()()
 		e.kernel.Opts.OperationTime = operation
@@ -192,16 +183,15 @@ func (e *Emulator) beforehand(build func() error) error {
 	}
 	set(true, 0)
 	defer set(false, e.opts.OperationTime)
-	return build()
-}
-
-func buildDemo(e *Emulator, as Principal) (Demo, error) {
-	d := DemoIn(e.opts.Subscriptions[0])
-	c, end, err := e.builder(as)
+	token, end, err := e.entra.Session(as)
 	if err != nil {
-		return d, err
+		return err
 	}
 	defer end()
+	return build(&Client{e: e, p: as, token: token, expires: time.Now().Add(entra.TokenLife)})
+}
+
+func (d Demo) build(e *Emulator, c *Client) error {
 	sub, vnet := d.Cluster.Subscription(), d.NodeSubnet.Parent()
 	in := func(resourceType, name string) arm.ID {
 		return arm.ResourceID(sub, vnet.ResourceGroup(), resourceType, name)
@@ -237,9 +227,9 @@ func buildDemo(e *Emulator, as Principal) (Demo, error) {
 			"outboundType": "userDefinedRouting"},
 		Pool: d.Pool, Nodes: 3,
 	}); err != nil {
-		return d, err
+		return err
 	}
-	return d, e.waitForRoutes(c, d.ClusterTable, 4)
+	return e.waitForRoutes(c, d.ClusterTable, 4)
 }
 
 // waitForRoutes waits until a table has that many routes, which the cloud providers write now.

@@ -26,11 +26,9 @@ func operator(t testing.TB, e *emulator.Emulator) *emulator.Client {
 
 // Subscriptions returns IDs of n subscriptions.
 func Subscriptions(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1)
-	}
-	return all
+	var o emulator.Options
+	o.Number(n, 1)
+	return o.Subscriptions
 }
 
 // BuildFleet makes kubenet clusters, spread over the subscriptions, each in its own resource group
