@@ -73,12 +73,23 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	if ids != nil {
 		return ids, 0
 	}
-	managed = max(1, kernel.NumberOf(asked, "managedOutboundIPs", "count"))
-	for i := range managed {
+	ids = cl.managedAddresses("outbound", kernel.NumberOf(asked, "managedOutboundIPs", "count"))
+	return ids, len(ids)
+}
+
+// managedAddresses returns the public IP addresses that AKS makes, at least one.
+func (cl *cluster) managedAddresses(what string, count int) (ids []arm.ID) {
+	for i := range max(1, count) {
 		ids = append(ids,
-			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint("outbound", i), cl.ID)))
+			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint(what, i), cl.ID)))
 	}
-	return ids, managed
+	return ids
+}
+
+// tags returns the tags of what AKS makes for the nodes' egress.
+func (cl *cluster) tags() kernel.Object {
+	return kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
+		"aks-managed-cluster-rg": cl.ID.ResourceGroup()}
 }
 
 // balancers are what connects the clusters' nodes with the internet.
@@ -90,10 +101,8 @@ func (s balancers) balanced(balancer arm.ID) (out []arm.ID) {
 	if cl == nil || balancer.Name() != publicBalancer && balancer.Name() != internalBalancer {
 		return nil
 	}
-	for _, p := range cl.Pools {
-		for _, n := range p.Nodes {
-			out = append(out, p.configuration(n, 0))
-		}
+	for p, n := range cl.nodes() {
+		out = append(out, p.configuration(n, 0))
 	}
 	return out
 }
@@ -104,10 +113,8 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 		return f
 	}
 	ips, managed := cl.outbound(profile)
-	tags := kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
-		"aks-managed-cluster-rg": cl.ID.ResourceGroup()}
 	for _, id := range ips[:managed] {
-		owned := kernel.Clone(tags)
+		owned := cl.tags()
 		owned["aks-managed-type"] = "aks-slb-managed-outbound-ip"
 		if f := s.publicIP(cl, id, owned, 30); f != nil {
 			return f
@@ -131,7 +138,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 	was := cl.Addresses
 	cl.Addresses = ips
 	body := cl.balancer(publicBalancer, public)
-	body["tags"] = tags
+	body["tags"] = cl.tags()
 	addOutbound(body, cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer), ips[:outbound],
 		kernel.ObjectAt(profile, "loadBalancerProfile"))
 	if f := s.storeBalancer(cl, publicBalancer, body); f != nil {
@@ -256,10 +263,8 @@ func (s balancers) store(cl *cluster, id arm.ID, body kernel.Object) *kernel.Fai
 		cl.written = map[string]string{}
 	}
 	cl.written[id.Name()] = text
-	for _, p := range cl.Pools { // their interfaces show the load balancers
-		for _, n := range p.Nodes {
-			s.kernel.Store.Touch(p.nic(n))
-		}
+	for p, n := range cl.nodes() { // their interfaces show the load balancers
+		s.kernel.Store.Touch(p.nic(n))
 	}
 	return nil
 }

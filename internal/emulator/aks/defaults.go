@@ -39,8 +39,7 @@ func notOverlay(s kernel.Sight) bool {
 }
 
 func privateCluster(s kernel.Sight) bool {
-	return kernel.ObjectAt(s.Doc, "properties",
-		"apiServerAccessProfile")["enablePrivateCluster"] == true
+	return isPrivate(kernel.ObjectAt(s.Doc, "properties"))
 }
 
 // clusterFacts returns the facts of managed clusters; poolFacts are those of their pools.

@@ -54,12 +54,10 @@ func (s ingress) fill(cl *cluster, r *kernel.Resource) {
 		return
 	}
 	addresses := []any{}
-	for _, p := range cl.Pools {
-		for _, n := range p.Nodes {
-			for _, w := range cl.podsOn(p, n, "") {
-				if w.workload == "web" && len(w.addrs) > 0 {
-					addresses = append(addresses, kernel.Object{"ipAddress": w.addrs[0].String()})
-				}
+	for p, n := range cl.nodes() {
+		for _, w := range cl.podsOn(p, n, "") {
+			if w.Name == "web" && len(w.addrs) > 0 {
+				addresses = append(addresses, kernel.Object{"ipAddress": w.addrs[0].String()})
 			}
 		}
 	}

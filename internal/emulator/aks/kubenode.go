@@ -16,13 +16,10 @@ import (
 // nodeObjects returns a cluster's nodes as its API server shows them.
 func (s *APIServers) nodeObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
-	for _, p := range cl.Pools {
-		profile := profileOf(r, p.Name)
-		for _, n := range p.Nodes {
-			out = append(out, kubeObject{name: n.Name, document: func() kernel.Object {
-				return cl.nodeDocument(p, n, profile)
-			}})
-		}
+	for p, n := range cl.nodes() {
+		out = append(out, kubeObject{name: n.Name, document: func() kernel.Object {
+			return cl.nodeDocument(p, n, profileOf(r, p.Name))
+		}})
 	}
 	return out
 }

@@ -16,14 +16,12 @@ import (
 func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 	var out []kubeObject
 	policy := policyEngine(r)
-	for _, p := range cl.Pools {
-		for _, n := range p.Nodes {
-			for _, w := range cl.podsOn(p, n, policy) {
-				name := w.workload + "-" + nameSuffix(n.Name+w.namespace+w.workload)
-				out = append(out, kubeObject{w.namespace, name, func() kernel.Object {
-					return podDocument(w, name, n)
-				}})
-			}
+	for p, n := range cl.nodes() {
+		for _, w := range cl.podsOn(p, n, policy) {
+			name := w.Name + "-" + nameSuffix(n.Name+w.Namespace+w.Name)
+			out = append(out, kubeObject{w.Namespace, name, func() kernel.Object {
+				return podDocument(w, name, n)
+			}})
 		}
 	}
 	return out
@@ -31,9 +29,8 @@ func (s *APIServers) podObjects(cl *cluster, r *kernel.Resource) []kubeObject {
 
 // pod is a pod that runs on a node.
 type pod struct {
-	namespace, workload string
-	hostNetwork         bool
-	addrs               []netip.Addr // empty while the pod waits for its network
+	KubernetesWorkload
+	addrs []netip.Addr // empty while the pod waits for its network
 }
 
 // policyEngine returns the engine of a cluster's network policies: calico, azure, cilium, or "" for
@@ -65,15 +62,15 @@ func (cl *cluster) podsOn(p *pool, n *Node, policy string) []pod {
 	}
 	var out []pod
 	for _, name := range agents {
-		out = append(out, pod{"kube-system", name, true, n.addresses()})
+		out = append(out, pod{KubernetesWorkload{"kube-system", name, true}, n.addresses()})
 	}
 	if policy == "calico" {
-		out = append(out, pod{"calico-system", "calico-node", true, n.addresses()})
+		out = append(out, pod{KubernetesWorkload{"calico-system", "calico-node", true},
+			n.addresses()})
 	}
-	for i, w := range []pod{{namespace: "kube-system", workload: "metrics-agent"},
-		{namespace: "default", workload: "web"}} {
-		w.addrs = cl.podAddresses(p, n, i)
-		out = append(out, w)
+	for i, w := range []KubernetesWorkload{{"kube-system", "metrics-agent", false},
+		{"default", "web", false}} {
+		out = append(out, pod{w, cl.podAddresses(p, n, i)})
 	}
 	return out
 }
@@ -131,14 +128,14 @@ func podDocument(w pod, name string, n *Node) kernel.Object {
 		status["phase"], status["podIP"], status["podIPs"] = "Running", w.addrs[0].String(), all
 	}
 	spec := kernel.Object{"nodeName": n.Name, "containers": []kernel.Object{
-		{"name": w.workload, "image": fmt.Sprintf("local/%s:1", w.workload)}}}
-	if w.hostNetwork {
+		{"name": w.Name, "image": fmt.Sprintf("local/%s:1", w.Name)}}}
+	if w.HostNetwork {
 		spec["hostNetwork"] = true
 	}
 	return kernel.Object{
 		"metadata": kernel.Object{"name": name,
-			"namespace": w.namespace, "uid": kubeUID(w.namespace+"/"+name, n.Created),
-			"creationTimestamp": kubeTime(n.Created), "labels": kernel.Object{"app": w.workload}},
+			"namespace": w.Namespace, "uid": kubeUID(w.Namespace+"/"+name, n.Created),
+			"creationTimestamp": kubeTime(n.Created), "labels": kernel.Object{"app": w.Name}},
 		"spec": spec, "status": status,
 	}
 }

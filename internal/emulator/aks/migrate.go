@@ -41,14 +41,12 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	if from == modeVNet {
 		cl.PodCIDRs = arm.ParsePrefixes(
 			kernel.List(r.Body, "properties", "networkProfile", "podCidrs"))
-		for _, p := range cl.Pools {
-			for _, n := range p.Nodes {
-				if len(n.Addrs) > 1 { // pods no longer have addresses in the node's subnet
-					s.network.Addresses.Release(p.Subnet, n.Addrs[1:]...)
-					n.Addrs = n.Addrs[:1]
-				}
-				n.PodCIDRs, n.Overlay = cl.givePodCIDRs(), true
+		for p, n := range cl.nodes() {
+			if len(n.Addrs) > 1 { // pods no longer have addresses in the node's subnet
+				s.network.Addresses.Release(p.Subnet, n.Addrs[1:]...)
+				n.Addrs = n.Addrs[:1]
 			}
+			n.PodCIDRs, n.Overlay = cl.givePodCIDRs(), true
 		}
 		return
 	}

@@ -2,7 +2,6 @@ package aks
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -17,16 +16,12 @@ func (cl *cluster) natGateway() arm.ID {
 }
 
 // natAddresses returns the public IP addresses of that gateway.
-func (cl *cluster) natAddresses(profile kernel.Object) (ids []arm.ID) {
+func (cl *cluster) natAddresses(profile kernel.Object) []arm.ID {
 	if kernel.Text(profile, "outboundType") != "managedNATGateway" {
 		return nil
 	}
-	asked := kernel.ObjectAt(profile, "natGatewayProfile", "managedOutboundIPProfile")
-	for i := range max(1, kernel.NumberOf(asked, "count")) {
-		ids = append(ids,
-			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint("nat", i), cl.ID)))
-	}
-	return ids
+	return cl.managedAddresses("nat", kernel.NumberOf(profile, "natGatewayProfile",
+		"managedOutboundIPProfile", "count"))
 }
 
 // translate makes the NAT gateway of a cluster and attaches it to AKS's own subnet
@@ -38,8 +33,7 @@ func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure
 		return nil
 	}
 	for _, ip := range ips {
-		if f := s.publicIP(cl, ip, kernel.Object{"aks-managed-cluster-name": cl.ID.Name(),
-			"aks-managed-cluster-rg": cl.ID.ResourceGroup()}, 4); f != nil {
+		if f := s.publicIP(cl, ip, cl.tags(), 4); f != nil {
 			return f
 		}
 	}

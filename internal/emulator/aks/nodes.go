@@ -2,6 +2,7 @@ package aks
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -88,12 +89,17 @@ func (cl *cluster) Pool(name string) *pool {
 	return nil
 }
 
-func (cl *cluster) nodes() []*Node {
-	var all []*Node
-	for _, p := range cl.Pools {
-		all = append(all, p.Nodes...)
+// nodes returns the nodes of all pools.
+func (cl *cluster) nodes() iter.Seq2[*pool, *Node] {
+	return func(yield func(*pool, *Node) bool) {
+		for _, p := range cl.Pools {
+			for _, n := range p.Nodes {
+				if !yield(p, n) {
+					return
+				}
+			}
+		}
 	}
-	return all
 }
 
 // nodes are what the clusters' pools run on: instances of scale sets or separate machines, with
@@ -278,11 +284,9 @@ func (s *nodes) nodesChanged(cl *cluster) {
 
 // findNode returns a node by name.
 func (cl *cluster) findNode(name string) (*pool, *Node) {
-	for _, p := range cl.Pools {
-		for _, n := range p.Nodes {
-			if strings.EqualFold(n.Name, name) {
-				return p, n
-			}
+	for p, n := range cl.nodes() {
+		if strings.EqualFold(n.Name, name) {
+			return p, n
 		}
 	}
 	return nil, nil

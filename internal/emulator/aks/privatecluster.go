@@ -15,31 +15,24 @@ import (
 // name.
 
 // privateZone returns the zone with a private cluster's name, or "".
-func (cl *cluster) privateZone(properties kernel.Object) arm.ID {
+func privateZone(cluster arm.ID, properties kernel.Object) arm.ID {
 	switch zone := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {
 	case strings.EqualFold(zone, "none"):
 		return ""
 	case strings.HasPrefix(zone, "/"):
 		return arm.ID(zone)
 	}
-	return cl.inNodeGroup(network.TypePrivateZone, privateZoneName(cl.ID))
-}
-
-// privateZoneName returns the zone that AKS makes for a cluster.
-func privateZoneName(cluster arm.ID) string {
-	return kernel.GuidOf("zone", cluster) + ".privatelink." + apiServerDomain
+	return arm.ResourceID(cluster.Subscription(), kernel.Text(properties, "nodeResourceGroup"),
+		network.TypePrivateZone, kernel.GuidOf("zone", cluster)+".privatelink."+apiServerDomain)
 }
 
 // privateName returns the name of a private cluster's API server in its network, or "".
 func privateName(cluster arm.ID, properties kernel.Object) string {
-	zone := privateZoneName(cluster)
-	switch asked := kernel.Text(properties, "apiServerAccessProfile", "privateDNSZone"); {
-	case strings.EqualFold(asked, "none"):
+	zone := privateZone(cluster, properties)
+	if zone == "" {
 		return ""
-	case strings.HasPrefix(asked, "/"):
-		zone = arm.ID(asked).Name()
 	}
-	return privateHost(cluster, properties) + "." + zone
+	return privateHost(cluster, properties) + "." + zone.Name()
 }
 
 // privateHost returns the name of the API server within its zone.
@@ -66,7 +59,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}}); f != nil {
 		return f
 	}
-	zone := cl.privateZone(properties)
+	zone := privateZone(cl.ID, properties)
 	if zone == "" {
 		return nil
 	}
@@ -103,7 +96,7 @@ func (cl *cluster) zoneLink(zone arm.ID) arm.ID {
 // leaveZone removes a cluster's record and link from a zone that AKS did not make for it.
 func leaveZone(s *AKS, cl *cluster, r *kernel.Resource) {
 	properties := r.Properties()
-	zone := cl.privateZone(properties)
+	zone := privateZone(cl.ID, properties)
 	if !isPrivate(properties) || zone == "" || zone.Group().Equal(cl.NodeGroup) {
 		return
 	}

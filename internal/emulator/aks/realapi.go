@@ -68,26 +68,24 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 		profile := kernel.ObjectAt(r.Properties(), "networkProfile")
 		k := KubernetesCluster{ID: r.ID, Same: cl, Running: powerOf(r) == "Running",
 			ServiceCIDR: kernel.Text(profile, "serviceCidr")}
-		pools := cl.Pools
-		if !nodesOf(r.ID) {
-			pools = nil
-		}
-		seen := map[KubernetesWorkload]bool{}
-		for _, p := range pools {
-			for _, n := range p.Nodes {
-				k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.Name)))
-				for _, w := range cl.podsOn(p, n, policyEngine(r)) {
-					workload := KubernetesWorkload{w.namespace, w.workload, w.hostNetwork}
-					if !seen[workload] {
-						seen[workload] = true
-						k.Workloads = append(k.Workloads, workload)
-					}
-				}
-			}
+		if nodesOf(r.ID) {
+			cl.addNodes(&k, r)
 		}
 		out = append(out, k)
 	}
 	return out
+}
+
+// addNodes adds the nodes to a cluster, and what runs on them.
+func (cl *cluster) addNodes(k *KubernetesCluster, r *kernel.Resource) {
+	for p, n := range cl.nodes() {
+		k.Nodes = append(k.Nodes, cl.kubernetesNode(p, n, profileOf(r, p.Name)))
+		for _, w := range cl.podsOn(p, n, policyEngine(r)) {
+			if !slices.Contains(k.Workloads, w.KubernetesWorkload) {
+				k.Workloads = append(k.Workloads, w.KubernetesWorkload)
+			}
+		}
+	}
 }
 
 func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) KubernetesNode {

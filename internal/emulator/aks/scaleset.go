@@ -3,7 +3,6 @@ package aks
 import (
 	"net/http"
 	"slices"
-	"strconv"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/compute"
@@ -20,8 +19,7 @@ func (s *nodes) PoolInstances(set *kernel.Resource) (out []compute.Instance, sub
 	for _, n := range p.Nodes {
 		nic := compute.InstanceNIC{ID: p.nic(n), Subnet: p.Subnet, Addrs: n.Addrs, Primary: true}
 		for i := range n.Addrs {
-			nic.Configs = append(nic.Configs,
-				nic.ID.Child("ipConfigurations", "ipconfig"+strconv.Itoa(i+1)))
+			nic.Configs = append(nic.Configs, p.configuration(n, i))
 		}
 		out = append(out, compute.Instance{Set: set, Number: n.Instance, Computer: n.Name,
 			Nics: []compute.InstanceNIC{nic}})

@@ -43,8 +43,8 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	version := c.Param("resourceVersion")
-	sent, _, _, f := s.nodesSince(c, nil)
-	if f == nil && version != "" && version != "0" && version != s.versionOf(c) {
+	now, f := s.nodesSince(c, nil)
+	if f == nil && version != "" && version != "0" && version != now.version {
 		f = kernel.Fail(http.StatusGone, "Expired", "too old resource version: %s", version)
 	}
 	if c.Unknown != nil {
@@ -54,14 +54,14 @@ func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
 		return s.refuse(w, c, start, f)
 	}
 	if version == "" || version == "0" { // it begins with all nodes
-		sent = nil
+		now.nodes = nil
 	}
 	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
 	most := watchMost
 	if seconds, err := strconv.Atoi(c.Param("timeoutSeconds")); err == nil && seconds > 0 {
 		most = time.Duration(seconds) * time.Second
 	}
-	s.stream(w, r, c, sent, most)
+	s.stream(w, r, c, now.nodes, most)
 	return true
 }
 
@@ -76,20 +76,20 @@ func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	defer over.Stop()
 	defer alive.Stop()
 	for {
-		now, changes, news, f := s.nodesSince(c, sent)
+		now, f := s.nodesSince(c, sent)
 		if f != nil || s.Silent(c) || s.kernel.Faults.Take(c, false) != nil {
 			return
 		}
-		for _, change := range changes {
+		for _, change := range now.changes {
 			if _, err := w.Write(append(kernel.Encode(change), '\n')); err != nil {
 				return
 			}
 		}
-		if sent = now; len(changes) > 0 {
+		if sent = now.nodes; len(now.changes) > 0 {
 			_ = out.Flush()
 		}
 		select {
-		case <-news:
+		case <-now.news:
 		case <-alive.C:
 		case <-over.C:
 			return
@@ -99,56 +99,51 @@ func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 	}
 }
 
-// nodesSince returns the nodes of the called cluster, what has changed since the ones that were
-// sent, and a channel that is closed at the next change.
-func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now map[string]string,
-	changes []kernel.Object, news chan struct{}, _ *kernel.Failure) {
+// watched is what a watch of nodes sees at one time.
+type watched struct {
+	version string
+	nodes   map[string]string // their versions, by name
+	changes []kernel.Object   // since the ones that were sent
+	news    chan struct{}     // closed at the next change
+}
+
+// nodesSince returns the nodes of the called cluster.
+func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now watched,
+	_ *kernel.Failure) {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
 	cl, r, f := s.called(c)
 	if f != nil {
-		return nil, nil, nil, f
+		return now, f
 	}
 	if f := s.admitKubernetes(c.Who, r, "watch", "nodes", ""); f != nil {
-		return nil, nil, nil, f
+		return now, f
 	}
 	if cl.news == nil {
 		cl.news = make(chan struct{})
 	}
-	now = map[string]string{}
-	version := cl.nodesVersion()
+	now = watched{version: cl.nodesVersion(), nodes: map[string]string{}, news: cl.news}
 	show := func(kind string, document kernel.Object) {
 		document["apiVersion"], document["kind"] = "v1", "Node"
-		document["metadata"].(kernel.Object)["resourceVersion"] = version
-		changes = append(changes, kernel.Object{"type": kind, "object": document})
+		document["metadata"].(kernel.Object)["resourceVersion"] = now.version
+		now.changes = append(now.changes, kernel.Object{"type": kind, "object": document})
 	}
-	for _, p := range cl.Pools {
-		for _, n := range p.Nodes {
-			was, known := sent[n.Name]
-			now[n.Name] = n.version()
-			switch {
-			case !known:
-				show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
-			case was != now[n.Name]:
-				show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
-			}
+	for p, n := range cl.nodes() {
+		was, known := sent[n.Name]
+		now.nodes[n.Name] = n.version()
+		switch {
+		case !known:
+			show("ADDED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
+		case was != now.nodes[n.Name]:
+			show("MODIFIED", cl.nodeDocument(p, n, profileOf(r, p.Name)))
 		}
 	}
 	for name := range sent {
-		if _, still := now[name]; !still {
+		if _, still := now.nodes[name]; !still {
 			show("DELETED", kernel.Object{"metadata": kernel.Object{"name": name}})
 		}
 	}
-	return now, changes, cl.news, nil
-}
-
-// versionOf returns the version of the called cluster's nodes.
-func (s *APIServers) versionOf(c *kernel.Call) string {
-	defer s.kernel.Lock()()
-	if cl := s.Clusters[ofAPIServer(c).Key()]; cl != nil {
-		return cl.nodesVersion()
-	}
-	return ""
+	return now, nil
 }
 
 // tellWatchers wakes the watches of a cluster's nodes.
