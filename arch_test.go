@@ -294,7 +294,7 @@ var imports = map[string]map[string]string{
 		"internal/history": "what was done", "internal/iac": "the commands",
 		"internal/iac/assess": "iac check", "internal/survey": "init, doctor and others",
 		"internal/licenses":     "the command",
-		"internal/iac/generate": "the command", "internal/monitor": "install monitor",
+		"internal/iac/generate": "the command", "internal/monitor": "init monitor",
 		"internal/migrate": "the command", "internal/notify": "notify test",
 		"internal/silence": "silence and pause", "internal/prevent": "the command",
 		"internal/build": "cluster create and verify", "internal/provision": "cluster create " +

@@ -18,8 +18,8 @@ import (
 func TestConfigPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString("# The configuration\n\nYAML documents, one or more in a file. " +
-		"`routekeeper schema` prints the JSON Schemas, for editors.\nA mistake is one line with the " +
-		"file, the line, the field and what was expected. Required fields are\n**bold**.\n")
+		"`routekeeper init schema` prints the JSON Schemas, for\neditors. A mistake is one line " +
+		"with the file, the line, the field and what was expected. Required\nfields are **bold**.\n")
 	for _, of := range []struct {
 		example string
 		kinds   []string

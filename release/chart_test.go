@@ -78,7 +78,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// TestChartCRD: what the chart installs is what routekeeper schema prints, and it stays.
+// TestChartCRD: what the chart installs is what routekeeper init schema prints, and it stays.
 func TestChartCRD(t *testing.T) {
 	var want map[string]any
 	if err := yaml.Unmarshal([]byte(read(t, "../api/v1alpha1/clusterroutes.crd.yaml")),

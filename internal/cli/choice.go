@@ -45,7 +45,7 @@ func (c *choice) given(cmd *cobra.Command, names []string) error {
 	}
 	if f := cmd.Flags().Lookup("file"); !f.Changed && (c.all || c.selector != "") &&
 		// these commands find a config themselves
-		!slices.Contains([]string{"pause", "end", "resume"}, cmd.Name()) {
+		!slices.Contains([]string{"pause", "end"}, cmd.Name()) {
 		return errors.New("--all and --selector: expected -f, too: they are about a config")
 	}
 	if len(names) > 0 && (c.all || c.selector != "") || c.all && c.selector != "" {

@@ -18,6 +18,6 @@ deletes what it built.`,
 		RunE: needsCommand,
 	}
 	cmd.AddCommand(newClusterCreate(a), newClusterVerify(a), newClusterHello(a),
-		newClusterDelete(a))
+		newClusterDelete(a), newCapacity(a))
 	return cmd
 }

@@ -58,19 +58,6 @@ type controllerFlags struct {
 // shortestLease leaves a few seconds for a renewal and for the write in flight.
 const shortestLease = 3 * time.Second
 
-// newMoved returns a command that says where the controller is now.
-func newMoved() *cobra.Command {
-	return &cobra.Command{
-		Use: "controller", Hidden: true, DisableFlagParsing: true,
-		Short:   "Say which program is the controller",
-		Example: "  routekeeper-controller --help",
-		RunE: func(*cobra.Command, []string) error {
-			return fmt.Errorf("the controller is a program of its own: run %s with the same flags "+
-				"(docs/kubernetes.md)", controllerProgram)
-		},
-	}
-}
-
 func newController(a *app, run func(context.Context, ControllerOptions) error) *cobra.Command {
 	var o controllerFlags
 	cmd := &cobra.Command{

@@ -85,6 +85,7 @@ Exit code 0: nothing at or above --fail-on; 1: an error; 2: findings.`,
 		"allows")
 	cmd.Flags().BoolVar(&o.yes, "yes", false, "with --fix: do not ask")
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	cmd.AddCommand(newCollect(a))
 	return cmd
 }
 

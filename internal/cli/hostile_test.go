@@ -41,7 +41,7 @@ func TestHostileBundle(t *testing.T) {
 	t.Parallel()
 	_, dir, az, config := promoted(t, emulator.Options{})
 	honest, hostile := filepath.Join(dir, "honest.tgz"), filepath.Join(dir, "hostile.tgz")
-	routekeeper(t, "--emulator", az, "collect", "-f", config, "--out", honest)
+	routekeeper(t, "--emulator", az, "doctor", "collect", "-f", config, "--out", honest)
 	if info, err := os.Stat(honest); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("others can read the bundle: %v, %v", info.Mode(), err)
 	}

@@ -24,8 +24,8 @@ import (
 // readers are the command lines that read files from elsewhere, with FILE in the place of one.
 var readers = []string{
 	"sync --dry-run -f FILE", "run --once --dry-run -f FILE", "run -f FILE", "status -f FILE",
-	"doctor -f FILE", "collect -f FILE", "promote shop -f FILE", "trace a b -f FILE",
-	"prune-orphans -f FILE", "install monitor -f FILE --dry-run", "prove -f FILE",
+	"doctor -f FILE", "doctor collect -f FILE", "promote shop -f FILE", "trace a b -f FILE",
+	"sync prune -f FILE", "init monitor -f FILE --dry-run", "prove -f FILE",
 	"cluster create -f FILE", "cluster verify -f FILE x",
 	"diff --pod-cidr 10.0.0.0/8 --source FILE --target FILE",
 	"doctor --from-bundle FILE", "capacity --from-bundle FILE", "trace a b --from-bundle FILE",

@@ -63,6 +63,7 @@ run with a promoted config, and what to assign.`,
 	f.BoolVar(&o.yes, "yes", false, "with --gateway-table: do not ask")
 	completeFlag(cmd, "cluster", a.complete(a.clusterNames, 1))
 	a.timeoutFlag(cmd)
+	cmd.AddCommand(newSchema(a), newInitMonitor(a))
 	return cmd
 }
 

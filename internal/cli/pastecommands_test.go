@@ -58,7 +58,7 @@ func TestPastedCommands(t *testing.T) {
 		run(2, "; next: ", "sync", "-f", config, "--dry-run")
 		run(0, "", "promote", cluster, "-f", config, "--yes")
 		run(1, "to confirm: ", "sync", "-f", config)
-		run(0, "; next: ", "collect", "-f", config, "--out", in("bundle.tgz"))
+		run(0, "; next: ", "doctor", "collect", "-f", config, "--out", in("bundle.tgz"))
 		run(2, "", "doctor", "-f", config)
 		run(2, "", "doctor", "--from-bundle", in("bundle.tgz"))
 		run(0, "", "migrate", "plan", "--from-bundle", in("bundle.tgz"), "-o", "markdown")

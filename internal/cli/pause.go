@@ -85,15 +85,16 @@ records it.`,
 	durationFlag(cmd.Flags(), &length, "for", time.Hour, "how long")
 	o.flags(cmd)
 	cmd.Flags().StringVar(&o.reason, "reason", "", "why, for others to read (with CLUSTER)")
+	cmd.AddCommand(newPauseEnd(a))
 	return cmd
 }
 
-func newResume(a *app) *cobra.Command {
+func newPauseEnd(a *app) *cobra.Command {
 	var paths []string
 	var o silenceOptions
 	var who choice
 	cmd := &cobra.Command{
-		Use:   "resume [CLUSTER… | --all | --selector LABELS]",
+		Use:   "end [CLUSTER… | --all | --selector LABELS]",
 		Short: "End a pause",
 		Long: `Ends a pause of the keeper, or of the named clusters. The keeper makes changes
 again from its next check on.`,

@@ -28,10 +28,10 @@ type pruneOptions struct {
 	history keepOptions
 }
 
-func newPruneOrphans(a *app) *cobra.Command {
+func newPrune(a *app) *cobra.Command {
 	var o pruneOptions
 	cmd := &cobra.Command{
-		Use:   "prune-orphans [--subscription ID | --cluster NAME] [--table ID...] [--yes]",
+		Use:   "prune [--subscription ID | --cluster NAME] [--table ID...] [--yes]",
 		Short: "Remove pod routes whose clusters are gone",
 		Long: `Finds pod routes that a cluster left behind in route tables when it was deleted
 or migrated away from kubenet. It removes a route only with proof that no node

@@ -192,8 +192,7 @@ const (
 	groupSetUp    = "Set up and try"
 )
 
-// commandsOf adds the commands, in groups. Other commands are below these. They keep the names that
-// they had before as hidden commands.
+// commandsOf adds the commands, in groups.
 func commandsOf(a *app, root *cobra.Command) {
 	cobra.EnableCommandSorting = false // they are in the order of use
 	group := func(title string, commands ...*cobra.Command) {
@@ -203,32 +202,15 @@ func commandsOf(a *app, root *cobra.Command) {
 		}
 		root.AddCommand(commands...)
 	}
-	under := func(parent *cobra.Command, name string, make func(*app) *cobra.Command) {
-		c, old := make(a), make(a)
-		_, usage, _ := strings.Cut(c.Use, " ")
-		c.Use, old.Hidden = strings.TrimSpace(name+" "+usage), true
-		parent.AddCommand(c)
-		root.AddCommand(old)
-	}
-	start, sync, pause := newInit(a), newSync(a), newPause(a)
-	doctor, cluster, about := newDoctor(a), newCluster(a), newVersion(a)
-	group(groupStart, newDemo(a), start, newPromote(a))
-	group(groupKeep, newRun(a), sync, newStatus(a), newHistory(a), pause, newSilence(a),
-		newPrevent(a))
-	group(groupDiagnose, doctor, newTrace(a), newExplain(a))
-	group(groupBuild, cluster, newIaC(a), newMigrate(a))
+	about := newVersion(a)
+	about.AddCommand(newLicenses(a)) // the controller has both at its top
+	group(groupStart, newDemo(a), newInit(a), newPromote(a))
+	group(groupKeep, newRun(a), newSync(a), newStatus(a), newHistory(a), newPause(a),
+		newSilence(a), newPrevent(a))
+	group(groupDiagnose, newDoctor(a), newTrace(a), newExplain(a))
+	group(groupBuild, newCluster(a), newIaC(a), newMigrate(a))
 	group(groupSetUp, newNotify(a), newEmulator(a), newProve(a), about)
-	under(start, "schema", newSchema)
-	start.AddCommand(newInstallMonitor(a))
-	under(sync, "prune", newPruneOrphans)
-	under(sync, "diff", newDiff)
-	under(pause, "end", newResume)
-	under(doctor, "collect", newCollect)
-	under(cluster, "capacity", newCapacity)
-	under(about, "licenses", newLicenses)
-	install := newInstall(a)
-	install.Hidden = true
-	root.AddCommand(install, newMoved(), newHello(a), newMan())
+	root.AddCommand(newHello(a), newMan())
 	root.SetHelpCommandGroupID(groupSetUp)
 	root.SetCompletionCommandGroupID(groupSetUp)
 }

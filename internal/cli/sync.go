@@ -61,6 +61,7 @@ config only observes, or changes are left for the next sync
 	limitFlag(cmd, &o.perMinute, 0)
 	o.keep.flags(cmd)
 	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	cmd.AddCommand(newPrune(a), newDiff(a))
 	return cmd
 }
 

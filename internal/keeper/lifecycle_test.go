@@ -25,7 +25,7 @@ func (w *world) expectNoWrites(what string, requests []emulator.Request) {
 
 // TestMigrationToOverlay: AKS migrates a cluster from kubenet to overlay while a keeper runs, and
 // its owner removes the table from the node subnet then, or minutes later. The table is not put
-// back, the copies stay for prune-orphans, and the finding names the new plugin.
+// back, the copies stay for sync prune, and the finding names the new plugin.
 func TestMigrationToOverlay(t *testing.T) {
 	for name, later := range map[string]time.Duration{
 		"at once": 0, "half a minute later": 30 * time.Second,

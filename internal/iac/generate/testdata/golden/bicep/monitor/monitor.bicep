@@ -1,4 +1,4 @@
-// Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print bicep.
+// Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper init monitor --print bicep.
 //
 // Deploy it to a resource group:
 //   az deployment group create --subscription 11111111-1111-1111-1111-111111111111 -g ops-rg -f monitor.bicep -p eventsUrl=https://…/events/SECRET

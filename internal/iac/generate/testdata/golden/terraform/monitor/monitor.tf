@@ -1,4 +1,4 @@
-# Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper install monitor --print terraform.
+# Azure Monitor notifies a keeper of changes to the resources that it manages. Written by routekeeper init monitor --print terraform.
 #
 #   export ARM_SUBSCRIPTION_ID=11111111-1111-1111-1111-111111111111
 #   export TF_VAR_events_url=https://…/events/SECRET

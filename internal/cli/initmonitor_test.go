@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// scriptMonitor simulates people who work next to install monitor: others adds to its resources,
+// scriptMonitor simulates people who work next to init monitor: others adds to its resources,
 // and creates other rules and groups; disable disables its rule; show prints that rule, list all
 // resources.
 func scriptMonitor(ts *testscript.TestScript, _ bool, args []string) {

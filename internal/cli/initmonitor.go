@@ -30,8 +30,7 @@ type monitorOptions struct {
 	print           string
 }
 
-// newInstallMonitor makes install monitor.
-func newInstallMonitor(a *app) *cobra.Command {
+func newInitMonitor(a *app) *cobra.Command {
 	var o monitorOptions
 	cmd := &cobra.Command{
 		Use:   "monitor -f FILE --resource-group RG --url URL [--yes]",
@@ -71,7 +70,7 @@ do.`,
     --remove --yes`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return runInstallMonitor(cmd.Context(), a, o)
+			return runInitMonitor(cmd.Context(), a, o)
 		},
 	}
 	f := cmd.Flags()
@@ -108,7 +107,7 @@ do.`,
 	return cmd
 }
 
-func runInstallMonitor(ctx context.Context, a *app, o monitorOptions) error {
+func runInitMonitor(ctx context.Context, a *app, o monitorOptions) error {
 	if err := o.check(); err != nil {
 		return err
 	}
@@ -305,7 +304,7 @@ func texts(ids []arm.ID) []string {
 	return out
 }
 
-// printMonitor writes code for the resources that install monitor would create.
+// printMonitor writes code for the resources that init monitor would create.
 func printMonitor(a *app, w io.Writer, o monitorOptions, i monitor.Installation,
 	watched monitor.Watched) error {
 	m := generate.Monitor{
@@ -336,20 +335,4 @@ func printMonitor(a *app, w io.Writer, o monitorOptions, i monitor.Installation,
 		}
 	}
 	return printOutputs(w, files)
-}
-
-// newInstall returns the command `install` with its subcommands.
-func newInstall(a *app) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "install {monitor}",
-		Short: "Set up Azure to notify a keeper of changes",
-		Long: `Sets up the resources in Azure that notify a keeper with --listen, after a
-plan and a confirmation.`,
-		Example: `  routekeeper init monitor -f routes.yaml --resource-group ops-rg \
-    --url https://keeper.example.com/events --event-secret-file secret`,
-		Args: noArgs,
-		RunE: needsCommand,
-	}
-	cmd.AddCommand(newInstallMonitor(a))
-	return cmd
 }
