@@ -16,11 +16,8 @@ import (
 
 func newExplain(a *app) *cobra.Command {
 	var names []string
-	for _, t := range topic.All() {
-		names = append(names, t.Name+"\t"+t.Title)
-	}
-	for _, d := range finding.All() {
-		names = append(names, string(d.Code)+"\t"+d.Title)
+	for _, e := range everything() {
+		names = append(names, e.Name+"\t"+e.Title)
 	}
 	cmd := &cobra.Command{
 		Use:   "explain [TOPIC|CODE]",
@@ -54,7 +51,7 @@ docs/networking.md and docs/findings.md.`,
 	return cmd
 }
 
-// explained is the JSON of a topic or a finding.
+// explained is a topic or a finding.
 type explained struct {
 	Name     string `json:"name"`
 	Title    string `json:"title"`
@@ -62,53 +59,69 @@ type explained struct {
 	Text     string `json:"text"`
 	Remedy   string `json:"remedy,omitempty"` // of a finding
 	Page     string `json:"page,omitempty"`   // Microsoft's page about what a finding reports
+	plain    string // the text of a topic for a terminal
 }
 
-func describe(d finding.Description) explained {
-	return explained{string(d.Code), d.Title, d.Severity.String(), d.Meaning, d.Remedy, d.Page}
+// everything returns all topics, and then all findings.
+func everything() (all []explained) {
+	for _, t := range topic.All() {
+		all = append(all, explained{Name: t.Name, Title: t.Title, Text: t.Text, plain: t.Plain()})
+	}
+	for _, d := range finding.All() {
+		all = append(all, explained{Name: string(d.Code), Title: d.Title,
+			Severity: d.Severity.String(), Text: d.Meaning, Remedy: d.Remedy, Page: d.Page})
+	}
+	return all
+}
+
+// forTerminal returns the explanation as text.
+func (e explained) forTerminal(style report.Style) string {
+	if e.Severity == "" {
+		return fmt.Sprintf("%s: %s\n\n%s", style.Bold(e.Name), e.Title, e.plain)
+	}
+	text := fmt.Sprintf("%s (%s): %s\n\n%s\n\nWhat to do: %s\n", style.Bold(e.Name), e.Severity,
+		e.Title, e.Text, e.Remedy)
+	if e.Page != "" {
+		text += fmt.Sprintf("\nMicrosoft's page: %s\n", e.Page)
+	}
+	return text
 }
 
 func listTopics(w io.Writer, format report.Format, style report.Style) error {
-	all := []explained{}
-	topics := report.Table{Header: []string{"topic", "what"}}
-	for _, t := range topic.All() {
-		all = append(all, explained{Name: t.Name, Title: t.Title, Text: t.Text})
-		topics.Rows = append(topics.Rows, []string{t.Name, t.Title})
-	}
-	for _, d := range finding.All() {
-		all = append(all, describe(d))
-	}
+	all := everything()
 	if format == report.JSON {
 		return report.WriteJSON(w, map[string]any{"explained": all})
+	}
+	topics := report.Table{Header: []string{"topic", "what"}}
+	codes := report.Table{Header: []string{"code", "severity", "what"}}
+	for _, e := range all {
+		if e.Severity == "" {
+			topics.Rows = append(topics.Rows, []string{e.Name, e.Title})
+		} else {
+			codes.Rows = append(codes.Rows, []string{e.Name, e.Severity, e.Title})
+		}
 	}
 	if err := topics.Write(w, format, style); err != nil {
 		return err
 	}
 	fmt.Fprintln(w)
-	return report.WriteCodes(w, finding.All(), style)
+	return codes.Write(w, format, style)
 }
 
 func explain(w io.Writer, format report.Format, style report.Style, name string) error {
-	for _, t := range topic.All() {
+	var names []string
+	for _, e := range everything() {
+		names = append(names, e.Name)
 		switch {
-		case t.Name != name:
+		case e.Name != name:
 		case format == report.JSON:
-			return report.WriteJSON(w, explained{Name: t.Name, Title: t.Title, Text: t.Text})
+			return report.WriteJSON(w, e)
 		default:
-			_, err := fmt.Fprintf(w, "%s: %s\n\n%s", style.Bold(t.Name), t.Title, t.Plain())
+			_, err := io.WriteString(w, e.forTerminal(style))
 			return err
 		}
 	}
-	for _, d := range finding.All() {
-		switch {
-		case string(d.Code) != name:
-		case format == report.JSON:
-			return report.WriteJSON(w, describe(d))
-		default:
-			return report.WriteCode(w, d, style)
-		}
-	}
-	if near := trace.Near(name, explainable()); near != "" {
+	if near := trace.Near(name, names); near != "" {
 		return fmt.Errorf("unknown topic or finding %s%s", finding.Show(name), near)
 	}
 	if has := mentions(name); len(has) > 0 {
@@ -126,30 +139,14 @@ func mentions(text string) (names []string) {
 	if len(words) == 0 {
 		return nil
 	}
-	add := func(name, text string) {
+	for _, e := range everything() {
 		const most = 6
-		text = strings.ToLower(text)
+		text := strings.ToLower(e.Title + " " + e.Text + " " + e.Remedy)
 		if len(names) < most && !slices.ContainsFunc(words, func(word string) bool {
 			return !strings.Contains(text, word)
 		}) {
-			names = append(names, name)
+			names = append(names, e.Name)
 		}
-	}
-	for _, t := range topic.All() {
-		add(t.Name, t.Title+" "+t.Text)
-	}
-	for _, d := range finding.All() {
-		add(string(d.Code), d.Title+" "+d.Meaning+" "+d.Remedy)
-	}
-	return names
-}
-
-func explainable() (names []string) {
-	for _, t := range topic.All() {
-		names = append(names, t.Name)
-	}
-	for _, d := range finding.All() {
-		names = append(names, string(d.Code))
 	}
 	return names
 }
