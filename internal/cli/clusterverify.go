@@ -64,11 +64,5 @@ func runClusterVerify(ctx context.Context, a *app, o examineOptions) error {
 	}
 	made := build.Verify(e.Case, found)
 	v := report.Verification{Clusters: e.names(), Claims: made.Claims, Findings: made.Wrong}
-	if err := v.Write(w, format, style); err != nil {
-		return err
-	}
-	if !v.AllRight() {
-		return attention
-	}
-	return nil
+	return attentionIf(!v.AllRight(), v.Write(w, format, style))
 }

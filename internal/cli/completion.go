@@ -84,23 +84,16 @@ func configsAt(cmd *cobra.Command) []string {
 }
 
 // configNames returns the clusters of the config, by metadata.name.
-func (a *app) configNames(_ context.Context, cmd *cobra.Command) (names []string) {
-	configs, err := a.readConfig(configsAt(cmd))
-	if err != nil {
-		return nil
-	}
-	for _, c := range configs {
-		names = append(names, c.Metadata.Name)
-	}
-	return names
+func (a *app) configNames(_ context.Context, cmd *cobra.Command) []string {
+	configs, _ := a.readConfig(configsAt(cmd))
+	return namesOf(configs)
 }
 
 // clusterNames returns the clusters of the config and the emulator, by their names in Azure.
 func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []string) {
-	if configs, err := a.readConfig(configsAt(cmd)); err == nil {
-		for _, c := range configs {
-			names = append(names, arm.ID(c.Spec.ClusterID).Name())
-		}
+	configs, _ := a.readConfig(configsAt(cmd))
+	for _, id := range idsOf(configs) {
+		names = append(names, id.Name())
 	}
 	if e := bundleOf(cmd); e != nil {
 		for _, id := range e.Clusters {
@@ -169,10 +162,7 @@ func (a *app) targetNames(_ context.Context, cmd *cobra.Command) (names []string
 }
 
 func targets(a *app, cmd *cobra.Command) (ids []arm.ID) {
-	configs, err := a.readConfig(configsAt(cmd))
-	if err != nil {
-		return nil
-	}
+	configs, _ := a.readConfig(configsAt(cmd))
 	for _, c := range configs {
 		ids = append(ids, tablesOf(c)...)
 	}

@@ -147,13 +147,8 @@ func runDiff(a *app, o diffOptions) error {
 			source.ID.Short(), strings.Join(o.podCIDRs, " or "))
 	}
 	p := plan.Make(s, []v1alpha1.ClusterRoutes{doc})
-	if err := report.Planned(p).Write(w, format, style); err != nil {
-		return err
-	}
-	if len(p.Changes) > 0 || finding.Blocking(p.Findings) {
-		return attention
-	}
-	return nil
+	return attentionIf(len(p.Changes) > 0 || finding.Blocking(p.Findings),
+		report.Planned(p).Write(w, format, style))
 }
 
 func checkDiff(o diffOptions) error {

@@ -123,13 +123,8 @@ func runDoctor(ctx context.Context, a *app, o doctorOptions) error {
 	} else {
 		err = d.Write(w, format, style)
 	}
-	if err != nil {
-		return err
-	}
-	if worst, any := finding.Worst(d.Findings); any && worst >= failOn {
-		return attention
-	}
-	return nil
+	worst, any := finding.Worst(d.Findings)
+	return attentionIf(any && worst >= failOn, err)
 }
 
 // diagnosed reads clusters with their network, and finds out what is wrong.

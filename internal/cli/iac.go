@@ -389,7 +389,7 @@ func (a *app) observe(ctx context.Context, o iacOptions, r *iac.Reading, cluster
 		scopes = append(scopes, id.SubscriptionID())
 	}
 	if o.subscription != "" {
-		scope, _, err := initOptions{subscription: o.subscription}.scope()
+		scope, err := subscriptionID(o.subscription)
 		if err != nil {
 			return err
 		}

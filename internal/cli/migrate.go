@@ -82,11 +82,5 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	}
 	m := report.Migration{Plan: migrate.Make(e.Case, found)}
 	m.Steps = len(m.Clusters)+len(m.Optional) <= mostSteps
-	if err := m.Write(w, format, style); err != nil {
-		return err
-	}
-	if check && m.Ready() < len(m.Clusters) {
-		return attention
-	}
-	return nil
+	return attentionIf(check && m.Ready() < len(m.Clusters), m.Write(w, format, style))
 }

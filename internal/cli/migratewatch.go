@@ -103,10 +103,7 @@ func conclusion(p migrate.Progress) error {
 	for _, n := range p.Nodes {
 		missing = missing || len(n.Missing) > 0
 	}
-	if p.State == migrate.Stalled || p.State == migrate.Unknown || missing {
-		return attention
-	}
-	return nil
+	return attentionIf(p.State == migrate.Stalled || p.State == migrate.Unknown || missing, nil)
 }
 
 // progressOf reads how far the cluster's migration is.

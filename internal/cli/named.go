@@ -22,47 +22,47 @@ func (o initOptions) named() bool { return o.cluster != "" && !strings.Contains(
 
 // check reports a wrong --subscription or --cluster before the login.
 func (o initOptions) check() error {
-	if o.named() {
-		o.cluster = ""
-	}
-	if o.cluster == "" && o.subscription == "" {
-		return nil
-	}
-	_, one, err := o.scope()
-	if err == nil && one != "" && o.subscription != "" {
-		in := initOptions{subscription: o.subscription}
-		var scope arm.ID
-		if scope, _, err = in.scope(); err == nil &&
-			!scope.Equal("/subscriptions/"+arm.ID(one.Subscription())) {
-			err = fmt.Errorf("--cluster: %s is not in --subscription %s", one, scope.Name())
-		}
-	}
+	_, _, err := o.scope()
 	return err
 }
 
-// scope returns the scope that the flags name, and the cluster if they name one.
-func (o initOptions) scope() (scope, cluster arm.ID, err error) {
-	if o.cluster == "" {
-		subscription := strings.TrimSuffix(o.subscription, "/")
-		if rest, isID := strings.CutPrefix(strings.ToLower(subscription), "/subscriptions/"); isID {
-			subscription = rest
+// scope returns the subscription that the flags name, and the cluster if they name it by its ID.
+func (o initOptions) scope() (scope, one arm.ID, err error) {
+	if o.cluster != "" && !o.named() {
+		if one, err = arm.ParseID(o.cluster); err == nil && !one.Is(arm.TypeCluster) {
+			err = fmt.Errorf("it is the ID of a %s, expected a %s", one.Type(), arm.TypeCluster)
 		}
-		if uuid.Validate(subscription) != nil {
-			return "", "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected "+
-				"one such as 11111111-1111-1111-1111-111111111111 (az account show --query id)",
-				o.subscription)
+		if err != nil {
+			return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w",
+				o.cluster, err)
 		}
-		return arm.SubscriptionID(subscription), "", nil
 	}
-	id, err := arm.ParseID(o.cluster)
-	if err == nil && !id.Is(arm.TypeCluster) {
-		err = fmt.Errorf("it is the ID of a %s, expected a %s", id.Type(), arm.TypeCluster)
+	if o.subscription == "" {
+		if one != "" {
+			scope = one.SubscriptionID()
+		}
+		return scope, one, nil
 	}
-	if err != nil {
-		return "", "", fmt.Errorf("--cluster: %q is not a cluster's resource ID: %w", o.cluster,
-			err)
+	if scope, err = subscriptionID(o.subscription); err != nil {
+		return "", "", err
 	}
-	return id.SubscriptionID(), id, nil
+	if one != "" && !scope.Equal(one.SubscriptionID()) {
+		return "", "", fmt.Errorf("--cluster: %s is not in --subscription %s", one, scope.Name())
+	}
+	return scope, one, nil
+}
+
+// subscriptionID reads the value of --subscription.
+func subscriptionID(text string) (arm.ID, error) {
+	subscription := strings.TrimSuffix(text, "/")
+	if rest, isID := strings.CutPrefix(strings.ToLower(subscription), "/subscriptions/"); isID {
+		subscription = rest
+	}
+	if uuid.Validate(subscription) != nil {
+		return "", fmt.Errorf("--subscription: %q is not a subscription's ID, expected one such "+
+			"as 11111111-1111-1111-1111-111111111111 (az account show --query id)", text)
+	}
+	return arm.SubscriptionID(subscription), nil
 }
 
 // only returns a list with the one cluster, or an empty list.
@@ -78,18 +78,15 @@ func only(one arm.ID) []arm.ID {
 // clusters of a subscription, which may be the only visible one.
 func (o initOptions) find(ctx context.Context, client *azure.Client) (scope, one arm.ID,
 	err error) {
-	if o.cluster != "" && !o.named() || o.cluster == "" && o.subscription != "" {
-		return o.scope()
+	scope, one, err = o.scope()
+	if err != nil || one != "" || scope != "" && !o.named() {
+		return scope, one, err
 	}
-	var subscriptions []arm.ID
-	if o.subscription != "" {
-		in := initOptions{subscription: o.subscription}
-		if scope, _, err = in.scope(); err != nil {
+	subscriptions := []arm.ID{scope}
+	if scope == "" {
+		if subscriptions, err = client.Subscriptions(ctx); err != nil {
 			return "", "", err
 		}
-		subscriptions = []arm.ID{scope}
-	} else if subscriptions, err = client.Subscriptions(ctx); err != nil {
-		return "", "", err
 	}
 	if o.named() {
 		one, err = clusterNamed(ctx, client, subscriptions, o.cluster)

@@ -296,11 +296,6 @@ func showPrevention(ctx context.Context, a *app, w io.Writer, client *azure.Clie
 		}
 	}
 	format, style := report.Format(a.format), report.Style{Color: w == a.out && colour(w)}
-	if err := shown.Write(report.Safe(w, format, style), format, style); err != nil {
-		return err
-	}
-	if len(shown.Refused) > 0 {
-		return attention
-	}
-	return nil
+	return attentionIf(len(shown.Refused) > 0,
+		shown.Write(report.Safe(w, format, style), format, style))
 }

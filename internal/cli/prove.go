@@ -117,7 +117,7 @@ var regionName = lazy.Regexp(`^[A-Za-z0-9 ]{2,60}$`)
 
 // check checks the flags, and returns the facts that they name.
 func checkProve(a *app, o *proveOptions) ([]prove.Fact, error) {
-	scope, _, err := initOptions{subscription: o.subscription}.scope()
+	scope, err := subscriptionID(o.subscription)
 	if err != nil {
 		return nil, err
 	}

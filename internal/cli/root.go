@@ -62,6 +62,14 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 // attention is the exit code for changes or findings.
 const attention = exitCode(2)
 
+// attentionIf returns the error, or else attention if something needs it.
+func attentionIf(needed bool, err error) error {
+	if err == nil && needed {
+		return attention
+	}
+	return err
+}
+
 // run executes one command line of routekeeper.
 func (a *app) run(ctx context.Context, args []string) int {
 	return execute(ctx, a, (*app).newRoot, args)

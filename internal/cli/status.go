@@ -110,13 +110,7 @@ func runStatus(ctx context.Context, a *app, o statusOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Write(w, format, style); err != nil {
-		return err
-	}
-	if !s.Good() {
-		return attention
-	}
-	return nil
+	return attentionIf(!s.Good(), s.Write(w, format, style))
 }
 
 // watchStatus shows the status again and again. On a terminal it replaces the previous one.

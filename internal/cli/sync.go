@@ -176,10 +176,7 @@ func syncCode(result keeper.Result, err error) error {
 	limited := slices.ContainsFunc(result.Findings, func(f finding.Finding) bool {
 		return f.Code == finding.ChangesLimited
 	})
-	if err == nil && (finding.Blocking(result.Findings) || limited || left) {
-		return attention
-	}
-	return err
+	return attentionIf(finding.Blocking(result.Findings) || limited || left, err)
 }
 
 // reportOf makes a report of a keeper's check of clusters and networks.

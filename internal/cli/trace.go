@@ -152,18 +152,18 @@ func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error 
 	options.Declared = verdict.Declared(plan.Facts{Snapshot: e.Snapshot}, e.Configs)
 	if o.firewall {
 		found := egressOf(e)
-		return dropped(found.Lacking(), found.Write(w, format, style))
+		return attentionIf(found.Lacking(), found.Write(w, format, style))
 	}
 	t := trace.New(e.Snapshot, options)
 	if o.all {
 		m := report.Matrix{Matrix: t.All(e.Clusters...), Trace: e.tracing}
-		return dropped(m.Dropped > 0, m.Write(w, format, style))
+		return attentionIf(m.Dropped > 0, m.Write(w, format, style))
 	}
 	ways, err := waysBetween(t, args[0], args[1])
 	if err != nil {
 		return err
 	}
-	return dropped(ways.Dropped() || ways.Bypassing(), ways.Write(w, format, style))
+	return attentionIf(ways.Dropped() || ways.Bypassing(), ways.Write(w, format, style))
 }
 
 // egressOf compares the egress of the clusters with what AKS requires.
@@ -201,15 +201,6 @@ func (e *examination) tracing(from, to netip.Addr, cluster string) finding.Comma
 		return finding.Command("%s --from-bundle %s", command, e.bundle)
 	}
 	return command
-}
-
-// dropped returns the error of writing a trace, or exit code 2 for a packet that is lost or
-// bypasses the declared way.
-func dropped(any bool, err error) error {
-	if err == nil && any {
-		return attention
-	}
-	return err
 }
 
 // packets returns the options of package trace from the flags.
