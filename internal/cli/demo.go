@@ -69,7 +69,7 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 	}
 	defer os.RemoveAll(dir)
 	start := time.Now()
-	show := &report.Demo{W: w, Format: format, Style: style}
+	show := &demoReport{w: w, format: format, style: style}
 	elapsed := time.Duration(0)
 	var unwritten error
 	ctx, stop := context.WithCancel(ctx)
@@ -86,16 +86,11 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 			return keeper.New(client, configs, keeper.Options{}), nil
 		},
 		Started: func(info emulator.Info, d emulator.Demo, web emulator.Firewalled) {
-			unwritten = show.Started(report.Stage{Address: info.HTTPS, Cluster: d.Cluster.Short(),
-				ClusterTable: d.ClusterTable.Short(),
-				NodeSubnet:   d.NodeSubnet.Short(), GatewaySubnet: d.GatewaySubnet.Short(),
-				GatewayTable: d.GatewayTable.Short(), Firewalled: web.Cluster.Short()})
+			unwritten = show.started(info, d, web)
 		},
 		Scene: func(s demo.Scene) {
 			elapsed = time.Since(start)
-			unwritten = errors.Join(unwritten, show.Scene(report.Scene{Name: s.Name,
-				Title: s.Title, OK: s.OK, Changes: s.Changes, Detail: s.Detail, Elapsed: s.Elapsed,
-				ARM: report.Calls{Reads: s.Reads, Writes: s.Writes, Polls: s.Polls}}))
+			unwritten = errors.Join(unwritten, show.scene(s))
 			if unwritten != nil {
 				stop()
 			}
@@ -108,7 +103,7 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 				_, err := fmt.Fprintln(a.err, report.Plain(line))
 				return err
 			}
-			return show.Say(line)
+			return show.say(line)
 		})
 		if err != nil {
 			return err
@@ -126,7 +121,7 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 	if err != nil {
 		return err
 	}
-	if err := show.Summary(ok, elapsed); err != nil {
+	if err := show.summary(ok, elapsed); err != nil {
 		return err
 	}
 	if !ok {
