@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/build"
 	"routekeeper.dev/routekeeper/internal/capacity"
@@ -439,25 +440,28 @@ func buildObserver(p *progress) provision.Observer {
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {
-		s := report.BuildStep{
-			Verb: string(o.Verb), Kind: o.What, Resource: string(o.ID), Name: o.ID.Short(),
-			Note: o.Step.Why, State: "planned", Seconds: o.Elapsed.Seconds(),
-		}
-		switch {
-		case o.Err != nil:
-			s.State, s.Error = "failed", o.Err.Error()
-		case o.Done:
-			s.State = "done"
-		case o.Verb == build.Keep:
-			s.State = "kept"
-		case o.Verb == build.Refuse:
+		s := buildStep(o.ID, o.What, o.Verb, o.Step.Why, o.Done, o.Err)
+		s.Seconds, s.Differences = o.Elapsed.Seconds(), o.Differences
+		if o.Verb == build.Refuse && o.Err == nil {
 			s.Error = o.Decision.Why
-		}
-		for _, d := range o.Differences {
-			s.Differences = append(s.Differences,
-				report.BuildField{Field: d.Path, Have: d.Have, Want: d.Want})
 		}
 		b.Steps = append(b.Steps, s)
 	}
 	return b
+}
+
+// buildStep makes a step of a report.
+func buildStep(id arm.ID, kind string, verb build.Verb, note string, done bool,
+	err error) report.BuildStep {
+	s := report.BuildStep{Verb: string(verb), Kind: kind, Resource: string(id), Name: id.Short(),
+		Note: note, State: "planned"}
+	switch {
+	case err != nil:
+		s.State, s.Error = "failed", err.Error()
+	case done:
+		s.State = "done"
+	case verb == build.Keep:
+		s.State = "kept"
+	}
+	return s
 }

@@ -238,19 +238,7 @@ func removing(
 ) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
-		s := report.BuildStep{
-			Verb: string(r.Verb), Kind: build.Word(r.ID), Resource: string(r.ID),
-			Name: r.ID.Short(), Note: r.Why, State: "planned",
-		}
-		switch {
-		case r.Err != nil:
-			s.State, s.Error = "failed", r.Err.Error()
-		case r.Done:
-			s.State = "done"
-		case r.Verb == build.Keep:
-			s.State = "kept"
-		}
-		b.Steps = append(b.Steps, s)
+		b.Steps = append(b.Steps, buildStep(r.ID, build.Word(r.ID), r.Verb, r.Why, r.Done, r.Err))
 	}
 	b.Steps = append(b.Steps, routes.steps(executed)...)
 	return b

@@ -103,7 +103,7 @@ do.`,
 	for _, other := range []string{"url", "event-secret-file", "yes"} {
 		cmd.MarkFlagsMutuallyExclusive("print", other)
 	}
-	a.outputFlags(cmd, report.Text, report.Short, report.JSON, report.Markdown)
+	a.outputFlags(cmd, report.Text, report.JSON)
 	return cmd
 }
 
@@ -159,11 +159,8 @@ func runInitMonitor(ctx context.Context, a *app, o monitorOptions) error {
 	progress.stop()
 	result := report.Alerts{}
 	if !o.remove {
-		result.Operations, result.Unknown = monitor.Operations(), watched.Unknown
-		for _, s := range watched.Subscriptions {
-			result.Watched = append(result.Watched,
-				report.AlertScopes{Subscription: s.Subscription, Scopes: texts(s.IDs)})
-		}
+		result = report.Alerts{Watched: watched.Subscriptions, Operations: monitor.Operations(),
+			Unknown: watched.Unknown}
 	}
 	if o.dryRun || !o.yes {
 		result.Changes, _ = setUp(ctx, client, o.webhook, changes, false)

@@ -9,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/monitor"
+	"routekeeper.dev/routekeeper/internal/plan"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
@@ -16,22 +17,19 @@ import (
 func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook,
 	changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
 	for _, c := range changes {
-		t := report.AlertChange{
-			Verb: string(c.Verb), Resource: string(c.Resource), Kind: "alert rule",
-			Group: c.Resource.ResourceGroup(), Name: c.Resource.Name(), Why: c.Why,
-			State: report.AlertPlanned,
-		}
+		t := report.AlertChange{Verb: plan.Verb(c.Verb), Resource: c.Resource, Kind: "alert rule",
+			Why: c.Why, State: plan.Planned}
 		if c.Resource.Is(arm.TypeActionGroup) {
 			t.Kind = "action group"
 		}
 		switch {
 		case failed != nil:
-			t.State = report.AlertSkipped
+			t.State = plan.Skipped
 		case yes:
-			t.State = report.AlertDone
+			t.State = plan.Done
 			if err := makeChange(ctx, client, c); err != nil {
 				failed = errors.New(webhook.Conceal(err.Error()) + toBeAllowed(c.Resource, err))
-				t.State, t.Error = report.AlertFailed, failed.Error()
+				t.State, t.Error = plan.Failed, failed.Error()
 			}
 		}
 		told = append(told, t)

@@ -21,8 +21,8 @@ type Watched struct {
 // Scopes are the resources of one subscription to watch: none is inside another, in the order of
 // their IDs.
 type Scopes struct {
-	Subscription string
-	IDs          []arm.ID
+	Subscription string   `json:"subscription"`
+	IDs          []arm.ID `json:"scopes"`
 }
 
 // maxScopes is how many scopes a rule gets before they are made coarser. Azure's limit is not

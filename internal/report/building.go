@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"routekeeper.dev/routekeeper/internal/build"
 )
 
 // Building is what cluster create and cluster delete do, or would do.
@@ -21,26 +23,16 @@ type Building struct {
 
 // BuildStep is one resource.
 type BuildStep struct {
-	Verb        string       `json:"verb"` // create, keep, change, refuse, delete
-	Kind        string       `json:"kind"`
-	Resource    string       `json:"resource"`
-	Name        string       `json:"-"`
-	Note        string       `json:"note,omitempty"`
-	State       string       `json:"state"` // planned, done, failed, skipped, kept
-	Seconds     float64      `json:"seconds,omitempty"`
-	Error       string       `json:"error,omitempty"`
-	Differences []BuildField `json:"differences,omitempty"`
+	Verb        string             `json:"verb"` // create, keep, change, refuse, delete
+	Kind        string             `json:"kind"`
+	Resource    string             `json:"resource"`
+	Name        string             `json:"-"`
+	Note        string             `json:"note,omitempty"`
+	State       string             `json:"state"` // planned, done, failed, skipped, kept
+	Seconds     float64            `json:"seconds,omitempty"`
+	Error       string             `json:"error,omitempty"`
+	Differences []build.Difference `json:"differences,omitempty"`
 }
-
-// BuildField is a field that changes, with JSON values.
-type BuildField struct {
-	Field string `json:"field"`
-	Have  string `json:"have"`
-	Want  string `json:"want"`
-}
-
-var buildMarks = map[string]string{"create": "+", "change": "~", "delete": "-", "refuse": "!",
-	"keep": " "}
 
 // Write writes it as text or JSON.
 func (b Building) Write(w io.Writer, format Format, style Style) error {
@@ -49,14 +41,15 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 	}
 	var rows [][]string
 	for _, s := range b.Steps {
-		rows = append(rows, []string{s.mark(style), s.Kind, plain(s.Name), plain(s.Note)})
+		sign, paint := style.sign(s.Verb)
+		rows = append(rows, []string{paint(sign), s.Kind, plain(s.Name), plain(s.Note)})
 	}
 	var out strings.Builder
 	lines := Columns(rows)
 	for i, s := range b.Steps {
 		fmt.Fprintln(&out, lines[i])
 		for _, d := range s.Differences {
-			fmt.Fprintf(&out, "    %s: %s -> %s\n", plain(d.Field),
+			fmt.Fprintf(&out, "    %s: %s -> %s\n", plain(d.Path),
 				plain(cmp.Or(d.Have, "not set")), plain(d.Want))
 		}
 		if s.Error != "" {
@@ -65,19 +58,6 @@ func (b Building) Write(w io.Writer, format Format, style Style) error {
 	}
 	fmt.Fprintf(&out, "%s\n", UpperFirst(b.summary()))
 	return put(w, out.String())
-}
-
-func (s BuildStep) mark(style Style) string {
-	mark := buildMarks[s.Verb]
-	switch s.Verb {
-	case "create":
-		return style.Green(mark)
-	case "change":
-		return style.Yellow(mark)
-	case "delete", "refuse":
-		return style.Red(mark)
-	}
-	return mark
 }
 
 // summary counts the steps by verb.

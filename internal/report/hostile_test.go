@@ -43,7 +43,7 @@ var writers = map[string]struct {
 	report  writer
 	formats []Format
 }{
-	"Alerts": {Alerts{}, []Format{Short, Markdown}}, "Building": {Building{}, nil},
+	"Alerts": {Alerts{}, nil}, "Building": {Building{}, nil},
 	"Capacity": {Capacity{}, []Format{Short}}, "Growth": {Growth{}, []Format{Short}},
 	"Checked":   {Checked{}, []Format{Short, Markdown, SARIF}},
 	"Diagnosis": {Diagnosis{}, []Format{Short, Markdown}}, "Egress": {Egress{}, nil},

@@ -73,7 +73,7 @@ func (r Result) WriteBelow(w io.Writer, format Format, style Style) error {
 
 // Summary says in one line what happened.
 func (r Result) Summary() string {
-	counts := map[plan.OutcomeState]map[plan.Verb]int{}
+	counts := counted{}
 	type subnet struct {
 		state plan.OutcomeState
 		id    string
@@ -85,38 +85,15 @@ func (r Result) Summary() string {
 			continue
 		}
 		seen[at] = true
-		if counts[c.State] == nil {
-			counts[c.State] = map[plan.Verb]int{}
-		}
-		counts[c.State][c.Verb]++
+		counts.add(c.State, c.Verb)
 	}
-	var parts []string
-	for _, group := range []struct {
-		state plan.OutcomeState
-		words [4]string // create, update, delete, associate
-		end   string
-	}{
-		{plan.Planned, [4]string{"to create", "to update", "to delete", "to associate"}, ""},
-		{plan.Done, [4]string{"created", "updated", "deleted", "associated"}, ""},
-		{plan.Obsolete, [4]string{"to create", "to update", "to delete", "to associate"},
-			" no longer needed"},
-		{plan.Failed, [4]string{"to create", "to update", "to delete", "to associate"}, " failed"},
-		{plan.Skipped, [4]string{"to create", "to update", "to delete", "to associate"},
-			" skipped"},
-		{plan.Observed, [4]string{"would be created", "would be updated", "would be deleted",
-			"would be associated"}, ""},
-	} {
-		for i, verb := range []plan.Verb{plan.Create, plan.Update, plan.Delete, plan.Associate} {
-			if n := counts[group.state][verb]; n > 0 {
-				noun := "route"
-				if verb == plan.Associate {
-					noun = "subnet"
-				}
-				parts = append(parts, finding.Count(n, noun)+" "+group.words[i]+group.end)
-			}
+	sentence := counts.sentence(func(verb plan.Verb) string {
+		if verb == plan.Associate {
+			return "subnet"
 		}
-	}
-	if len(parts) == 0 {
+		return "route"
+	})
+	if sentence == "" {
 		errors := 0
 		for _, f := range r.Findings {
 			if f.Severity == finding.Error {
@@ -127,6 +104,38 @@ func (r Result) Summary() string {
 			return "nothing done: " + finding.Count(errors, "error")
 		}
 		return "nothing to do"
+	}
+	return sentence
+}
+
+// counted counts changes by outcome and verb.
+type counted map[plan.OutcomeState]map[plan.Verb]int
+
+func (n counted) add(state plan.OutcomeState, verb plan.Verb) {
+	if n[state] == nil {
+		n[state] = map[plan.Verb]int{}
+	}
+	n[state][verb]++
+}
+
+// sentence says what was counted, such as: 2 routes created, 1 subnet to associate failed. noun
+// names what a verb changes.
+func (n counted) sentence(noun func(plan.Verb) string) string {
+	var parts []string
+	for _, words := range []struct {
+		state         plan.OutcomeState
+		before, after string // of the verb
+	}{
+		{plan.Planned, "to ", ""}, {plan.Done, "", "d"},
+		{plan.Obsolete, "to ", " no longer needed"}, {plan.Failed, "to ", " failed"},
+		{plan.Skipped, "to ", " skipped"}, {plan.Observed, "would be ", "d"},
+	} {
+		for _, verb := range []plan.Verb{plan.Create, plan.Update, plan.Delete, plan.Associate} {
+			if count := n[words.state][verb]; count > 0 {
+				parts = append(parts, finding.Count(count, noun(verb))+" "+words.before+
+					string(verb)+words.after)
+			}
+		}
 	}
 	return strings.Join(parts, ", ")
 }
@@ -170,10 +179,7 @@ func ChangeLines(changes []plan.Outcome, style Style) []string {
 
 // changeRow returns one change for the terminal: sign, destination, next hop, name, reason, state.
 func changeRow(c plan.Outcome, style Style) []string {
-	sign := map[plan.Verb]string{plan.Create: "+", plan.Update: "~", plan.Delete: "-",
-		plan.Associate: "~"}[c.Verb]
-	paint := map[plan.Verb]func(string) string{plan.Create: style.Green, plan.Update: style.Yellow,
-		plan.Delete: style.Red, plan.Associate: style.Yellow}[c.Verb]
+	sign, paint := style.sign(string(c.Verb))
 	what, way := describe(c.Change)
 	row := []string{paint(sign), paint(what), way, plain(c.Route), style.Dim(c.Why)}
 	if c.Verb == plan.Associate {

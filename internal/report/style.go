@@ -58,6 +58,21 @@ func (s Style) Yellow(text string) string { return s.paint("33", text) }
 func (s Style) Bold(text string) string   { return s.paint("1", text) }
 func (s Style) Dim(text string) string    { return s.paint("2", text) }
 
+// sign returns the sign of a change, and how it is painted.
+func (s Style) sign(verb string) (sign string, paint func(string) string) {
+	switch verb {
+	case "create":
+		return "+", s.Green
+	case "update", "change", "associate":
+		return "~", s.Yellow
+	case "delete":
+		return "-", s.Red
+	case "refuse":
+		return "!", s.Red
+	}
+	return " ", plain
+}
+
 // Truncate shortens text without colors to a width in characters, and marks the cut.
 func Truncate(s string, width int) string {
 	if runes := []rune(s); width > 0 && len(runes) > width {
