@@ -12,63 +12,54 @@ import (
 // Document is an ARM resource as received. Raw is never edited in place: a write puts back a
 // changed copy.
 type Document struct {
-	ID   ID
-	ETag string
-	Raw  json.RawMessage
+	ID       ID
+	ETag     string
+	Location string // "" if the document does not say
+	Raw      json.RawMessage
 }
 
 // Received returns the document. Types that embed one have the method, too.
 func (d Document) Received() Document { return d }
 
-// Head is what every ARM document has. Properties is missing in the flattened shape, in which `az …
-// show` prints the properties next to the name and the ID.
-type Head struct {
-	ID         ID              `json:"id"`
-	Name       string          `json:"name"`
-	ETag       string          `json:"etag"`
-	Location   string          `json:"location"`
-	Properties json.RawMessage `json:"properties"`
-}
-
-// Decode decodes a document of the given resource type into its head and its properties. In the
-// flattened shape the properties are the document itself.
-func Decode(raw []byte, resourceType string, properties any) (Head, error) {
-	return DecodeAny(raw, properties, resourceType)
-}
-
-// DecodeAny decodes a document of one of several resource types. Errors name the first one.
-func DecodeAny(raw []byte, properties any, resourceTypes ...string) (Head, error) {
-	var h Head
-	raw, err := Text(raw)
+// Decode decodes a document of one of the given resource types, and its properties. Errors name the
+// first type. In the flattened shape, in which `az … show` prints the properties next to the name
+// and the ID, the properties are the document itself.
+func Decode(raw []byte, properties any, resourceTypes ...string) (Document, error) {
+	var h struct {
+		ID         string          `json:"id"`
+		ETag       string          `json:"etag"`
+		Location   string          `json:"location"`
+		Properties json.RawMessage `json:"properties"`
+	}
+	text, err := Text(raw)
 	if err != nil {
-		return h, err
+		return Document{}, err
 	}
-	if err := json.Unmarshal(raw, &h); err != nil {
-		return h, DescribeJSON(raw, err)
+	if err := json.Unmarshal(text, &h); err != nil {
+		return Document{}, DescribeJSON(text, err)
 	}
-	if key := doubled(raw); key != "" {
-		return h, fmt.Errorf("the key %q is in one object twice: what the document says depends "+
+	if key := doubled(text); key != "" {
+		return Document{}, fmt.Errorf("the key %q is in one object twice: what the document says depends "+
 			"on the reader", key)
 	}
 	if h.ID == "" {
-		return h, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
+		return Document{}, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
 	}
-	id, err := ParseID(string(h.ID))
+	id, err := ParseID(h.ID)
 	if err != nil {
-		return h, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
+		return Document{}, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
 	}
 	if !slices.ContainsFunc(resourceTypes, id.Is) {
-		return h, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceTypes[0])
+		return Document{}, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceTypes[0])
 	}
-	h.ID = id
 	body := h.Properties
 	if body == nil {
-		body = raw
+		body = text
 	}
 	if err := json.Unmarshal(body, properties); err != nil {
-		return h, DescribeJSON(body, err)
+		return Document{}, DescribeJSON(body, err)
 	}
-	return h, nil
+	return Document{ID: id, ETag: h.ETag, Location: h.Location, Raw: raw}, nil
 }
 
 // Text returns the content of a file without the byte order mark that some editors add.

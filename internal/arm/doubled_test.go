@@ -28,7 +28,7 @@ func TestDoubledKeys(t *testing.T) {
 		`"tags":{` + many.String() + `"z":""},"properties":{"z":1}`: "",
 	} {
 		var any map[string]any
-		_, err := Decode([]byte(`{"id":"`+table+`",`+body+`}`), TypeRouteTable, &any)
+		_, err := Decode([]byte(`{"id":"`+table+`",`+body+`}`), &any, TypeRouteTable)
 		switch {
 		case want == "" && err != nil:
 			t.Errorf("%s: %v", body, err)

@@ -220,7 +220,7 @@ func (c *caller) count(r *policy.Request) (*http.Response, error) {
 }
 
 func callOf(r *http.Request, response *http.Response, err error) Call {
-	kind := kindOf(r.Method)
+	kind := callKind(r.Method)
 	call := Call{Method: r.Method, Subscription: subscriptionOf(r.URL.Path), Kind: kind,
 		Remaining: -1, Err: err}
 	if err == nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 )
 
-// kindOf returns the kind of call as ARM's headers name it.
-func kindOf(method string) string {
+// callKind returns the kind of call as ARM's headers name it.
+func callKind(method string) string {
 	switch method {
 	case http.MethodGet:
 		return "reads"
@@ -28,7 +28,7 @@ func throttles(response *http.Response) (said *Error, arm bool) {
 	if payload, err := runtime.Payload(response); err == nil {
 		said.say(payload)
 	}
-	left, told := remaining(response, kindOf(response.Request.Method))
+	left, told := remaining(response, callKind(response.Request.Method))
 	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0
 }
 

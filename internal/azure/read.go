@@ -19,10 +19,8 @@ import (
 type documents struct {
 	*activityLog
 	reader *reader
-	// read before, subnets by their network
-	tables   seen[*inventory.RouteTable]
-	networks seen[network]
-	guards   guardTags
+	seen   seen // tables and networks, with their subnets
+	guards guardTags
 }
 
 // ReadOptions configure Read.
@@ -56,23 +54,16 @@ func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory
 		return c.reader.read(ctx, s, w, o)
 	}
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls = o.Poll, o.Calls })
-	for _, k := range documentKinds {
-		if err := c.readKind(ctx, k, *k.wanted(&w), intoSnapshot(s)); err != nil {
+	ofKind := map[string][]arm.ID{}
+	for _, id := range w.Documents() {
+		ofKind[inventory.Kind(id)] = append(ofKind[inventory.Kind(id)], id)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(ofKind)) {
+		if err := c.readKind(ctx, kind, ofKind[kind], intoSnapshot(s)); err != nil {
 			return err
 		}
 	}
-	if err := c.readAround(ctx, s, w); err != nil {
-		return err
-	}
-	// Everything that was asked for is in the snapshot or in its Unread.
-	for _, k := range documentKinds {
-		for _, id := range *k.wanted(&w) {
-			if _, said := s.Unread[id.Key()]; !said && !k.in(s, id) {
-				s.Unread[id.Key()] = *otherResource(id)
-			}
-		}
-	}
-	return nil
+	return c.readAround(ctx, s, w)
 }
 
 // readAround reads what is rarely needed: whole virtual networks, lists of a cluster's node
@@ -96,126 +87,76 @@ func (c *documents) readAround(ctx context.Context, s *inventory.Snapshot,
 	return c.ReadWriters(ctx, s, w.Writers)
 }
 
-// kind is a type of document in a snapshot.
-type kind int
-
-const (
-	clusterDocuments kind = iota
-	subnetDocuments
-	tableDocuments
-	groupDocuments
-	firewallDocuments
-	balancerDocuments
-	networkDocuments
-	interfaceDocuments
-)
-
-var documentKinds = []kind{clusterDocuments, subnetDocuments, tableDocuments, groupDocuments,
-	firewallDocuments, balancerDocuments, networkDocuments, interfaceDocuments}
-
-func (k kind) wanted(w *inventory.Wanted) *[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
-		&w.Balancers, &w.Networks, &w.Interfaces}[k]
-}
-
-func (k kind) in(s *inventory.Snapshot, id arm.ID) bool {
-	return []bool{s.Cluster(id) != nil, s.Subnet(id) != nil, s.Table(id) != nil,
-		s.SecurityGroups[id.Key()] != nil, s.Firewalls[id.Key()] != nil,
-		s.Balancers[id.Key()] != nil, s.VNets[id.Key()] != nil, s.Interfaces[id.Key()] != nil}[k]
-}
-
 // sink receives a decoded document, or why there is none. Calls to it do not overlap.
 type sink func(id arm.ID, doc any, miss *inventory.Unread)
 
 func intoSnapshot(s *inventory.Snapshot) sink {
 	return func(id arm.ID, doc any, miss *inventory.Unread) {
-		switch doc := doc.(type) {
-		case *inventory.Cluster:
-			s.Clusters[doc.ID.Key()] = doc
-		case *inventory.Subnet:
-			s.Subnets[doc.ID.Key()] = doc
-		case *inventory.RouteTable:
-			s.Tables[doc.ID.Key()] = doc
-		case *inventory.SecurityGroup:
-			s.SecurityGroups[doc.ID.Key()] = doc
-		case *inventory.Firewall:
-			s.Firewalls[doc.ID.Key()] = doc
-		case *inventory.Balancer:
-			s.Balancers[doc.ID.Key()] = doc
-		case network:
-			s.AddVNet(doc.vnet, slices.Collect(maps.Values(doc.subnets)))
-		case *inventory.Interface:
-			s.Interfaces[doc.ID.Key()] = doc
-		default:
+		if miss != nil {
 			s.Unread[id.Key()] = *miss
+		} else {
+			s.Put(doc)
 		}
 	}
 }
 
-// network is a virtual network, without its bytes, with its subnets by ID.Key().
-type network struct {
-	vnet    *inventory.VNet
-	subnets map[string]*inventory.Subnet
-}
-
-// decodeNetwork decodes a virtual network. Reads of subnets and of networks share the result.
-func (c *documents) decodeNetwork(id arm.ID, body []byte) (network, error) {
-	return c.networks.decode(id, body, func(raw []byte) (network, error) {
-		c.guards.note(id, raw)
-		vnet, subnets, err := inventory.DecodeVNet(raw)
-		if err != nil {
-			return network{}, err
-		}
-		vnet.Raw = nil
-		n := network{vnet, map[string]*inventory.Subnet{}}
-		for _, subnet := range subnets {
-			n.subnets[subnet.ID.Key()] = subnet
-		}
-		return n, nil
-	})
-}
-
-func (c *documents) readKind(ctx context.Context, k kind, ids []arm.ID, out sink) error {
-	switch k {
-	case clusterDocuments:
-		return readType(ctx, c, arm.TypeCluster, ids, out, inventory.DecodeCluster)
-	case subnetDocuments:
-		return c.readSubnets(ctx, ids, out)
-	case groupDocuments:
-		return readType(ctx, c, arm.TypeSecurityGroup, ids, out, inventory.DecodeSecurityGroup)
-	case firewallDocuments:
-		return readType(ctx, c, arm.TypeFirewall, ids, out, inventory.DecodeFirewall)
-	case balancerDocuments:
-		return readType(ctx, c, arm.TypeLoadBalancer, ids, out, inventory.DecodeBalancer)
-	case networkDocuments:
-		return c.read(ctx, arm.TypeVNet, networkVersion, asWanted(ids),
-			func(_ wanted, id arm.ID, body []byte, fault *Error) {
-				give(out, id, body, fault, func(raw []byte) (network, error) {
-					return c.decodeNetwork(id, raw)
-				})
-			})
-	case interfaceDocuments:
-		return c.readSomeInterfaces(ctx, ids, out)
+// readKind reads documents of one inventory.Kind. It passes on each of them, or why it was not read.
+func (c *documents) readKind(ctx context.Context, kind string, ids []arm.ID, out sink) error {
+	told := map[string]bool{}
+	each := func(id arm.ID, doc any, miss *inventory.Unread) {
+		told[id.Key()] = true
+		out(id, doc, miss)
+	}
+	var err error
+	switch kind {
+	case arm.TypeSubnet:
+		err = c.readSubnets(ctx, ids, each)
+	case arm.TypeInterface:
+		err = c.readSomeInterfaces(ctx, ids, each)
 	default:
-		return c.read(ctx, arm.TypeRouteTable, networkVersion, asWanted(ids),
-			func(_ wanted, id arm.ID, body []byte, fault *Error) {
-				give(out, id, body, fault, func(raw []byte) (*inventory.RouteTable, error) {
-					return c.tables.decode(id, raw, inventory.DecodeRouteTable)
-				})
-			})
+		err = c.readPlain(ctx, kind, ids, each)
 	}
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if !told[id.Key()] {
+			out(id, nil, otherResource(id))
+		}
+	}
+	return nil
 }
 
-// readType reads documents of a type.
-func readType[T any](ctx context.Context, c *documents, resourceType string, ids []arm.ID, out sink,
-	decode func([]byte) (T, error)) error {
+// readPlain reads documents of a type as their lists and GETs show them.
+func (c *documents) readPlain(ctx context.Context, resourceType string, ids []arm.ID,
+	out sink) error {
 	if len(ids) == 0 {
 		return nil
 	}
 	return c.read(ctx, resourceType, apiVersion(ids[0]), asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			give(out, id, body, fault, decode)
+		func(_ wanted, id arm.ID, body []byte, fault *Error) { c.give(out, id, body, fault) })
+}
+
+// decode decodes a document, unless it is the same as when it was last read.
+func (c *documents) decode(id arm.ID, raw []byte) (any, error) {
+	switch {
+	case id.Is(arm.TypeSubnet):
+		return c.guards.decode(raw)
+	case id.Is(arm.TypeVNet):
+		return c.seen.decode(id, raw, func(raw []byte) (any, error) {
+			c.guards.note(id, raw)
+			network, err := inventory.DecodeVNet(raw)
+			if err == nil {
+				network.Raw = nil // its subnets have their own
+			}
+			return network, err
 		})
+	case id.Is(arm.TypeRouteTable):
+		return c.seen.decode(id, raw, func(raw []byte) (any, error) {
+			return inventory.DecodeRouteTable(raw)
+		})
+	}
+	return inventory.Decode(id, raw)
 }
 
 // readSomeInterfaces reads network interfaces. It reads those of a scale set by the set's own list,
@@ -238,7 +179,7 @@ func (c *documents) readSomeInterfaces(ctx context.Context, ids []arm.ID, out si
 	}
 	g, ctx := errgroup.WithContext(ctx) // at once: one that hangs must not delay the others
 	g.Go(func() error {
-		return readType(ctx, c, arm.TypeInterface, single, one, inventory.DecodeInterface)
+		return c.readPlain(ctx, arm.TypeInterface, single, one)
 	})
 	for _, of := range sets {
 		g.Go(func() error { return c.readSetInterfaces(ctx, of, one) })
@@ -256,7 +197,7 @@ func (c *documents) readSetInterfaces(ctx context.Context, ids []arm.ID, out sin
 		scaleSetNICsVersion), func(raw json.RawMessage) bool {
 		if id, wanted := missing[idIn(raw).Key()]; wanted {
 			delete(missing, id.Key())
-			give(out, id, raw, nil, inventory.DecodeInterface)
+			c.give(out, id, raw, nil)
 		}
 		return true
 	})
@@ -267,8 +208,6 @@ func (c *documents) readSetInterfaces(ctx context.Context, ids []arm.ID, out sin
 	for _, id := range missing {
 		if fault != nil {
 			out(id, nil, unreadFor(id, fault))
-		} else {
-			out(id, nil, otherResource(id))
 		}
 	}
 	return nil
@@ -300,17 +239,19 @@ func garbled(s *inventory.Snapshot, id arm.ID, err error) {
 }
 
 // give decodes a document for a sink.
-func give[T any](out sink, id arm.ID, body []byte, fault *Error, decode func([]byte) (T, error)) {
+func (c *documents) give(out sink, id arm.ID, body []byte, fault *Error) {
 	if fault != nil {
 		out(id, nil, unreadFor(id, fault))
 		return
 	}
-	doc, err := decode(body)
-	if err != nil {
+	switch doc, err := c.decode(id, body); {
+	case err != nil:
 		out(id, nil, notUnderstood(id, err))
-		return
+	case !doc.(interface{ Received() arm.Document }).Received().ID.Equal(id):
+		out(id, nil, otherResource(id))
+	default:
+		out(id, doc, nil)
 	}
-	out(id, doc, nil)
 }
 
 func asWanted(ids []arm.ID) []wanted {
@@ -357,7 +298,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 		func(w wanted, id arm.ID, body []byte, fault *Error) {
 			switch subnets := of[w.id.Key()]; {
 			case id.Is(arm.TypeSubnet):
-				give(out, id, body, fault, c.guards.decode)
+				c.give(out, id, body, fault)
 			case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
 				c.learnFor(w.id, itself, never, hungMemory)
 				again = append(again, wanted{id: w.id, gets: subnets})
@@ -381,19 +322,23 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 		return err
 	}
 	return c.readEach(ctx, again, func(_ wanted, id arm.ID, body []byte, fault *Error) {
-		give(out, id, body, fault, c.guards.decode)
+		c.give(out, id, body, fault)
 	})
 }
 
 // addVNet passes on the wanted subnets of a network, and returns the ones that are missing from it.
 func (c *documents) addVNet(out sink, id arm.ID, body []byte, want []arm.ID) []arm.ID {
-	shown, err := c.decodeNetwork(id, body)
+	network, err := c.decode(id, body)
 	if err != nil {
 		return want // one by one: a subnet that cannot be decoded must not hide the others
 	}
+	shown := map[string]*inventory.Subnet{}
+	for _, subnet := range network.(*inventory.VNet).Subnets {
+		shown[subnet.ID.Key()] = subnet
+	}
 	var missing []arm.ID
 	for _, id := range want {
-		if subnet := shown.subnets[id.Key()]; subnet != nil {
+		if subnet := shown[id.Key()]; subnet != nil {
 			out(subnet.ID, subnet, nil)
 		} else {
 			missing = append(missing, id)
@@ -409,7 +354,7 @@ func (c *documents) readAKSSubnets(ctx context.Context, s *inventory.Snapshot,
 	var found []arm.ID
 	err := c.listAll(ctx, c.address(cluster.NodeGroup(), "/providers/"+arm.TypeVNet,
 		networkVersion), func(raw json.RawMessage) bool {
-		_, _, unreadable := inventory.DecodeVNet(raw)
+		_, unreadable := inventory.DecodeVNet(raw)
 		for _, one := range subnetsIn(idIn(raw), raw) {
 			if one.err == nil && cluster.IsManagedSubnet(one.id) {
 				s.Subnets[one.id.Key()] = one.subnet

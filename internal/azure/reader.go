@@ -39,7 +39,7 @@ import (
 type reader struct {
 	c       *documents
 	mu      sync.Mutex
-	docs    map[docKey]*doc
+	docs    map[string]*doc // by ID.Key()
 	batches map[batchKey]*batch
 	swept   time.Time
 }
@@ -73,14 +73,10 @@ const (
 	retryFirst, retryMost = 5 * time.Second, time.Minute
 )
 
-type docKey struct {
-	kind kind
-	id   string // ID.Key()
-}
-
 // doc is the state of one document.
 type doc struct {
 	id       arm.ID
+	kind     string  // of inventory.Kind
 	answered *call   // the newest answered call
 	open     []*call // under way, the oldest first
 	polled   time.Time
@@ -90,7 +86,6 @@ type doc struct {
 
 // call reads one document.
 type call struct {
-	key   docKey
 	doc   *doc
 	poll  bool
 	asked time.Time     // when the batch began
@@ -107,7 +102,7 @@ type call struct {
 }
 
 type batchKey struct {
-	kind         kind
+	kind         string
 	subscription string
 	poll         bool
 }
@@ -121,7 +116,7 @@ type batch struct {
 }
 
 func newReader(c *documents) *reader {
-	return &reader{c: c, docs: map[docKey]*doc{}, batches: map[batchKey]*batch{}}
+	return &reader{c: c, docs: map[string]*doc{}, batches: map[batchKey]*batch{}}
 }
 
 // read works like Client.Read for shared reads.
@@ -135,10 +130,8 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	began := time.Now()
 	var calls []*call
-	for _, k := range documentKinds {
-		for _, id := range *k.wanted(&w) {
-			calls = append(calls, r.want(k, id, o))
-		}
+	for _, id := range w.Documents() {
+		calls = append(calls, r.want(id, o))
 	}
 	var around error
 	var wait sync.WaitGroup
@@ -157,7 +150,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	wait.Wait() // it fills the snapshot, too
 	for i, c := range calls {
 		if late[i] {
-			s.Unread[c.key.id] = inventory.Unread{ID: c.doc.id, Late: true,
+			s.Unread[c.doc.id.Key()] = inventory.Unread{ID: c.doc.id, Late: true,
 				Message: fmt.Sprintf("no answer within %s", o.Wait)}
 			continue
 		}
@@ -233,16 +226,15 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 }
 
 // want returns a call for a document: an answered one, one under way, or a new one.
-func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
+func (r *reader) want(id arm.ID, o ReadOptions) *call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
 	r.sweep(now)
-	key := docKey{k, id.Key()}
-	d := r.docs[key]
+	d, _ := arm.Lookup(r.docs, id)
 	if d == nil {
-		d = &doc{id: id}
-		r.docs[key] = d
+		d = &doc{id: id, kind: inventory.Kind(id)}
+		r.docs[id.Key()] = d
 	}
 	if o.Poll {
 		d.polled = now
@@ -259,13 +251,13 @@ func (r *reader) want(k kind, id arm.ID, o ReadOptions) *call {
 	if n := len(d.open); n >= mostOpen {
 		return d.open[n-1]
 	}
-	return r.add(key, d, o)
+	return r.add(d, o)
 }
 
 // shares reports whether a call under way can be used.
 func (o ReadOptions) shares(c *call) bool {
 	if o.Poll {
-		return !c.late || c.key.kind != subnetDocuments
+		return !c.late || !c.doc.id.Is(arm.TypeSubnet)
 	}
 	if c.asked.IsZero() { // still being collected
 		return !c.poll
@@ -300,8 +292,8 @@ func (r *reader) sending(b *batch, read arm.ID) {
 }
 
 // add adds a call for a document to the current batch.
-func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
-	bk := batchKey{key.kind, d.id.Subscription(), o.Poll}
+func (r *reader) add(d *doc, o ReadOptions) *call {
+	bk := batchKey{d.kind, d.id.Subscription(), o.Poll}
 	b := r.batches[bk]
 	if b == nil {
 		b = &batch{key: bk, calls: map[string]*call{}, life: o.Life, counted: o.Calls,
@@ -313,13 +305,13 @@ func (r *reader) add(key docKey, d *doc, o ReadOptions) *call {
 		}
 		time.AfterFunc(wait, func() { r.send(b) })
 	}
-	return b.add(key, d)
+	return b.add(d)
 }
 
-func (b *batch) add(key docKey, d *doc) *call {
-	c := &call{key: key, doc: d, poll: b.key.poll, sent: make(chan struct{}),
+func (b *batch) add(d *doc) *call {
+	c := &call{doc: d, poll: b.key.poll, sent: make(chan struct{}),
 		done: make(chan struct{})}
-	b.calls[key.id] = c
+	b.calls[d.id.Key()] = c
 	d.open = append(d.open, c)
 	return c
 }
@@ -333,12 +325,11 @@ func (r *reader) send(b *batch) {
 		r.expect(b, now)
 	}
 	ids := make([]arm.ID, 0, len(b.calls))
-	slow := time.Duration(0)
-	if b.key.kind == subnetDocuments {
-		slow = r.c.patienceOf(arm.SubscriptionID(b.key.subscription)) + afterList
-	}
+	slow := r.c.patienceOf(arm.SubscriptionID(b.key.subscription)) + afterList
 	for _, c := range b.calls {
-		c.asked, c.slow = now, slow
+		if c.asked = now; c.doc.id.Is(arm.TypeSubnet) {
+			c.slow = slow
+		}
 		ids = append(ids, c.doc.id)
 	}
 	r.mu.Unlock()
@@ -350,19 +341,15 @@ func (r *reader) send(b *batch) {
 		func(id arm.ID, found any, miss *inventory.Unread) {
 			r.answer(b, id, found, miss, nil)
 		})
-	for _, id := range ids {
-		if err != nil {
-			r.answer(b, id, nil, nil, err)
-		} else {
-			r.answer(b, id, nil, otherResource(id), nil)
-		}
+	for _, id := range ids { // without an error, all have an answer
+		r.answer(b, id, nil, otherResource(id), err)
 	}
 }
 
 // expect adds to a batch what other polls will want soon.
 func (r *reader) expect(b *batch, now time.Time) {
-	for key, d := range r.docs {
-		if key.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 ||
+	for _, d := range r.docs {
+		if d.kind != b.key.kind || now.Sub(d.polled) > expectedFor || len(d.open) > 0 ||
 			now.Before(d.retry) || d.id.Subscription() != b.key.subscription {
 			continue
 		}
@@ -370,7 +357,7 @@ func (r *reader) expect(b *batch, now time.Time) {
 			a.miss != nil && a.miss.Absent) { // no list shows what is absent
 			continue
 		}
-		b.add(key, d)
+		b.add(d)
 	}
 }
 
@@ -394,7 +381,7 @@ func (r *reader) answer(b *batch, id arm.ID, found any, miss *inventory.Unread, 
 	case err != nil:
 	case miss == nil || !miss.Transient():
 		d.failures = 0
-	case c.key.kind != subnetDocuments:
+	case !c.doc.id.Is(arm.TypeSubnet):
 		d.retry = time.Now().Add(min(retryFirst<<min(d.failures-1, 6), retryMost))
 	}
 	close(c.done)
@@ -406,7 +393,7 @@ func (r *reader) sweep(now time.Time) {
 		return
 	}
 	r.swept = now
-	maps.DeleteFunc(r.docs, func(_ docKey, d *doc) bool {
+	maps.DeleteFunc(r.docs, func(_ string, d *doc) bool {
 		return len(d.open) == 0 && now.Sub(d.polled) > expectedFor &&
 			(d.answered == nil || now.Sub(d.answered.asked) > keptFor)
 	})

@@ -11,15 +11,15 @@ import (
 
 // seen caches decoded documents by their IDs, so that an unchanged document is not decoded again.
 // Usually nearly all are unchanged. Snapshots share the result, so do not change it.
-type seen[T any] struct {
+type seen struct {
 	mu    sync.Mutex
-	docs  map[string]sight[T]
+	docs  map[string]sight
 	swept time.Time
 }
 
 // sight is a decoded document with the hash of its bytes and the time of its last read.
-type sight[T any] struct {
-	doc T
+type sight struct {
+	doc any
 	sum [sha256.Size]byte
 	at  time.Time
 }
@@ -28,7 +28,7 @@ type sight[T any] struct {
 const seenFor = 15 * time.Minute
 
 // decode returns the decoded document.
-func (k *seen[T]) decode(id arm.ID, raw []byte, decode func([]byte) (T, error)) (T, error) {
+func (k *seen) decode(id arm.ID, raw []byte, decode func([]byte) (any, error)) (any, error) {
 	now, sum := time.Now(), sha256.Sum256(raw)
 	k.mu.Lock()
 	s, known := k.docs[id.Key()]
@@ -38,18 +38,18 @@ func (k *seen[T]) decode(id arm.ID, raw []byte, decode func([]byte) (T, error)) 
 		if err != nil {
 			return doc, err
 		}
-		s = sight[T]{doc: doc, sum: sum}
+		s = sight{doc: doc, sum: sum}
 	}
 	s.at = now
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.docs == nil {
-		k.docs, k.swept = map[string]sight[T]{}, now
+		k.docs, k.swept = map[string]sight{}, now
 	}
 	k.docs[id.Key()] = s
 	if now.Sub(k.swept) > seenFor {
 		k.swept = now
-		maps.DeleteFunc(k.docs, func(_ string, s sight[T]) bool { return now.Sub(s.at) > seenFor })
+		maps.DeleteFunc(k.docs, func(_ string, s sight) bool { return now.Sub(s.at) > seenFor })
 	}
 	return s.doc, nil
 }

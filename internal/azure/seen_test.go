@@ -13,11 +13,11 @@ import (
 // read is dropped.
 func TestSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var k seen[string]
+		var k seen
 		decoded := 0
 		read := func(id arm.ID, raw, want string) {
 			t.Helper()
-			got, err := k.decode(id, []byte(raw), func(raw []byte) (string, error) {
+			got, err := k.decode(id, []byte(raw), func(raw []byte) (any, error) {
 				decoded++
 				if len(raw) == 0 {
 					return "", errors.New("nothing")

@@ -71,7 +71,7 @@ func newThrottle() *throttle { return &throttle{buckets: map[string]*bucket{}} }
 
 // of returns the buckets that a call draws on.
 func (t *throttle) of(method, path string) (arm, provider *bucket) {
-	limit := kindOf(method) + " of subscription " + subscriptionOf(path)
+	limit := callKind(method) + " of subscription " + subscriptionOf(path)
 	return t.bucket(limit), t.bucket(limit + " at " + providerOf(path))
 }
 
@@ -236,7 +236,7 @@ func (t *throttle) note(r *http.Request, sent time.Time, response *http.Response
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	arm, provider := t.of(r.Method, r.URL.Path)
-	now, kind, code := time.Now(), kindOf(r.Method), ""
+	now, kind, code := time.Now(), callKind(r.Method), ""
 	var holds *bucket
 	if response.StatusCode == http.StatusTooManyRequests {
 		said, byARM := throttles(response)

@@ -180,12 +180,12 @@ func checkAnswers(t *testing.T, out string) {
 
 // checkTagged decodes a network with a gateway that az has written.
 func checkTagged(t *testing.T, out string) {
-	_, subnets, err := inventory.DecodeVNet([]byte(answered(t, out, "tagged-vnet").Raw))
+	network, err := inventory.DecodeVNet([]byte(answered(t, out, "tagged-vnet").Raw))
 	if err != nil {
 		t.Fatal(err)
 	}
 	gateways := 0
-	for _, subnet := range subnets {
+	for _, subnet := range network.Subnets {
 		gateways += len(subnet.Gateways)
 	}
 	if gateways != 1 {

@@ -54,7 +54,7 @@ func TestAzureCLIDemo(t *testing.T) {
 			docs[id] = settled(t, doc)
 			if arm.ID(id).Is(arm.TypeVNet) {
 				raw, _ := json.Marshal(doc)
-				if _, _, err := inventory.DecodeVNet(raw); err != nil {
+				if _, err := inventory.DecodeVNet(raw); err != nil {
 					t.Error(err)
 				}
 			}

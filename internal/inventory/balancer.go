@@ -71,18 +71,18 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 		Rules []balancerRule `json:"loadBalancingRules"`
 		NAT   []balancerRule `json:"inboundNatRules"`
 	}
-	h, err := arm.Decode(raw, arm.TypeLoadBalancer, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeLoadBalancer)
 	if err != nil {
 		return nil, err
 	}
-	b := &Balancer{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
+	b := &Balancer{Document: document}
 	for _, c := range p.Frontends {
 		f := Frontend{Name: c.Name, Subnet: c.Properties.Subnet.Target()}
 		if f.Subnet == "" { // a public one
 			continue
 		}
 		f.Address, _ = netip.ParseAddr(c.Properties.Address)
-		id := h.ID.Child("frontendIPConfigurations", c.Name)
+		id := document.ID.Child("frontendIPConfigurations", c.Name)
 		rules := slices.DeleteFunc(slices.Clone(p.Rules), func(r balancerRule) bool {
 			return !r.of(id)
 		})
@@ -93,7 +93,7 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 			rules = all
 		}
 		for _, pool := range p.Pools {
-			f.addBackends(rules, pool, h.ID.Child("backendAddressPools", pool.Name))
+			f.addBackends(rules, pool, document.ID.Child("backendAddressPools", pool.Name))
 		}
 		f.Backends = SortIDs(f.Backends)
 		f.Empty = len(rules) > 0 && len(f.Backends)+len(f.Others) == 0 &&

@@ -14,7 +14,6 @@ import (
 // Cluster is an AKS cluster as ARM describes it.
 type Cluster struct {
 	arm.Document
-	Location          string
 	NodeResourceGroup string // the group's name; its subscription is the cluster's
 	Plugin            string // networkPlugin in ARM: kubenet, azure, none
 	PluginMode        string // overlay, or ""
@@ -337,13 +336,12 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			ClientID string `json:"clientId"`
 		} `json:"servicePrincipalProfile"`
 	}
-	h, err := arm.Decode(raw, arm.TypeCluster, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeCluster)
 	if err != nil {
 		return nil, err
 	}
 	c := &Cluster{
-		Document:          arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
-		Location:          h.Location,
+		Document:          document,
 		NodeResourceGroup: p.NodeResourceGroup,
 		Plugin:            p.NetworkProfile.NetworkPlugin,
 		PluginMode:        p.NetworkProfile.NetworkPluginMode,

@@ -262,15 +262,15 @@ func TestDecodeSubnetAndVNet(t *testing.T) {
 	  {"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/gw","properties":{"addressPrefix":"10.0.1.0/24","routeTable":null,"serviceAssociationLinks":[{"id":"/x"}],
 	    "applicationGatewayIPConfigurations":[{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw/gatewayIPConfigurations/c"}],
 	    "ipConfigurations":[{"id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/applicationGateways/agw/frontendIPConfigurations/f"}]}}]}}`
-	doc, subnets, err := DecodeVNet([]byte(vnet))
-	if err != nil || len(subnets) != 2 || doc.ETag != `W/"v"` {
-		t.Fatalf("%v %v %v", doc, subnets, err)
+	doc, err := DecodeVNet([]byte(vnet))
+	if err != nil || len(doc.Subnets) != 2 || doc.ETag != `W/"v"` {
+		t.Fatalf("%+v %v", doc, err)
 	}
-	if s := subnets[0]; s.RouteTable.Name() != "rt" || len(s.Prefixes) != 2 ||
+	if s := doc.Subnets[0]; s.RouteTable.Name() != "rt" || len(s.Prefixes) != 2 ||
 		s.ID.Short() != "v/nodes" || !json.Valid(s.Raw) || s.Services {
 		t.Errorf("%+v", s)
 	}
-	if s := subnets[1]; s.RouteTable != "" || len(s.Gateways) != 1 ||
+	if s := doc.Subnets[1]; s.RouteTable != "" || len(s.Gateways) != 1 ||
 		s.Gateways[0].Name() != "agw" || !s.Services {
 		t.Errorf("%+v", s)
 	}

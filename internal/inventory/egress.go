@@ -168,11 +168,11 @@ func DecodeFirewallPolicy(raw []byte) (*FirewallPolicy, error) {
 	var p struct {
 		Base *arm.Ref `json:"basePolicy"`
 	}
-	h, err := arm.Decode(raw, arm.TypeFirewallPolicy, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeFirewallPolicy)
 	if err != nil {
 		return nil, err
 	}
-	policy := &FirewallPolicy{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
+	policy := &FirewallPolicy{Document: document}
 	if p.Base != nil {
 		policy.Base = arm.Clean(p.Base.ID)
 	}
@@ -184,11 +184,11 @@ func DecodeIPGroup(raw []byte) (*IPGroup, error) {
 	var p struct {
 		Addresses []string `json:"ipAddresses"`
 	}
-	h, err := arm.Decode(raw, arm.TypeIPGroup, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeIPGroup)
 	if err != nil {
 		return nil, err
 	}
-	return &IPGroup{arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, p.Addresses}, nil
+	return &IPGroup{document, p.Addresses}, nil
 }
 
 // DecodeRuleGroup decodes a rule collection group of a firewall policy. It keeps only the rules
@@ -202,11 +202,11 @@ func DecodeRuleGroup(raw []byte) (*RuleGroup, error) {
 			Rules    []firewallRule `json:"rules"`
 		} `json:"ruleCollections"`
 	}
-	h, err := arm.Decode(raw, arm.TypeRuleGroup, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeRuleGroup)
 	if err != nil {
 		return nil, err
 	}
-	group := &RuleGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
+	group := &RuleGroup{Document: document}
 	for _, c := range p.Collections {
 		for _, r := range c.Rules {
 			if !c.Action.filters() {
@@ -226,7 +226,7 @@ func DecodeExtension(raw []byte) (*Extension, error) {
 	var p struct {
 		Type string `json:"extensionType"`
 	}
-	h, err := arm.Decode(raw, arm.TypeExtension, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeExtension)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +238,6 @@ func DecodeExtension(raw []byte) (*Extension, error) {
 	if err := json.Unmarshal(raw, &top); err != nil {
 		return nil, arm.DescribeJSON(raw, err)
 	}
-	return &Extension{arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, strings.ToLower(p.Type),
+	return &Extension{document, strings.ToLower(p.Type),
 		top.Plan != nil}, nil
 }

@@ -107,11 +107,11 @@ func DecodeFirewall(raw []byte) (*Firewall, error) {
 		Application []firewallCollection `json:"applicationRuleCollections"`
 		Network     []firewallCollection `json:"networkRuleCollections"`
 	}
-	h, err := arm.Decode(raw, arm.TypeFirewall, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeFirewall)
 	if err != nil {
 		return nil, err
 	}
-	f := &Firewall{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
+	f := &Firewall{Document: document}
 	if p.Policy != nil {
 		f.Policy = arm.Clean(p.Policy.ID)
 	}

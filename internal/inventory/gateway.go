@@ -32,11 +32,11 @@ func DecodeGateway(raw []byte) (*Gateway, error) {
 			} `json:"properties"`
 		} `json:"gatewayIPConfigurations"`
 	}
-	h, err := arm.Decode(raw, arm.TypeGateway, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeGateway)
 	if err != nil {
 		return nil, err
 	}
-	g := &Gateway{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+	g := &Gateway{Document: document,
 		Operational: p.State, Isolated: p.Isolation, Tier: cmp.Or(p.SKU.Tier, p.SKU.Name)}
 	for _, c := range p.Configurations {
 		if id := c.Properties.Subnet.Target(); id != "" {
@@ -61,11 +61,11 @@ func DecodeLock(raw []byte) (*Lock, error) {
 		Level string `json:"level"`
 		Notes string `json:"notes"`
 	}
-	h, err := arm.Decode(raw, arm.TypeLock, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeLock)
 	if err != nil {
 		return nil, err
 	}
-	return &Lock{Document: arm.Document{ID: h.ID, Raw: raw}, Scope: h.ID.Parent(),
+	return &Lock{Document: document, Scope: document.ID.Parent(),
 		ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
 }
 

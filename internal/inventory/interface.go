@@ -52,12 +52,12 @@ func DecodeInterface(raw []byte) (*Interface, error) {
 			} `json:"properties"`
 		} `json:"ipConfigurations"`
 	}
-	h, err := arm.DecodeAny(raw, &p, arm.TypeInterface, arm.TypeScaleSetInterface, arm.TypeScaleSet+
-		"/networkInterfaces")
+	document, err := arm.Decode(raw, &p, arm.TypeInterface, arm.TypeScaleSetInterface,
+		arm.TypeScaleSet+"/networkInterfaces")
 	if err != nil {
 		return nil, err
 	}
-	nic := &Interface{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+	nic := &Interface{Document: document,
 		Forwarding: p.Forwarding, SecurityGroup: p.SecurityGroup.Target(),
 		Machine: p.Machine.Target()}
 	for _, c := range p.IPConfigurations {

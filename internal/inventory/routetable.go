@@ -48,8 +48,7 @@ const DefaultRouteLimit = 400
 // with others: an index over changed routes would be wrong.
 type RouteTable struct {
 	arm.Document
-	Location string
-	Subnets  []arm.ID // the subnets it is associated with
+	Subnets []arm.ID // the subnets it is associated with
 	// NoLearned is set if learned routes of gateways do not reach its subnets
 	// (disableBgpRoutePropagation).
 	NoLearned bool
@@ -153,13 +152,12 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 		NoBGP   bool              `json:"disableBgpRoutePropagation"`
 		State   string            `json:"provisioningState"`
 	}
-	h, err := arm.Decode(raw, arm.TypeRouteTable, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeRouteTable)
 	if err != nil {
 		return nil, err
 	}
 	t := &RouteTable{
-		Document:  arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
-		Location:  h.Location,
+		Document:  document,
 		NoLearned: p.NoBGP,
 		Failed:    strings.EqualFold(p.State, "Failed"),
 		routes:    make([]Route, len(p.Routes)),

@@ -41,11 +41,11 @@ func DecodeSecurityGroup(raw []byte) (*SecurityGroup, error) {
 		Rules    []json.RawMessage `json:"securityRules"`
 		Defaults []json.RawMessage `json:"defaultSecurityRules"`
 	}
-	h, err := arm.Decode(raw, arm.TypeSecurityGroup, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeSecurityGroup)
 	if err != nil {
 		return nil, err
 	}
-	g := &SecurityGroup{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}}
+	g := &SecurityGroup{Document: document}
 	for i, rawRule := range slices.Concat(p.Rules, p.Defaults) {
 		rule, err := decodeSecurityRule(rawRule)
 		if err != nil {

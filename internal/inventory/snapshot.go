@@ -172,27 +172,30 @@ type Wanted struct {
 	Writers []arm.ID
 }
 
+// Documents returns the resources whose own documents are wanted, each in the way that all readers
+// of it share.
+func (w *Wanted) Documents() []arm.ID {
+	return slices.Concat(w.Clusters, w.Subnets, w.Tables, w.Groups, w.Firewalls, w.Balancers,
+		w.Networks, w.Interfaces)
+}
+
+// lists returns all lists.
+func (w *Wanted) lists() []*[]arm.ID {
+	return []*[]arm.ID{&w.Clusters, &w.VNets, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
+		&w.Balancers, &w.Networks, &w.Interfaces, &w.AKSSubnets, &w.Managed, &w.Written, &w.NICs,
+		&w.Writers}
+}
+
 // Empty reports whether nothing is wanted.
 func (w Wanted) Empty() bool {
-	return len(w.Groups)+len(w.Firewalls)+len(w.Balancers)+len(w.Networks)+len(w.Interfaces)+len(w.Clusters)+
-		len(w.VNets)+len(w.Subnets)+len(w.Tables)+len(w.AKSSubnets)+len(w.Managed)+
-		len(w.Written)+len(w.NICs)+len(w.Writers) == 0
+	return !slices.ContainsFunc(w.lists(), func(list *[]arm.ID) bool { return len(*list) > 0 })
 }
 
 // Add adds another Wanted.
 func (w *Wanted) Add(o Wanted) {
-	for _, list := range []struct {
-		to   *[]arm.ID
-		more []arm.ID
-	}{
-		{&w.Groups, o.Groups}, {&w.Firewalls, o.Firewalls}, {&w.Balancers, o.Balancers},
-		{&w.Networks, o.Networks}, {&w.Interfaces, o.Interfaces},
-		{&w.Clusters, o.Clusters}, {&w.Subnets, o.Subnets},
-		{&w.Tables, o.Tables}, {&w.VNets, o.VNets},
-		{&w.AKSSubnets, o.AKSSubnets}, {&w.Managed, o.Managed}, {&w.Written, o.Written}, {&w.NICs,
-			o.NICs}, {&w.Writers, o.Writers},
-	} {
-		*list.to = append(*list.to, list.more...)
+	more := o.lists()
+	for i, list := range w.lists() {
+		*list = append(*list, *more[i]...)
 	}
 }
 
@@ -217,14 +220,6 @@ func NewSnapshot() *Snapshot {
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
 		Had:            map[string][]Had{},
-	}
-}
-
-// AddVNet adds a virtual network with its subnets.
-func (s *Snapshot) AddVNet(vnet *VNet, subnets []*Subnet) {
-	s.VNets[vnet.ID.Key()] = vnet
-	for _, subnet := range subnets {
-		s.Subnets[subnet.ID.Key()] = subnet
 	}
 }
 
@@ -292,62 +287,105 @@ func (s *Snapshot) Fork() *Snapshot {
 	return &c
 }
 
-// Add adds a document by its type; a virtual network with its subnets. A type that snapshots do not
-// store is an error.
+// decoders are how documents of the types that snapshots store are decoded.
+var decoders = []struct {
+	resourceType string
+	decode       func([]byte) (any, error)
+}{
+	{arm.TypeCluster, decoder(DecodeCluster)},
+	{arm.TypeVNet, decoder(DecodeVNet)},
+	{arm.TypeSubnet, decoder(DecodeSubnet)},
+	{arm.TypeRouteTable, decoder(DecodeRouteTable)},
+	{arm.TypeSecurityGroup, decoder(DecodeSecurityGroup)},
+	{arm.TypeGateway, decoder(DecodeGateway)},
+	{arm.TypeFirewall, decoder(DecodeFirewall)},
+	{arm.TypeLoadBalancer, decoder(DecodeBalancer)},
+	{arm.TypeFirewallPolicy, decoder(DecodeFirewallPolicy)},
+	{arm.TypeRuleGroup, decoder(DecodeRuleGroup)},
+	{arm.TypeIPGroup, decoder(DecodeIPGroup)},
+	{arm.TypeExtension, decoder(DecodeExtension)},
+	{arm.TypeInterface, decoder(DecodeInterface)},
+	{arm.TypeScaleSetInterface, decoder(DecodeInterface)},
+	{arm.TypeLock, decoder(DecodeLock)},
+}
+
+func decoder[T any](decode func([]byte) (T, error)) func([]byte) (any, error) {
+	return func(raw []byte) (any, error) { return decode(raw) }
+}
+
+// Decode decodes the document of a resource. A type that snapshots do not store is an error.
+func Decode(id arm.ID, raw []byte) (any, error) {
+	for _, d := range decoders {
+		if id.Is(d.resourceType) {
+			return d.decode(raw)
+		}
+	}
+	return nil, fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", id,
+		id.Type())
+}
+
+// Kind returns the type of a resource in Azure's spelling. Network interfaces of scale sets are of
+// the same kind as others: who wants some wants both.
+func Kind(id arm.ID) string {
+	if id.Is(arm.TypeScaleSetInterface) {
+		return arm.TypeInterface
+	}
+	for _, d := range decoders {
+		if id.Is(d.resourceType) {
+			return d.resourceType
+		}
+	}
+	return id.Type()
+}
+
+// Add adds a document by its type; a virtual network with its subnets.
 func (s *Snapshot) Add(raw []byte) error {
-	var h arm.Head
+	var h struct{ ID arm.ID }
 	if err := json.Unmarshal(raw, &h); err != nil {
 		return arm.DescribeJSON(raw, err)
 	}
-	id := arm.Clean(h.ID)
-	var err error
-	switch {
-	case id.Is(arm.TypeCluster):
-		err = put(s.Clusters, id, raw, DecodeCluster)
-	case id.Is(arm.TypeVNet):
-		var vnet *VNet
-		var subnets []*Subnet
-		if vnet, subnets, err = DecodeVNet(raw); err == nil {
-			s.AddVNet(vnet, subnets)
-		}
-	case id.Is(arm.TypeSubnet):
-		err = put(s.Subnets, id, raw, DecodeSubnet)
-	case id.Is(arm.TypeRouteTable):
-		err = put(s.Tables, id, raw, DecodeRouteTable)
-	case id.Is(arm.TypeSecurityGroup):
-		err = put(s.SecurityGroups, id, raw, DecodeSecurityGroup)
-	case id.Is(arm.TypeGateway):
-		err = put(s.Gateways, id, raw, DecodeGateway)
-	case id.Is(arm.TypeFirewall):
-		err = put(s.Firewalls, id, raw, DecodeFirewall)
-	case id.Is(arm.TypeLoadBalancer):
-		err = put(s.Balancers, id, raw, DecodeBalancer)
-	case id.Is(arm.TypeFirewallPolicy):
-		err = put(s.WithEgress().Policies, id, raw, DecodeFirewallPolicy)
-	case id.Is(arm.TypeRuleGroup):
-		err = put(s.WithEgress().Groups, id, raw, DecodeRuleGroup)
-	case id.Is(arm.TypeIPGroup):
-		err = put(s.WithEgress().IPGroups, id, raw, DecodeIPGroup)
-	case id.Is(arm.TypeExtension):
-		err = put(s.WithEgress().Extensions, id, raw, DecodeExtension)
-	case id.Is(arm.TypeInterface), id.Is(arm.TypeScaleSetInterface):
-		err = put(s.Interfaces, id, raw, DecodeInterface)
-	case id.Is(arm.TypeLock):
-		err = put(s.Locks, id, raw, DecodeLock)
-	default:
-		return fmt.Errorf("id: %q is a %s, a resource type that routekeeper does not read", h.ID,
-			id.Type())
+	doc, err := Decode(arm.Clean(h.ID), raw)
+	if err == nil {
+		s.Put(doc)
 	}
 	return err
 }
 
-// put decodes a document and stores it by its ID.
-func put[T any](in map[string]*T, id arm.ID, raw []byte, decode func([]byte) (*T, error)) error {
-	doc, err := decode(raw)
-	if err == nil {
-		in[id.Key()] = doc
+// Put adds a document that Decode has decoded.
+func (s *Snapshot) Put(doc any) {
+	switch doc := doc.(type) {
+	case *Cluster:
+		s.Clusters[doc.ID.Key()] = doc
+	case *VNet:
+		s.VNets[doc.ID.Key()] = doc
+		for _, subnet := range doc.Subnets {
+			s.Subnets[subnet.ID.Key()] = subnet
+		}
+	case *Subnet:
+		s.Subnets[doc.ID.Key()] = doc
+	case *RouteTable:
+		s.Tables[doc.ID.Key()] = doc
+	case *SecurityGroup:
+		s.SecurityGroups[doc.ID.Key()] = doc
+	case *Gateway:
+		s.Gateways[doc.ID.Key()] = doc
+	case *Firewall:
+		s.Firewalls[doc.ID.Key()] = doc
+	case *Balancer:
+		s.Balancers[doc.ID.Key()] = doc
+	case *FirewallPolicy:
+		s.WithEgress().Policies[doc.ID.Key()] = doc
+	case *RuleGroup:
+		s.WithEgress().Groups[doc.ID.Key()] = doc
+	case *IPGroup:
+		s.WithEgress().IPGroups[doc.ID.Key()] = doc
+	case *Extension:
+		s.WithEgress().Extensions[doc.ID.Key()] = doc
+	case *Interface:
+		s.Interfaces[doc.ID.Key()] = doc
+	case *Lock:
+		s.Locks[doc.ID.Key()] = doc
 	}
-	return err
 }
 
 // NodeSubnetIDs returns the IDs of the cluster's node subnets, sorted: the ones that its pools

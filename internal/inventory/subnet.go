@@ -107,12 +107,12 @@ type subnetProperties struct {
 // DecodeSubnet reads a subnet as ARM returns it, alone or inside its virtual network.
 func DecodeSubnet(raw []byte) (*Subnet, error) {
 	var p subnetProperties
-	h, err := arm.Decode(raw, arm.TypeSubnet, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeSubnet)
 	if err != nil {
 		return nil, err
 	}
 	s := &Subnet{
-		Document:   arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw},
+		Document:   document,
 		Prefixes:   arm.ParsePrefixes([]string{p.AddressPrefix}, p.AddressPrefixes),
 		RouteTable: p.RouteTable.Target(), SecurityGroup: p.SecurityGroup.Target(),
 		NATGateway:       p.NATGateway.Target(),

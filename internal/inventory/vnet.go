@@ -14,10 +14,11 @@ import (
 // VNet is a virtual network.
 type VNet struct {
 	arm.Document
-	Location string
 	Prefixes []netip.Prefix // its address space
 	Peerings []Peering
 	DNS      []netip.Addr // its own DNS servers; with none it uses Azure's
+	// Subnets are those in its document. A snapshot can have newer ones.
+	Subnets []*Subnet
 }
 
 // GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
@@ -48,7 +49,7 @@ func (v *VNet) Peers() []arm.ID {
 }
 
 // DecodeVNet reads a virtual network and its subnets.
-func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
+func DecodeVNet(raw []byte) (*VNet, error) {
 	type space struct {
 		AddressPrefixes []string `json:"addressPrefixes"`
 	}
@@ -71,11 +72,11 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 			} `json:"properties"`
 		} `json:"virtualNetworkPeerings"`
 	}
-	h, err := arm.Decode(raw, arm.TypeVNet, &p)
+	document, err := arm.Decode(raw, &p, arm.TypeVNet)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	v := &VNet{Document: arm.Document{ID: h.ID, ETag: h.ETag, Raw: raw}, Location: h.Location,
+	v := &VNet{Document: document,
 		Prefixes: arm.ParsePrefixes(p.AddressSpace.AddressPrefixes)}
 	for _, text := range p.DHCP.Servers {
 		if server, err := netip.ParseAddr(text); err == nil {
@@ -91,16 +92,16 @@ func DecodeVNet(raw []byte) (*VNet, []*Subnet, error) {
 				*q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
-	subnets := make([]*Subnet, len(p.Subnets))
+	tag := GuardTagIn(raw)
 	for i, rawSubnet := range p.Subnets {
-		if subnets[i], err = DecodeSubnet(rawSubnet); err != nil {
-			return nil, nil, fmt.Errorf("subnets[%d]: %w", i, err)
+		subnet, err := DecodeSubnet(rawSubnet)
+		if err != nil {
+			return nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
+		subnet.GuardTag = tag
+		v.Subnets = append(v.Subnets, subnet)
 	}
-	for tag, i := GuardTagIn(raw), 0; tag != nil && i < len(subnets); i++ {
-		subnets[i].GuardTag = tag
-	}
-	return v, subnets, nil
+	return v, nil
 }
 
 // GuardTagIn returns the value of the GuardTag in the document of a network; nil if it has none.
