@@ -11,25 +11,29 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
+// end is an end of packets: a node, the pods of a node, or a subnet.
+type end struct {
+	name string
+	Endpoint
+	// at is the address of the interface by which its packets enter and leave the network: for pods
+	// behind a node, the node's. subnet is the subnet of at, or nil if it is unknown.
+	at     netip.Addr
+	subnet *inventory.Subnet
+}
+
 // sender is an origin of packets.
 type sender struct {
 	kind string
-	name string
 	node int // index of its node's first receiver, or -1 for a subnet
-	Endpoint
-	at     netip.Addr        // of the interface that its packets leave by
-	subnet *inventory.Subnet // of at
-	plain  bool              // no other machine has its address
+	end
 }
 
 // receiver stands for the pods of a node, by one of their addresses. A node has several receivers
 // if a route covers only some of its pods.
 type receiver struct {
 	node Node
-	name string
 	of   int // index of the node's first receiver
-	Endpoint
-	plain bool // no other node has its address
+	end
 	// doubt says why packets to its pods cannot be traced. Addr is then the node's own address.
 	doubt string
 }
@@ -51,7 +55,8 @@ func (g *grid) place() (unseen []string) {
 		if !n.Cluster.Equal(g.cluster.ID) {
 			continue
 		}
-		r := receiver{node: n, name: cmp.Or(n.Name, n.Addr.String())}
+		r := receiver{node: n, end: end{name: cmp.Or(n.Name, n.Addr.String()), at: n.Addr,
+			subnet: n.subnet}}
 		switch {
 		case n.lost:
 			r.Endpoint = Endpoint{Addr: inventory.FirstUsable(n.Pods), Cluster: n.Cluster}
@@ -62,6 +67,9 @@ func (g *grid) place() (unseen []string) {
 			r.Endpoint = Endpoint{Addr: inventory.FirstUsable(n.Pods), Cluster: n.Cluster}
 		case flat[n.Name].Addr.IsValid():
 			r.Endpoint = flat[n.Name]
+			if subnet := g.s.Subnet(r.Subnet); subnet != nil {
+				r.at, r.subnet = r.Addr, subnet
+			}
 		case n.bare && g.cluster.Kubenet():
 			r.Endpoint = Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}
 			v4 := n.Addr.Is4()
@@ -78,7 +86,6 @@ func (g *grid) place() (unseen []string) {
 			skip(n, "only Kubernetes knows its pods")
 			continue
 		}
-		r.plain = len(g.nodesOf(r.Addr, n.Cluster)) <= 1
 		i := len(g.to)
 		r.of = i
 		g.to = append(g.to, r)
@@ -90,17 +97,15 @@ func (g *grid) place() (unseen []string) {
 			continue
 		}
 		if n.Pods.IsValid() || flat[n.Name].Addr.IsValid() {
-			g.from = append(g.from, sender{kind: podToPod, name: r.name, node: i,
-				Endpoint: r.Endpoint, at: n.Addr, subnet: n.subnet, plain: r.plain})
+			g.from = append(g.from, sender{podToPod, i, r.end})
 		}
-		g.from = append(g.from, sender{kind: nodeToPod, name: r.name, node: i,
-			Endpoint: Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, at: n.Addr, subnet: n.subnet,
-			plain: true})
+		g.from = append(g.from, sender{nodeToPod, i, end{r.name,
+			Endpoint{Addr: n.Addr, Subnet: n.subnet.ID}, n.Addr, n.subnet}})
 	}
 	for _, subnet := range g.reachers {
 		a := inventory.FirstUsable(subnet.Prefixes[0])
-		g.from = append(g.from, sender{kind: subnetToPod, name: subnet.ID.Short(), node: -1,
-			Endpoint: Endpoint{Addr: a, Subnet: subnet.ID}, at: a, subnet: subnet, plain: true})
+		g.from = append(g.from, sender{subnetToPod, -1, end{subnet.ID.Short(),
+			Endpoint{Addr: a, Subnet: subnet.ID}, a, subnet}})
 	}
 	for _, why := range reasons {
 		const most = 4

@@ -57,18 +57,31 @@ const (
 func (t *Tracer) All(clusters ...arm.ID) Matrix {
 	m := Matrix{Broken: []Break{}}
 	for _, key := range slices.Sorted(maps.Keys(t.s.Clusters)) {
-		cluster := t.s.Clusters[key]
-		if len(clusters) > 0 && !slices.ContainsFunc(clusters, cluster.ID.Equal) {
-			continue
+		if c := t.s.Clusters[key]; len(clusters) == 0 || slices.ContainsFunc(clusters, c.ID.Equal) {
+			m.add(&grid{Tracer: t, cluster: c})
 		}
-		g := grid{Tracer: t, cluster: cluster, causes: map[cause]*gathered{}}
-		m.Unseen = append(m.Unseen,
-			t.unseenKubernetes(func(c *inventory.Cluster) bool { return c == cluster })...)
-		m.Unseen = append(m.Unseen, g.place()...)
-		g.trace(&m, newQuick(&g))
 	}
 	m.sort()
 	return m
+}
+
+// To works like All for one cluster. The subnets in also must reach the pods, even if their tables
+// have no routes to pods.
+func (t *Tracer) To(cluster arm.ID, also ...arm.ID) Matrix {
+	m := Matrix{Broken: []Break{}}
+	if c := t.s.Cluster(cluster); c != nil {
+		m.add(&grid{Tracer: t, cluster: c, also: also})
+	}
+	m.sort()
+	return m
+}
+
+// add traces all pairs of a cluster.
+func (m *Matrix) add(g *grid) {
+	m.Unseen = append(m.Unseen,
+		g.unseenKubernetes(func(c *inventory.Cluster) bool { return c == g.cluster })...)
+	m.Unseen = append(m.Unseen, g.place()...)
+	g.trace(m, g.classes())
 }
 
 // sort sorts the breaks: dropped pairs come first, then the largest groups.
@@ -89,13 +102,11 @@ type grid struct {
 	cluster *inventory.Cluster
 	from    []sender
 	to      []receiver
-	causes  map[cause]*gathered
+	doors   doors               // set by classes
+	causes  map[cause]*gathered // set by trace
 	// reachers are the subnets that must reach the pods: also, and those found by targets.
 	reachers []*inventory.Subnet
 	also     []arm.ID
-	// classes groups the senders whose packets take the same decisions. Each class has the indexes
-	// of its members. If classes is nil, each sender is a class of its own.
-	classes [][]int
 }
 
 // cause groups pairs that fail in the same way.
@@ -109,49 +120,31 @@ type cause struct {
 type gathered struct {
 	Break
 	from, to []bool // by the index of the sender and the receiver
+	example  [2]int // the indexes of the first pair
 }
 
-func (g *grid) trace(m *Matrix, q *quick) {
-	if g.classes == nil {
-		for i := range g.from {
-			g.classes = append(g.classes, []int{i})
+// trace traces one sender of each class to each receiver.
+func (g *grid) trace(m *Matrix, classes [][]int) {
+	g.causes = map[cause]*gathered{}
+	for j := range g.to {
+		onWay := []netip.Addr{g.to[j].at}
+		for _, routes := range g.doors.routes {
+			if route, found := routes.Lookup(g.to[j].Addr); found {
+				onWay = append(onWay, route.Hop)
+			}
 		}
-	}
-	for _, class := range g.classes {
-		for j := range g.to {
-			to, n, i := &g.to[j], 0, -1
-			for _, member := range class {
-				if g.apart(member, j) {
-					if n++; i < 0 {
-						i = member
-					}
+		for _, class := range classes {
+			var alike []int
+			for _, i := range class {
+				switch {
+				case !g.apart(i, j):
+				case slices.Contains(onWay, g.from[i].at):
+					g.count(m, []int{i}, j)
+				default:
+					alike = append(alike, i)
 				}
 			}
-			if n == 0 {
-				continue
-			}
-			m.Pairs += n
-			from := &g.from[i]
-			delivered, broken := false, (*gathered)(nil)
-			if to.doubt != "" {
-				broken = g.cause(from, to, Way{Verdict: Unknown, Why: to.doubt}, false)
-			} else if delivered, broken = q.delivers(i, j); !delivered && broken == nil {
-				broken = g.follow(from, to)
-			}
-			if broken == nil {
-				m.Delivered += n
-				continue
-			}
-			if broken.Verdict == Dropped {
-				m.Dropped += n
-			} else {
-				m.Unknown += n
-			}
-			broken.Pairs += n
-			broken.to[j] = true
-			for _, member := range class {
-				broken.from[member] = broken.from[member] || g.apart(member, j)
-			}
+			g.count(m, alike, j)
 		}
 	}
 	for _, broken := range g.causes {
@@ -172,6 +165,29 @@ func (g *grid) trace(m *Matrix, q *quick) {
 	}
 }
 
+// count follows the packet of the first of some senders that are alike, and counts it for all.
+func (g *grid) count(m *Matrix, senders []int, j int) {
+	if len(senders) == 0 {
+		return
+	}
+	m.Pairs += len(senders)
+	broken := g.follow(senders[0], j)
+	if broken == nil {
+		m.Delivered += len(senders)
+		return
+	}
+	if broken.Verdict == Dropped {
+		m.Dropped += len(senders)
+	} else {
+		m.Unknown += len(senders)
+	}
+	broken.Pairs += len(senders)
+	broken.to[j] = true
+	for _, i := range senders {
+		broken.from[i] = true
+	}
+}
+
 // apart reports whether a sender sends packets to a receiver: the receiver is on another node, and
 // has the same address family.
 func (g *grid) apart(i, j int) bool {
@@ -182,28 +198,35 @@ func (g *grid) apart(i, j int) bool {
 
 // follow follows one packet, and its answer if it does not come from a pod. It returns nil if all
 // packets arrive.
-func (g *grid) follow(from *sender, to *receiver) *gathered {
-	there, back := g.ways(from.Endpoint, to.Endpoint, true)
-	switch {
-	case there.Verdict != Delivered:
-		return g.cause(from, to, there, false)
-	case from.kind != podToPod && back.Verdict != Delivered:
-		return g.cause(from, to, back, true)
+func (g *grid) follow(i, j int) *gathered {
+	from, to := &g.from[i], &g.to[j]
+	if to.doubt != "" {
+		return g.cause(i, j, Way{Verdict: Unknown, Why: to.doubt}, false)
+	}
+	there, answer := g.ways(from.Endpoint, to.Endpoint, true)
+	if there.Verdict != Delivered {
+		return g.cause(i, j, there, false)
+	}
+	if from.kind != podToPod {
+		if back := answer(); back.Verdict != Delivered {
+			return g.cause(i, j, back, true)
+		}
 	}
 	return nil
 }
 
-// cause returns the group of pairs that fail like this one.
-func (g *grid) cause(from *sender, to *receiver, way Way, answer bool) *gathered {
-	c := cause{kind: from.kind, answer: answer, verdict: way.Verdict, why: way.Why}
+// cause returns the group of pairs that fail like this one. Its example is the first of them.
+func (g *grid) cause(i, j int, way Way, answer bool) *gathered {
+	c := cause{kind: g.from[i].kind, answer: answer, verdict: way.Verdict, why: way.Why}
 	broken := g.causes[c]
 	if broken == nil {
 		broken = &gathered{from: make([]bool, len(g.from)), to: make([]bool, len(g.to)),
-			Break: Break{
-				Cluster: g.cluster.ID, Kind: from.kind, Answer: answer, Verdict: way.Verdict,
-				Why: way.Why, Example: [2]netip.Addr{from.Addr, to.Addr},
-			}}
+			Break: Break{Cluster: g.cluster.ID, Kind: c.kind, Answer: answer, Verdict: way.Verdict,
+				Why: way.Why}, example: [2]int{len(g.from)}}
 		g.causes[c] = broken
+	}
+	if pair := [2]int{i, j}; slices.Compare(pair[:], broken.example[:]) < 0 {
+		broken.example, broken.Example = pair, [2]netip.Addr{g.from[i].Addr, g.to[j].Addr}
 	}
 	return broken
 }

@@ -3,8 +3,8 @@
 //
 // How it works. A Tracer reads one snapshot. Ways follows a packet (follow.go) and then its answer.
 // At each interface network security groups decide (filter.go, tag.go). In each subnet the
-// effective routes decide (routes.go). All traces every pair of nodes and subnets; quick.go decides
-// most pairs without following them.
+// effective routes decide (routes.go). All traces every pair of nodes and subnets, with one sender
+// for all that are alike (classes.go).
 //
 // The package is pure and must not read anything but the snapshot. The emulator has a second
 // implementation of route selection, on purpose: the two check each other.
@@ -241,10 +241,10 @@ var sourceNames = map[Source]string{System: "system route", Learned: "learned by
 // tagged returns a user-defined route for a service tag that the packet may take instead. The
 // prefixes of a tag are unknown here, but are always public.
 func (r *Routes) tagged(to netip.Addr, instead Route) (Route, bool) {
-	for _, route := range r.All {
-		if route.Tag != "" && public(to) &&
+	for i := range r.All {
+		if route := &r.All[i]; route.Tag != "" && public(to) &&
 			(route.HopType != instead.HopType || route.Hop != instead.Hop) {
-			return route, true
+			return *route, true
 		}
 	}
 	return Route{}, false

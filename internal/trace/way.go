@@ -58,21 +58,26 @@ type Hop struct {
 // groups are stateful, so they check an answer only if they have not passed the packet. The Unseen
 // of the first Way covers what Kubernetes did not show for both.
 func (t *Tracer) Ways(from, to Endpoint) (there, back Way) {
-	there, back = t.ways(from, to, false)
+	there, answer := t.ways(from, to, false)
 	there.Unseen = append(there.Unseen, t.unseenKubernetes(func(c *inventory.Cluster) bool {
 		return t.concerns(c, there.From) || t.concerns(c, there.To)
 	})...)
-	return there, back
+	return there, answer()
 }
 
-// ways works like Ways. With general, the final reasons do not name addresses, so that many pairs
-// have the same reason.
-func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
+// ways works like Ways, and follows the answer only on request. With general, the final reasons do
+// not name addresses, so that many pairs have the same reason.
+func (t *Tracer) ways(from, to Endpoint, general bool) (there Way, answer func() Way) {
 	from.Addr, to.Addr = from.Addr.Unmap(), to.Addr.Unmap()
 	j := t.journey(from, to, false)
 	j.general = general
 	there = j.follow(from)
-	answerTo := from
+	return there, func() Way { return j.answered(from, to, there) }
+}
+
+// answered follows the answer to a packet that the journey has followed.
+func (j *journey) answered(from, to Endpoint, there Way) (back Way) {
+	t, answerTo, general := j.Tracer, from, j.general
 	if there.Source != from.Addr { // the node undoes its source NAT
 		answerTo = Endpoint{Addr: there.Source}
 	}
@@ -92,7 +97,7 @@ func (t *Tracer) ways(from, to Endpoint, general bool) (there, back Way) {
 		rest.Unseen = append(back.Unseen, rest.Unseen...)
 		answerTo, back = next, rest
 	}
-	return there, back
+	return back
 }
 
 // journey is a packet in transit.

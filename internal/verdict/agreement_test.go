@@ -110,7 +110,7 @@ func (f *fleet) disagree(truth *trace.Tracer) (wrong []string) {
 // against compares verdicts, in the order of the configs, with a trace of all pairs.
 func (f *fleet) against(truth *trace.Tracer, verdicts []verdict.Verdict) (wrong []string) {
 	for i, v := range verdicts {
-		m := truth.Sampled(arm.ID(f.configs[i].Spec.ClusterID),
+		m := truth.To(arm.ID(f.configs[i].Spec.ClusterID),
 			f.subnet(f.configs[i].Metadata.Name, "appgw"))
 		dropped, broken := m.Dropped > 0 || v.Cluster == f.leads && f.cutOff(truth, v.Cluster),
 			v.State == verdict.Broken

@@ -209,7 +209,7 @@ func (t *tracing) packets(c picture.Cluster) trace.Matrix {
 			also = append(also, s.ID)
 		}
 	}
-	return t.t.Sampled(c.ID, also...)
+	return t.t.To(c.ID, also...)
 }
 
 // servesPods reports whether a subnet has an Application Gateway and, according to the config, a
