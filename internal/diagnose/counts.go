@@ -3,7 +3,6 @@ package diagnose
 import (
 	"net/netip"
 	"slices"
-	"strings"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -44,22 +43,6 @@ type NodeCount struct {
 	Ready bool
 	Lacks int
 	Waits bool // it is new, and may still get its routes
-}
-
-// Place is an address range for nodes or pods: a subnet, or the pod CIDR.
-type Place struct {
-	Kind     string // node subnet, pod subnet, pod CIDR
-	Subnet   arm.ID // "" for the pod CIDR, or if AKS made the subnet and it was not read
-	Read     bool
-	Prefixes []netip.Prefix
-	// Nodes is the number of nodes in the range, Pods that of pods, and Host that of pods on their
-	// node's network. Agents has the names of the Host pods' workloads. Outside is the number of
-	// pods that should be in the range but are not.
-	Nodes, Host, Pods, Outside int
-	Agents                     []string
-	// Usable is the number of IPv4 addresses in the range that Azure can assign. Used is the number
-	// in use.
-	Usable, Used int
 }
 
 // Exit is the egress of a node subnet: the default route of its table, and its NAT gateway.
@@ -111,7 +94,15 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	}
 	counts.AddonScopes = inventory.SortIDs(counts.AddonScopes)
 	countNodes(p, &counts)
-	countPlaces(p, &counts)
+	if addressed(p.cluster) {
+		r := p.residents()
+		counts.Waiting, counts.Astray = r.waiting, r.astray
+		for _, place := range r.places {
+			slices.Sort(place.Agents)
+			place.Agents = slices.Compact(place.Agents)
+			counts.Places = append(counts.Places, *place)
+		}
+	}
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		counts.Exits = append(counts.Exits, p.exit(id))
 	}
@@ -156,115 +147,4 @@ func (p *clusterCase) exit(id arm.ID) Exit {
 		e.Routes = table.Default()
 	}
 	return e
-}
-
-// countPlaces counts nodes and pods by the range that their addresses are in.
-func countPlaces(p *clusterCase, counts *Counts) {
-	if !addressed(p.cluster) {
-		return
-	}
-	var all []*Place
-	at := func(kind string, id arm.ID) *Place {
-		for _, known := range all {
-			if known.Kind == kind && known.Subnet.Equal(id) {
-				return known
-			}
-		}
-		place := &Place{Kind: kind, Subnet: id}
-		if subnet := p.s.Subnet(id); subnet != nil {
-			place.Read, place.Prefixes = true, subnet.Prefixes
-			place.Usable, place.Used = p.inUse(subnet)
-		}
-		all = append(all, place)
-		return place
-	}
-	ofNodes := func(pool inventory.Pool) *Place {
-		return at("node subnet", nodeSubnet(p.s.Snapshot, p.cluster, pool))
-	}
-	ofPods := func(pool inventory.Pool) *Place {
-		switch {
-		case p.cluster.Overlay() || p.cluster.Kubenet():
-			place := at("pod CIDR", "")
-			place.Prefixes, place.Read = p.cluster.PodCIDRs, len(p.cluster.PodCIDRs) > 0
-			return place
-		case pool.PodSubnet != "":
-			return at("pod subnet", pool.PodSubnet)
-		}
-		return ofNodes(pool)
-	}
-	for _, pool := range p.cluster.Pools {
-		ofNodes(pool)
-	}
-	for _, pool := range p.cluster.Pools {
-		ofPods(pool)
-	}
-	if p.kube != nil {
-		countAddresses(p, counts, ofNodes, ofPods)
-	}
-	for _, place := range all {
-		slices.Sort(place.Agents)
-		place.Agents = slices.Compact(place.Agents)
-		counts.Places = append(counts.Places, *place)
-	}
-}
-
-// countAddresses counts what Kubernetes shows, by the same rules as the findings.
-func countAddresses(p *clusterCase, counts *Counts, ofNodes, ofPods func(inventory.Pool) *Place) {
-	for _, node := range p.kube.Nodes {
-		pool, known := p.pool(node)
-		switch {
-		case !known:
-			counts.Astray++
-		case isOutside(p, node.Addresses, node, p.nodePlace):
-			ofNodes(pool).Outside++
-		default:
-			ofNodes(pool).Nodes++
-		}
-	}
-	nodes := p.nodesByName()
-	for _, pod := range p.kube.Pods {
-		node, there := nodes[pod.Node]
-		pool, known := p.pool(node)
-		switch {
-		case pod.Ended():
-		case len(pod.Addresses) == 0:
-			counts.Waiting++
-		case !there || !known:
-			counts.Astray++
-		case pod.HostNetwork && !slices.Equal(pod.Addresses, node.Addresses) &&
-			isOutside(p, pod.Addresses, node, p.nodePlace):
-			ofNodes(pool).Outside++
-		case pod.HostNetwork:
-			place := ofNodes(pool)
-			place.Host++
-			place.Agents = append(place.Agents, workload(pod))
-		case isOutside(p, pod.Addresses, node, p.podPlace) || offNode(p, pod, node):
-			ofPods(pool).Outside++
-		default:
-			ofPods(pool).Pods++
-		}
-	}
-}
-
-func isOutside(p *clusterCase, addrs []netip.Addr, node inventory.Node,
-	where func(inventory.Pool) (place, bool)) bool {
-	addr, _ := p.outside(addrs, node, where)
-	return addr.IsValid()
-}
-
-func offNode(p *clusterCase, pod inventory.Pod, node inventory.Node) bool {
-	addr, _ := p.onOtherNode(pod, node)
-	return addr.IsValid()
-}
-
-// workload returns the name of the creator of a pod on its node's network: a daemon set, which
-// appends five characters, or the kubelet, which appends the node's name.
-func workload(pod inventory.Pod) string {
-	if name, static := strings.CutSuffix(pod.Name, "-"+pod.Node); static && pod.Node != "" {
-		return name
-	}
-	if i := len(pod.Name) - 6; i > 0 && pod.Name[i] == '-' {
-		return pod.Name[:i]
-	}
-	return pod.Name
 }

@@ -8,10 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: a cluster of 1,000 nodes has a million pairs. But its nodes share a few subnets, and
-// so their routes. The matrix traces one sender of each class to a receiver, and counts the result
-// for the whole class. Only a sender that is itself a next hop on the way to the receiver is traced
-// on its own. TestAllAgrees compares this with each pair on its own.
+// How it works: a cluster of 1,000 nodes has a million pairs. But its nodes share a few subnets,
+// and so their routes. The matrix traces one sender of each class to a receiver, and counts the
+// result for the whole class. Only a sender that is itself a next hop on the way to the receiver is
+// traced on its own. TestAllAgrees compares this with each pair on its own.
 
 // class has everything that decides about a sender's packets: the routes and security groups at the
 // sender, how the rules of all security groups see its address, and the routes that lead answers
@@ -87,8 +87,8 @@ func (g *grid) classes() (all [][]int) {
 		for _, at := range g.doors.rules {
 			for _, r := range at.group.Rules {
 				source, _ := at.filters.matchEnd(from.Addr, r.Sources, r.SourceGroups)
-				destination, _ := at.filters.matchEnd(from.Addr, r.Destinations, r.DestinationGroups)
-				rules = append(rules, byte(source), byte(destination))
+				target, _ := at.filters.matchEnd(from.Addr, r.Destinations, r.DestinationGroups)
+				rules = append(rules, byte(source), byte(target))
 			}
 		}
 		c.rules = string(rules)
