@@ -66,8 +66,8 @@ var imports = map[string]map[string]string{
 	"internal/provision": {"internal/build": "the steps", "internal/azure": "takes them",
 		"internal/arm": "IDs", "internal/inventory": "whether a document is settled"},
 	"internal/prove": {"docs": "the texts of the facts",
-		"internal/iac/generate": "the rights that it tries",
-		"internal/inventory":    "what permissions grant"},
+		"internal/iac/generate": "the rights that it tries", "internal/arm": "IDs",
+		"internal/inventory": "what permissions grant"},
 	"internal/prove/lab": {
 		"internal/prove": "the facts that it tries", "internal/azure": "makes the calls",
 		"internal/arm": "IDs and documents", "internal/inventory": "settled documents, permissions",

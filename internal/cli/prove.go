@@ -189,10 +189,7 @@ func runProve(ctx context.Context, a *app, o proveOptions) error {
 		return fmt.Errorf("nothing was written: %w", err)
 	}
 	progress.stop()
-	for _, l := range left {
-		told.Leftovers = append(told.Leftovers,
-			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
-	}
+	told.Leftovers = left
 	plan := w
 	if format == report.JSON {
 		plan = report.Safe(a.err, report.Text, style)
@@ -213,7 +210,7 @@ func runProve(ctx context.Context, a *app, o proveOptions) error {
 	told.Recording = recording.Name()
 	progress = a.progress(ctx, "proving")
 	defer progress.stop()
-	err = removeLeftovers(ctx, client, &told, progress, false)
+	err = removeLeftovers(ctx, client, left, progress, false)
 	out, failed := lab.Run(ctx, client, lab.Settings{
 		Subscription: o.subscription, Location: o.location, Trials: trials, LogWait: o.logWait,
 		Process: self, Recording: recording,

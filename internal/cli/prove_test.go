@@ -118,7 +118,7 @@ func TestProveKilled(t *testing.T) {
 					t.Errorf("exit code %d, %+v", code, told)
 				}
 				for _, l := range told.Leftovers {
-					if !l.Stale || !l.Deleted || !strings.HasSuffix(l.Group, left[0]) {
+					if !l.Stale || !l.Deleted || !strings.HasSuffix(string(l.Group), left[0]) {
 						t.Errorf("%+v", l)
 					}
 				}

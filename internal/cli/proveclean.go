@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/prove"
 	"routekeeper.dev/routekeeper/internal/prove/lab"
@@ -35,10 +34,7 @@ func cleanProofs(
 		return err
 	}
 	progress.stop()
-	told := report.Proof{Subscription: o.subscription, Leftovers: []report.ProofLeftover{}}
 	for _, l := range left {
-		told.Leftovers = append(told.Leftovers,
-			report.ProofLeftover{Group: string(l.Group), Stale: l.Stale})
 		if !l.Stale {
 			say(a.err, "%s: another run may be using it until %s\n", l.Group, report.Plain(l.Until))
 		}
@@ -57,16 +53,17 @@ func cleanProofs(
 	}
 	progress = a.progress(ctx, "deleting")
 	defer progress.stop()
-	err = removeLeftovers(ctx, client, &told, progress, true)
+	err = removeLeftovers(ctx, client, left, progress, true)
 	progress.stop()
 	if format == report.JSON {
 		return errors.Join(report.WriteJSON(w, struct {
-			Leftovers []report.ProofLeftover `json:"leftovers"`
-		}{told.Leftovers}), err)
+			Leftovers []prove.Leftover `json:"leftovers"`
+		}{left}), err)
 	}
-	for _, l := range told.Leftovers {
+	for _, l := range left {
 		if l.Deleted {
-			fmt.Fprintf(w, "deleted %s: Azure answers 404 for it\n", report.Plain(l.Group))
+			fmt.Fprintf(w, "deleted %s: Azure answers 404 for it\n",
+				report.Plain(string(l.Group)))
 		}
 	}
 	if len(left) == 0 {
@@ -75,23 +72,24 @@ func cleanProofs(
 	return err
 }
 
-// removeLeftovers deletes the groups of runs that have ended, or all of them.
-func removeLeftovers(ctx context.Context, client *azure.Client, told *report.Proof, p *progress,
+// removeLeftovers deletes the groups of runs that have ended, or all of them, and notes how that
+// went.
+func removeLeftovers(ctx context.Context, client *azure.Client, left []prove.Leftover, p *progress,
 	all bool) error {
 	var failed []error
-	for i := range told.Leftovers {
-		l := &told.Leftovers[i]
+	for i := range left {
+		l := &left[i]
 		if !l.Stale && !all {
 			continue
 		}
-		p.now("deleting " + l.Group)
-		if err := lab.Remove(ctx, client, arm.ID(l.Group)); err != nil {
+		p.now("deleting " + string(l.Group))
+		if err := lab.Remove(ctx, client, l.Group); err != nil {
 			l.Error = err.Error()
 			failed = append(failed, err)
 			continue
 		}
 		l.Deleted = true
-		p.say("deleted " + l.Group)
+		p.say("deleted " + string(l.Group))
 	}
 	return errors.Join(failed...)
 }

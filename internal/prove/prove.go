@@ -1,9 +1,9 @@
-// Package prove has the facts about Azure that routekeeper relies on, and judges what a run
-// observed about them.
+// Package prove has the facts about Azure that routekeeper relies on, and the trials that test
+// them.
 //
-// How it works. A trial makes a few calls (package lab) and records its observations in Observed.
-// Each fact names the trial that answers it, and judges the trial's record. So every fact ends as
-// confirmed, differs or untested, whatever else fails:
+// How it works. A trial makes a few calls, and judges its facts by the answers (package lab). Every
+// call also shows something about rights, even a refused one: the facts about rights are judged at
+// the end (right.go). So every fact ends as confirmed, differs or untested, whatever else fails:
 //
 //	the trial                          | the fact is
 //	-----------------------------------|------------------------------------------------------
@@ -12,15 +12,13 @@
 //	ended, and Azure did otherwise     | differs, and Follows has the consequence for a config
 //	ended, but tested nothing          | untested (an operation that ended at once is not superseded)
 //
-// The texts of the facts are in docs/prove.md. The package
-// must not call Azure.
+// The texts of the facts are in docs/prove.md. The package must not call Azure.
 package prove
 
 import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"routekeeper.dev/routekeeper/docs"
 )
@@ -49,14 +47,19 @@ type Fact struct {
 	// Follows is the consequence for a config or the program if Azure differs.
 	Follows string `json:"-"`
 
-	judge func(Observed) (Verdict, string)
+	action string // the one that a fact about a right is about
+}
+
+// Judgement is the verdict on a fact.
+type Judgement struct {
+	Verdict Verdict `json:"verdict,omitempty"`
+	Seen    string  `json:"seen,omitempty"` // what was observed, or why nothing was
 }
 
 // Result is a fact with its verdict.
 type Result struct {
 	Fact
-	Verdict Verdict `json:"verdict,omitempty"`
-	Seen    string  `json:"seen,omitempty"` // what was observed, or why nothing was
+	Judgement
 	// So is the consequence, "" unless Azure differs.
 	So string `json:"follows,omitempty"`
 }
@@ -64,14 +67,15 @@ type Result struct {
 // familyRights is the family of the facts about rights.
 const familyRights = "Rights"
 
-// Facts returns the facts in the order of display. Those about rights are made from the keeper's
+// Facts returns the facts in the order of display. The ones about rights are made from the keeper's
 // roles. The texts of the others are in the tables of docs/prove.md, one for each family: name,
 // question, what is expected with its source in brackets, how it is judged, and what follows.
 func Facts() []Fact {
-	judged := map[string]Fact{}
-	for _, f := range slices.Concat(etagFacts(), writeFacts(), readFacts(), writerFacts(),
-		activityFacts()) {
-		judged[f.Name] = f
+	trialOf := map[string]string{}
+	for _, t := range trials {
+		for _, fact := range t.facts {
+			trialOf[fact] = t.Name
+		}
 	}
 	var all []Fact
 	family := ""
@@ -80,15 +84,16 @@ func Facts() []Fact {
 			family = strings.TrimSpace(title)
 		}
 		cells := strings.Split(line, " | ")
-		f, is := judged[strings.Trim(cells[0], "| `")]
-		if len(cells) != 5 || !is {
+		name := strings.Trim(cells[0], "| `")
+		if len(cells) != 5 || trialOf[name] == "" {
 			continue
 		}
 		source := strings.LastIndex(cells[2], " (")
-		f.Family, f.Question, f.Judged = family, cells[1], cells[3]
-		f.Expected, f.Source = cells[2][:source], strings.TrimSuffix(cells[2][source+2:], ")")
-		f.Follows = strings.TrimSuffix(strings.TrimSpace(cells[4]), " |")
-		all = append(all, f)
+		all = append(all, Fact{
+			Name: name, Family: family, Question: cells[1], Judged: cells[3], Trial: trialOf[name],
+			Expected: cells[2][:source], Source: strings.TrimSuffix(cells[2][source+2:], ")"),
+			Follows: strings.TrimSuffix(strings.TrimSpace(cells[4]), " |"),
+		})
 	}
 	return append(all, rightFacts()...)
 }
@@ -112,16 +117,18 @@ func Choose(names []string) (chosen []Fact, unknown []string) {
 	return chosen, unknown
 }
 
-// Judge judges facts by the observations.
+// Judge returns the results of facts by what the trials observed.
 func Judge(facts []Fact, seen Observed) []Result {
 	results := make([]Result, 0, len(facts))
 	for _, f := range facts {
-		r := Result{Fact: f}
+		r := Result{Fact: f, Judgement: seen.Facts[f.Name]}
 		switch why, failed := seen.Failed[f.Trial]; {
-		case failed && f.Family != familyRights: // refusals are evidence about rights
-			r.Verdict, r.Seen = Untested, why
-		default:
-			r.Verdict, r.Seen = f.judge(seen)
+		case f.Family == familyRights: // refusals are evidence about rights
+			r.Judgement = judgeRight(seen, f.action)
+		case failed:
+			r.Judgement = Judgement{Untested, why}
+		case r.Verdict == "":
+			r.Judgement = Judgement{Untested, "it was not tested"}
 		}
 		if r.Verdict == Differs {
 			r.So = f.Follows
@@ -131,26 +138,12 @@ func Judge(facts []Fact, seen Observed) []Result {
 	return results
 }
 
-// Observed has the observations of the trials. Failed has the reason why a trial did not complete;
-// what its field shows does not count.
+// Observed has what the trials observed. Failed has the reason why a trial did not complete; what
+// Facts has about its facts does not count.
 type Observed struct {
-	Failed map[string]string // by trial
-
-	Subnet, Table *Write
-	Shared        *Shared
-	Strip         *Strip
-	Unknown       *Unknown
-	Network       *Network
-	Reads         *Reads
-	Limit         *Limit
-	SameTable     *Race
-	Siblings      *Race
-	TableOverlap  *Overlap
-	SubnetOverlap *Overlap
-	Interface     *Interface
-	InUse         *Answer
-	Activity      *Activity
-	Rights        Rights
+	Failed map[string]string    // by trial
+	Facts  map[string]Judgement // without the ones about rights
+	Rights Rights
 }
 
 // Answer is the part of an answer that facts depend on.
@@ -176,35 +169,5 @@ func (a Answer) String() string {
 	return text
 }
 
-// brief returns an answer without its message.
-func (a Answer) brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }
-
-// about returns how the facts of a trial are made from their names and from what judges its record.
-// Without a record they are untested.
-func about[T any](trial string, record func(Observed) *T,
-) func(name string, judge func(*T) (Verdict, string)) Fact {
-	return func(name string, judge func(*T) (Verdict, string)) Fact {
-		return Fact{Name: name, Trial: trial, judge: func(o Observed) (Verdict, string) {
-			if r := record(o); r != nil {
-				return judge(r)
-			}
-			return Untested, "it was not tested"
-		}}
-	}
-}
-
-// seconds returns a duration as the report shows it.
-func seconds(d time.Duration) string {
-	if d < time.Minute {
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return fmt.Sprintf("%d min %d s", int(d.Minutes()), int(d.Seconds())%60)
-}
-
-// yes returns one of two verdicts.
-func yes(as bool, confirmed, differs string) (Verdict, string) {
-	if as {
-		return Confirmed, confirmed
-	}
-	return Differs, differs
-}
+// Brief returns an answer without its message.
+func (a Answer) Brief() string { return Answer{Status: a.Status, Code: a.Code}.String() }

@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // TestTable: each fact is complete and unique, and has a trial.
@@ -30,6 +29,11 @@ func TestTable(t *testing.T) {
 		if !answers && x.Name != TrialSetup && x.Name != TrialCleanUp {
 			t.Errorf("the trial %s answers no fact", x.Name)
 		}
+		for _, fact := range x.facts {
+			if !names[fact] {
+				t.Errorf("docs/prove.md has no fact %s", fact)
+			}
+		}
 	}
 }
 
@@ -52,69 +56,11 @@ func TestChoose(t *testing.T) {
 	for _, x := range Trials(facts) {
 		names = append(names, x.Name)
 	}
-	want := []string{TrialSetup, trialStrip, trialActivity, TrialCleanUp}
+	want := []string{TrialSetup, "strip-and-repair", TrialActivity, TrialCleanUp}
 	if !slices.Equal(names, want) {
 		t.Errorf("%v, want %v", names, want)
 	}
 	if all, _ := Choose(nil); len(all) != len(Facts()) || len(Trials(all)) != len(trials) {
 		t.Error("not all of them")
-	}
-}
-
-// TestOverlap: which codes count as superseded.
-func TestOverlap(t *testing.T) {
-	ok, busy := Answer{Status: 200}, Answer{Status: 429, Code: "RetryableError", Again: true}
-	for name, c := range map[string]struct {
-		seen Overlap
-		want Verdict
-		text string
-	}{
-		"superseded": {Overlap{Running: true, First: ok, Second: ok, End: "Canceled",
-			EndCode: "CanceledAndSupersededDueToAnotherOperation", EndAgain: true,
-			SecondSeen: true},
-			Confirmed, "ended as Canceled (CanceledAndSuperseded"},
-		"both end": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded",
-			SecondSeen: true},
-			Confirmed, "Succeeded"},
-		"lost": {Overlap{Running: true, First: ok, Second: ok, End: "Succeeded"},
-			Differs, "is lost"},
-		"busy": {Overlap{Running: true, First: ok, Second: busy, End: "Succeeded"},
-			Confirmed, "for now"},
-		"for good": {Overlap{Running: true, First: ok, Second: Answer{Status: 409}},
-			Differs, "for good"},
-		"new code": {Overlap{Running: true, First: ok, Second: ok, End: "Canceled", EndCode: "X"},
-			Differs, "(X)"},
-		"at once":   {Overlap{First: ok}, Untested, "at once"},
-		"not begun": {Overlap{First: busy}, Untested, "refused"},
-	} {
-		facts, _ := Choose([]string{"subnet-overlap"})
-		r := Judge(facts, Observed{SubnetOverlap: &c.seen})[0]
-		if r.Verdict != c.want || !strings.Contains(r.Seen, c.text) {
-			t.Errorf("%s: %s %q", name, r.Verdict, r.Seen)
-		}
-	}
-}
-
-// TestRefusedEither: If-Match works only if the refused PUT had no effect.
-func TestRefusedEither(t *testing.T) {
-	facts, _ := Choose([]string{"table-if-match"})
-	w := Write{First: Answer{Status: 200}, Stale: Answer{Status: 412}, Applied: true}
-	if r := Judge(facts, Observed{Table: &w})[0]; r.Verdict != Differs {
-		t.Errorf("%s %s", r.Verdict, r.Seen)
-	}
-	w.Applied = false
-	if r := Judge(facts, Observed{Table: &w})[0]; r.Verdict != Confirmed {
-		t.Errorf("%s %s", r.Verdict, r.Seen)
-	}
-}
-
-// TestLateLog: a log that is later than documented differs, even if it finally shows everything.
-func TestLateLog(t *testing.T) {
-	facts, _ := Choose([]string{"log-delay"})
-	for last, want := range map[time.Duration]Verdict{time.Minute: Confirmed, time.Hour: Differs} {
-		a := Activity{Writes: 1, Records: 2, Correlated: 1, First: time.Second, Last: last}
-		if r := Judge(facts, Observed{Activity: &a})[0]; r.Verdict != want {
-			t.Errorf("%s: %s %s", last, r.Verdict, r.Seen)
-		}
 	}
 }

@@ -84,13 +84,6 @@ func contains(actions []string, action string) bool {
 	return slices.ContainsFunc(actions, func(a string) bool { return strings.EqualFold(a, action) })
 }
 
-// rightName returns the name of a fact: right-routeTables-write for
-// Microsoft.Network/routeTables/write.
-func rightName(action string) string {
-	_, path, _ := strings.Cut(action, "/")
-	return "right-" + strings.ReplaceAll(path, "/", "-")
-}
-
 // notInGroup are the actions that no call in the throwaway group needs, and why.
 var notInGroup = map[string]string{
 	"Microsoft.Authorization/policyAssignments/read":                   "it needs a list of the subscription",
@@ -113,80 +106,84 @@ func rightFacts() []Fact {
 		Judged: "all calls of the trials, if the only role of this login is that of --print-role",
 		Follows: "The generated role lacks an action: add the one that is named, and send the " +
 			"recording.",
-		judge: judgeSuffice,
 	}}
 	for _, a := range keeperActions() {
+		_, path, _ := strings.Cut(a.Action, "/")
 		facts = append(facts, Fact{
-			Name: rightName(a.Action), Family: familyRights, Trial: trialRights,
+			Name:   "right-" + strings.ReplaceAll(path, "/", "-"), // right-routeTables-write
+			Family: familyRights, Trial: trialRights,
 			Question: "Does the keeper need " + a.Action + "?",
 			Expected: "yes: " + a.Why, Source: "iac generate and its tests",
 			Judged: "a call that needs it, and whether this login has the permission",
 			Follows: "Nothing breaks: the generated role grants more than necessary. Send the " +
 				"recording, so that the action can be removed.",
-			judge: func(o Observed) (Verdict, string) { return judgeRight(o, a.Action) },
+			action: a.Action,
 		})
 	}
 	return facts
 }
 
-func judgeSuffice(o Observed) (Verdict, string) {
+func judgeSuffice(o Observed) Judgement {
 	r := o.Rights
 	lacks := ""
 	for _, refusal := range r.Refused {
 		for _, action := range refusal.Actions {
 			if !contains(Role(), action) {
-				return Differs, refusal.Call + " takes " + action + " as well"
+				return Judgement{Differs, refusal.Call + " takes " + action + " as well"}
 			}
 			lacks = action
 		}
 	}
 	if lacks != "" {
-		return Untested, "this login lacks " + lacks
+		return Judgement{Untested, "this login lacks " + lacks}
 	}
 	if why, failed := o.Failed[trialRights]; failed {
-		return Untested, why
+		return Judgement{Untested, why}
 	}
 	if r.Unread != "" {
-		return Untested, "its permissions could not be read: " + r.Unread
+		return Judgement{Untested, "its permissions could not be read: " + r.Unread}
 	}
 	for _, p := range r.Own {
 		for _, action := range p.Actions {
 			if !contains(Role(), action) {
-				return Untested, "this login has more rights (" + action +
-					"): log in with the role of " +
-					"--print-role"
+				return Judgement{Untested, "this login has more rights (" + action +
+					"): log in with the role of --print-role"}
 			}
 		}
 	}
-	return Confirmed, "every call was accepted"
+	return Judgement{Confirmed, "every call was accepted"}
 }
 
-func judgeRight(o Observed, action string) (Verdict, string) {
+// judgeRight judges the fact about an action, or, without one, whether the rights suffice.
+func judgeRight(o Observed, action string) Judgement {
+	if action == "" {
+		return judgeSuffice(o)
+	}
 	r := o.Rights
 	refusal, refused := r.refused(action)
 	granted := r.May(action)
 	used, isUsed := r.Used[action]
 	switch {
 	case refused && granted:
-		return Untested, "refused although its permissions grant it: a new role can take 10 " +
-			"minutes to take effect"
+		return Judgement{Untested, "refused although its permissions grant it: a new role can " +
+			"take 10 minutes to take effect"}
 	case refused:
-		return Confirmed, refusal.Call + " without it: " + refusal.Answer.brief()
+		return Judgement{Confirmed, refusal.Call + " without it: " + refusal.Answer.Brief()}
 	case !isUsed:
 		if why := notInGroup[action]; why != "" {
-			return Untested, why
+			return Judgement{Untested, why}
 		}
 		if why, failed := o.Failed[trialRights]; failed {
-			return Untested, why
+			return Judgement{Untested, why}
 		}
-		return Untested, "no call was made that needs it"
+		return Judgement{Untested, "no call was made that needs it"}
 	case !used.OK():
-		return Untested, "the call that needs it failed: " + used.String()
+		return Judgement{Untested, "the call that needs it failed: " + used.String()}
 	case r.Unread != "":
-		return Untested, "the permissions of this login could not be read: " + r.Unread
+		return Judgement{Untested, "the permissions of this login could not be read: " + r.Unread}
 	case !granted:
-		return Differs, "the call was accepted without it"
+		return Judgement{Differs, "the call was accepted without it"}
 	}
-	return Untested, "this login has it, and the call was accepted; only a login without it can " +
-		"show more"
+	return Judgement{Untested, "this login has it, and the call was accepted; only a login " +
+		"without it can show more"}
 }

@@ -16,15 +16,15 @@ type Proof struct {
 	Location     string `json:"location,omitempty"`
 	DryRun       bool   `json:"dryRun"`
 	// Trials are in the order of execution.
-	Trials []ProofTrial `json:"trials"`
+	Trials []prove.Trial `json:"trials"`
 	// Seconds is about how long they take. LogSeconds is how long prove then waits at most for the
 	// activity log. MostSeconds is when the program gives up.
 	Seconds     int `json:"seconds"`
 	LogSeconds  int `json:"logSeconds"`
 	MostSeconds int `json:"mostSeconds"`
 	// Cost is what Azure bills for it, in words.
-	Cost      string          `json:"cost"`
-	Leftovers []ProofLeftover `json:"leftovers"`
+	Cost      string           `json:"cost"`
+	Leftovers []prove.Leftover `json:"leftovers"`
 	// Group is the ID of the resource group that was created. Deleted is set if the group is proven
 	// to be gone.
 	Group     string         `json:"group,omitempty"`
@@ -37,23 +37,6 @@ type Proof struct {
 	Untested  int            `json:"untested"`
 }
 
-// ProofTrial is a trial.
-type ProofTrial struct {
-	Name    string       `json:"name"`
-	What    string       `json:"what"`
-	Seconds int          `json:"seconds"`
-	Calls   []prove.Call `json:"calls"`
-}
-
-// ProofLeftover is a group of an earlier run.
-type ProofLeftover struct {
-	Group string `json:"group"`
-	// Stale is set if its run has ended. Otherwise that run may still be active.
-	Stale   bool   `json:"stale"`
-	Deleted bool   `json:"deleted"`
-	Error   string `json:"error,omitempty"`
-}
-
 // proofCost is what the trials cost: none of the types has a price (Azure: pricing of virtual
 // networks).
 const proofCost = "nothing: resource groups, route tables, networks, subnets, security groups " +
@@ -61,18 +44,10 @@ const proofCost = "nothing: resource groups, route tables, networks, subnets, se
 
 // PlannedProof says how facts will be tested.
 func PlannedProof(facts []prove.Fact, logWait, most time.Duration) Proof {
-	trials := prove.Trials(facts)
-	p := Proof{
-		Trials: []ProofTrial{}, Leftovers: []ProofLeftover{}, Facts: []prove.Result{},
-		Cost:    proofCost,
-		Seconds: int(prove.Takes(trials).Seconds()), MostSeconds: int(most.Seconds()),
-	}
-	if prove.Waits(trials) {
-		p.LogSeconds = int(logWait.Seconds())
-	}
-	for _, t := range trials {
-		p.Trials = append(p.Trials, ProofTrial{t.Name, t.What, int(t.Takes.Seconds()), t.Calls})
-	}
+	p := Proof{Trials: prove.Trials(facts), Leftovers: []prove.Leftover{}, Cost: proofCost,
+		Facts: []prove.Result{}, MostSeconds: int(most.Seconds())}
+	takes, log := prove.Takes(p.Trials, logWait)
+	p.Seconds, p.LogSeconds = int(takes.Seconds()), int(log.Seconds())
 	for _, f := range facts {
 		p.Facts = append(p.Facts, prove.Result{Fact: f})
 	}
@@ -125,11 +100,11 @@ func (p Proof) WritePlan(w io.Writer, style Style) error {
 	for _, l := range p.Leftovers {
 		if l.Stale {
 			fmt.Fprintf(&out, "Also deletes %s, which an earlier run left behind.\n",
-				plain(l.Group))
+				plain(string(l.Group)))
 		} else {
 			fmt.Fprintf(&out, "Leaves %s in place, because another run may be using it; --clean "+
 				"deletes it.\n",
-				plain(l.Group))
+				plain(string(l.Group)))
 		}
 	}
 	return put(w, out.String())

@@ -46,24 +46,51 @@ func versionOf(id arm.ID) string {
 	return networkVersion
 }
 
-// send makes one call, records it, and notes what it shows about rights. The error means that there
-// was no answer.
-func (l *lab) send(ctx context.Context, r azure.Request) (azure.Reply, error) {
-	within, cancel := context.WithTimeout(ctx, callWithin)
+// caller makes the calls of a trial. Once one has failed, err says why, and the further calls are
+// not made.
+type caller struct {
+	*lab
+	ctx context.Context
+	err error
+}
+
+// fail notes why the trial fails, unless it has failed already.
+func (c *caller) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// send makes one call, records it, and notes what it shows about rights. Without an answer the
+// trial fails.
+func (c *caller) send(r azure.Request) (reply azure.Reply) {
+	if c.err != nil {
+		return reply
+	}
+	within, cancel := context.WithTimeout(c.ctx, callWithin)
 	defer cancel()
-	reply, err := l.client.Exchange(within, r)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.calls++
+	reply, err := c.client.Exchange(within, r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls++
 	if err != nil {
-		if ctx.Err() == nil && (within.Err() != nil || errors.Is(err, context.DeadlineExceeded)) {
+		late := within.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+		if c.ctx.Err() == nil && late {
 			err = fmt.Errorf("no answer within %s", callWithin)
 		}
-		return reply, fmt.Errorf("%s %s: %w", r.Method, wordOf(reply.Address), err)
+		c.err = fmt.Errorf("%s %s: %w", r.Method, wordOf(reply.Address), err)
+		return reply
 	}
-	l.record.add(reply)
-	l.noteRightsLocked(reply)
-	return reply, nil
+	c.record.add(reply)
+	c.noteRightsLocked(reply)
+	return reply
+}
+
+// pause waits as long as an answer asks.
+func (c *caller) pause(d time.Duration) {
+	if c.err == nil {
+		c.err = azure.Pause(c.ctx, cmp.Or(d, pollInterval))
+	}
 }
 
 // answerOf returns the part of an answer that facts depend on.
@@ -76,41 +103,46 @@ func answerOf(r azure.Reply) prove.Answer {
 }
 
 // fetch makes a GET, and retries it if that can help.
-func (l *lab) fetch(ctx context.Context, address string) (azure.Reply, error) {
-	for try := 1; ; try++ {
-		reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: address})
-		fault := reply.Fault()
-		switch {
-		case err == nil && fault == nil:
-			return reply, nil
-		case err == nil && !fault.Transient():
-			return reply, refusedBy(fault)
-		case err == nil:
-			err = refusedBy(fault)
+func (c *caller) fetch(address string) (reply azure.Reply) {
+	for try := 1; c.err == nil; try++ {
+		reply = c.send(azure.Request{Method: http.MethodGet, Address: address})
+		if c.err == nil {
+			fault := reply.Fault()
+			if fault == nil {
+				return reply
+			}
+			if c.err = refusedBy(fault); !fault.Transient() {
+				return reply
+			}
 		}
-		if try == tries || ctx.Err() != nil {
-			return reply, err
-		}
-		if err := azure.Pause(ctx, cmp.Or(reply.RetryAfter(), pollInterval)); err != nil {
-			return reply, err
+		if try < tries && c.ctx.Err() == nil {
+			c.err = nil
+			c.pause(reply.RetryAfter())
 		}
 	}
+	return reply
 }
 
 // each calls a function for each item of a list, page by page.
-func (l *lab) each(ctx context.Context, list string, do func(gjson.Result)) error {
-	for list != "" {
-		reply, err := l.fetch(ctx, list)
-		if err != nil {
-			return err
+func (c *caller) each(list string, do func(gjson.Result)) {
+	for list != "" && c.err == nil {
+		page := gjson.ParseBytes(c.fetch(list).Body)
+		if c.err != nil {
+			return
 		}
-		page := gjson.ParseBytes(reply.Body)
 		for _, item := range page.Get("value").Array() {
 			do(item)
 		}
 		list = page.Get("nextLink").String()
 	}
-	return nil
+}
+
+// listed reports whether the list of a group's resources of a type shows one of them as expected.
+func (c *caller) listed(id arm.ID, as func(gjson.Result) bool) (found bool) {
+	c.each(address(c.group, "/providers/"+id.Type(), networkVersion), func(item gjson.Result) {
+		found = found || id.Equal(arm.ID(item.Get("id").String())) && as(item)
+	})
+	return found
 }
 
 // refusedBy returns a refusal in one line, with the status.
@@ -120,94 +152,101 @@ func refusedBy(fault *azure.Error) error {
 }
 
 // get reads a resource.
-func (l *lab) get(ctx context.Context, id arm.ID) (arm.Document, error) {
-	reply, err := l.fetch(ctx, address(id, "", versionOf(id)))
-	if err != nil {
-		return arm.Document{}, err
+func (c *caller) get(id arm.ID) (doc arm.Document) {
+	reply := c.fetch(address(id, "", versionOf(id)))
+	if c.err == nil {
+		doc, c.err = reply.Document(id)
 	}
-	return reply.Document(id)
+	return doc
 }
 
 // ready reads a resource until nothing is running on it.
-func (l *lab) ready(ctx context.Context, id arm.ID) (arm.Document, error) {
+func (c *caller) ready(id arm.ID) arm.Document {
 	for deadline := time.Now().Add(settleWithin); ; {
-		doc, err := l.get(ctx, id)
-		if err != nil || inventory.Settled(doc.Raw) {
-			return doc, err
+		doc := c.get(id)
+		if c.err != nil || inventory.Settled(doc.Raw) {
+			return doc
 		}
 		if time.Now().After(deadline) {
-			return doc, fmt.Errorf("%s is not settled after %s", id.Short(), settleWithin)
+			c.err = fmt.Errorf("%s is not settled after %s", id.Short(), settleWithin)
 		}
-		if err := azure.Pause(ctx, pollInterval); err != nil {
-			return doc, err
-		}
+		c.pause(pollInterval)
 	}
 }
 
-// put sends a document once. The error means that the answer shows nothing about the resource: a
-// missing right, a fault of Azure, or no answer. A throttled PUT is sent again.
-func (l *lab) put(ctx context.Context, id arm.ID, body []byte, etag string) (azure.Reply, error) {
-	return l.change(ctx, azure.Request{
+// put sends a document once. It fails if the answer shows nothing about the resource: a missing
+// right, a fault of Azure, or no answer. A throttled PUT is sent again.
+func (c *caller) put(id arm.ID, body []byte, etag string) azure.Reply {
+	return c.change(azure.Request{
 		Method: http.MethodPut, Address: address(id, "", versionOf(id)), Body: body, IfMatch: etag,
 	})
 }
 
-func (l *lab) change(ctx context.Context, r azure.Request) (azure.Reply, error) {
+func (c *caller) remove(id arm.ID) azure.Reply {
+	return c.change(
+		azure.Request{Method: http.MethodDelete, Address: address(id, "", networkVersion)})
+}
+
+func (c *caller) change(r azure.Request) azure.Reply {
 	for try := 1; ; try++ {
-		reply, err := l.send(ctx, r)
-		if err != nil {
-			return reply, err
+		reply := c.send(r)
+		if c.err != nil {
+			return reply
 		}
 		fault := reply.Fault()
 		throttled := fault != nil && fault.Status == http.StatusTooManyRequests && !fault.Busy()
 		switch {
 		case throttled && try < tries:
-			if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
-				return reply, err
-			}
+			c.pause(fault.RetryAfter)
 			continue
 		case throttled, fault != nil && (fault.Status == http.StatusForbidden ||
 			fault.Status == http.StatusUnauthorized || fault.Status >= 500):
-			return reply, refusedBy(fault)
+			c.err = refusedBy(fault)
+		case fault == nil && r.Method == http.MethodPut:
+			c.noteWrite(reply)
 		}
-		if fault == nil && r.Method == http.MethodPut {
-			l.noteWrite(reply)
-		}
-		return reply, nil
+		return reply
 	}
 }
 
 // noteWrite stores an accepted PUT of a subnet or table, for the activity log.
-func (l *lab) noteWrite(r azure.Reply) {
+func (c *caller) noteWrite(r azure.Reply) {
 	id, err := arm.ParseID(gjson.GetBytes(r.Body, "id").String())
 	if err != nil || !id.Is(arm.TypeSubnet) && !id.Is(arm.TypeRouteTable) {
 		return
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	correlation := r.Header.Get("x-ms-correlation-request-id")
-	l.writes = append(l.writes, written{id: id, correlation: correlation, at: r.Sent})
+	c.writes = append(c.writes, written{id: id, correlation: correlation, at: r.Sent})
 }
 
 // accepted puts a document until it is accepted, because another operation may keep the resource
 // busy.
-func (l *lab) accepted(ctx context.Context, id arm.ID, body []byte) (azure.Reply, error) {
+func (c *caller) accepted(id arm.ID, body []byte) azure.Reply {
 	for deadline := time.Now().Add(settleWithin); ; {
-		reply, err := l.put(ctx, id, body, "")
-		if err != nil {
-			return reply, err
-		}
+		reply := c.put(id, body, "")
 		fault := reply.Fault()
-		if fault == nil {
-			return reply, nil
+		if c.err != nil || fault == nil {
+			return reply
 		}
 		if !fault.Transient() || time.Now().After(deadline) {
-			return reply, refusedBy(fault)
+			c.err = refusedBy(fault)
 		}
-		if err := azure.Pause(ctx, cmp.Or(fault.RetryAfter, pollInterval)); err != nil {
-			return reply, err
-		}
+		c.pause(fault.RetryAfter)
 	}
+}
+
+// after follows an answer's operation, and reads the resource until it is settled.
+func (c *caller) after(r azure.Reply, id arm.ID) arm.Document {
+	c.follow(r)
+	return c.ready(id)
+}
+
+// write puts a document until it is accepted, follows the operation, and reads the resource until
+// it is settled.
+func (c *caller) write(id arm.ID, body []byte) arm.Document {
+	return c.after(c.accepted(id, body), id)
 }
 
 // ending is how an operation ended; Status is "" if there was none.
@@ -216,32 +255,30 @@ type ending struct {
 	Again        bool // its error asks to try again
 }
 
+// operationOf returns the link to the operation that an answer begins, or "".
+func operationOf(reply azure.Reply) string { return reply.Header.Get("Azure-AsyncOperation") }
+
 // follow waits for the end of an answer's operation.
-func (l *lab) follow(ctx context.Context, reply azure.Reply) (ending, error) {
-	link := reply.Header.Get("Azure-AsyncOperation")
-	if link == "" {
-		return ending{}, nil
-	}
-	wait := reply.RetryAfter()
-	for deadline := time.Now().Add(settleWithin); ; {
-		if err := azure.Pause(ctx, cmp.Or(wait, pollInterval)); err != nil {
-			return ending{}, err
-		}
-		poll, err := l.fetch(ctx, link)
-		if err != nil {
-			return ending{}, err
+func (c *caller) follow(reply azure.Reply) ending {
+	link, wait := operationOf(reply), reply.RetryAfter()
+	for deadline := time.Now().Add(settleWithin); link != "" && c.err == nil; {
+		c.pause(wait)
+		poll := c.fetch(link)
+		if c.err != nil {
+			break
 		}
 		wait = poll.RetryAfter()
 		status := gjson.GetBytes(poll.Body, "status").String()
 		switch strings.ToLower(status) {
 		case "succeeded":
-			return ending{Status: status}, nil
+			return ending{Status: status}
 		case "failed", "canceled":
 			fault := poll.OperationFault()
-			return ending{Status: status, Code: fault.Code, Again: fault.Transient()}, nil
+			return ending{Status: status, Code: fault.Code, Again: fault.Transient()}
 		}
 		if time.Now().After(deadline) {
-			return ending{}, fmt.Errorf("an operation is still %s after %s", status, settleWithin)
+			c.err = fmt.Errorf("an operation is still %s after %s", status, settleWithin)
 		}
 	}
+	return ending{}
 }

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/finding"
+	"routekeeper.dev/routekeeper/internal/prove"
 )
 
 // Process distinguishes groups of running programs from groups of killed ones.
@@ -26,33 +26,25 @@ type Process struct {
 	Ended func(by string) bool
 }
 
-// Leftover is a throwaway group of an earlier run.
-type Leftover struct {
-	Group arm.ID
-	// Stale is true if its run has certainly ended. Otherwise another run may be using it.
-	Stale bool
-	Until string // when it is certainly stale
-}
-
 // Leftovers finds the throwaway groups in a subscription by their tag, which contains their name.
 func Leftovers(
 	ctx context.Context, client *azure.Client, subscription string, p Process,
-) ([]Leftover, error) {
-	l := &lab{client: client, record: newRecorder(nil, subscription)}
+) ([]prove.Leftover, error) {
+	c := &caller{ctx: ctx, lab: &lab{client: client, record: newRecorder(nil, subscription)}}
 	below := "/resourceGroups?api-version=" + groupVersion +
 		"&$filter=" + url.QueryEscape("tagName eq '"+Tag+"'")
-	var found []Leftover
-	err := l.each(ctx, "/subscriptions/"+subscription+below, func(doc gjson.Result) {
+	found := []prove.Leftover{}
+	c.each("/subscriptions/"+subscription+below, func(doc gjson.Result) {
 		id, err := arm.ParseID(doc.Get("id").String())
 		if err != nil || !ours(id, doc) {
 			return
 		}
-		left := Leftover{Group: id, Until: tagOf(doc, untilTag)}
+		left := prove.Leftover{Group: id, Until: tagOf(doc, untilTag)}
 		until, err := time.Parse(time.RFC3339, left.Until)
 		left.Stale = err == nil && time.Now().After(until) || p.Ended(tagOf(doc, byTag))
 		found = append(found, left)
 	})
-	return found, err
+	return found, c.err
 }
 
 // ours reports whether a group is a throwaway group, by its name and by the tag with this name.
@@ -69,32 +61,27 @@ func tagOf(doc gjson.Result, name string) string {
 func Remove(ctx context.Context, client *azure.Client, group arm.ID) error {
 	within, cancel := context.WithTimeout(ctx, cleanUpWithin)
 	defer cancel()
-	l := &lab{client: client, record: newRecorder(nil, group.Subscription()), group: group,
-		made: true}
-	return l.cleanUp(within)
+	c := &caller{ctx: within, lab: &lab{client: client, group: group, made: true,
+		record: newRecorder(nil, group.Subscription())}}
+	c.cleanUp()
+	return c.err
 }
 
 // cleanUp deletes the group, if this program has made it and it contains nothing else. If a call
 // fails, it tries again until the group is gone or the time is up.
-func (l *lab) cleanUp(ctx context.Context) error {
-	if !l.made {
-		return nil
-	}
-	var last error
-	for ctx.Err() == nil {
-		gone, final, err := l.deleteGroup(ctx)
+func (c *caller) cleanUp() {
+	for c.made {
+		gone, final := c.deleteGroup()
 		if gone {
-			return nil
+			return
 		}
-		if final {
-			return stillExists(l, err)
+		why := c.err
+		if final || azure.Pause(c.ctx, 2*pollInterval) != nil {
+			c.err = stillExists(c.lab, why)
+			return
 		}
-		last = err
-		if azure.Pause(ctx, 2*pollInterval) != nil {
-			break
-		}
+		c.err = nil
 	}
-	return stillExists(l, last)
 }
 
 // stillExists returns the error for a group that still exists: why, and what to do.
@@ -107,68 +94,55 @@ func stillExists(l *lab, why error) error {
 		finding.Command("routekeeper prove --subscription %s --clean", l.group.Subscription()))
 }
 
-// deleteGroup checks the group and deletes it. A final error says why it cannot be deleted.
-func (l *lab) deleteGroup(ctx context.Context) (gone, final bool, err error) {
-	at := address(l.group, "", groupVersion)
-	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
-	if err != nil {
-		return false, false, err
-	}
-	doc := gjson.ParseBytes(reply.Body)
-	fault := reply.Fault()
+// deleteGroup checks the group and deletes it. If it is final that it is not gone, the error says
+// why it cannot be deleted.
+func (c *caller) deleteGroup() (gone, final bool) {
+	read := azure.Request{Method: http.MethodGet, Address: address(c.group, "", groupVersion)}
+	reply := c.send(read)
+	doc, fault := gjson.ParseBytes(reply.Body), reply.Fault()
 	switch {
+	case c.err != nil:
+		return false, false
 	case reply.Status == http.StatusNotFound:
-		return true, true, nil
+		return true, true
 	case fault != nil:
-		return false, fault.Refused(), refusedBy(fault)
-	case !ours(l.group, doc):
-		return false, true, fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errNotOurs)
-	case doc.Get("properties.provisioningState").String() != "Deleting":
-		if err := l.onlyOurs(ctx); err != nil {
-			return false, errors.Is(err, errNotOurs), err
-		}
-		reply, err = l.send(ctx, azure.Request{Method: http.MethodDelete, Address: at})
-		if err != nil {
-			return false, false, err
-		}
-		if fault := reply.Fault(); fault != nil && reply.Status != http.StatusNotFound {
-			return false, fault.Refused(), refusedBy(fault)
-		}
-		end, err := l.follow(ctx, reply)
-		switch {
-		case err != nil:
-			return false, false, err
-		case end.Code != "":
-			return false, false, fmt.Errorf("its deletion ended as %s", end.Code)
-		}
-		gone, err := l.groupGone(ctx)
-		return gone, gone, err
+		c.err = refusedBy(fault)
+		return false, fault.Refused()
+	case !ours(c.group, doc):
+		c.err = fmt.Errorf("it lacks the tag %s with its name, %w", Tag, errNotOurs)
+		return false, true
+	case doc.Get("properties.provisioningState").String() == "Deleting":
+		c.err = errors.New("it is being deleted")
+		return false, false
 	}
-	return false, false, errors.New("it is being deleted")
-}
-
-// groupGone reads the group again: only a 404 proves that it is gone.
-func (l *lab) groupGone(ctx context.Context) (bool, error) {
-	at := address(l.group, "", groupVersion)
-	reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
-	if err == nil && reply.Status != http.StatusNotFound {
-		err = errors.New("it still exists")
+	if c.onlyOurs(); c.err != nil {
+		return false, errors.Is(c.err, errNotOurs)
 	}
-	return err == nil, err
+	reply = c.send(azure.Request{Method: http.MethodDelete, Address: read.Address})
+	fault = reply.Fault()
+	if c.err == nil && fault != nil && reply.Status != http.StatusNotFound {
+		c.err = refusedBy(fault)
+		return false, fault.Refused()
+	}
+	if end := c.follow(reply); end.Code != "" {
+		c.err = fmt.Errorf("its deletion ended as %s", end.Code)
+	}
+	reply = c.send(read) // only a 404 proves that it is gone
+	if c.err == nil && reply.Status != http.StatusNotFound {
+		c.err = errors.New("it still exists")
+	}
+	return c.err == nil, false
 }
 
 // errNotOurs prevents the delete of a group.
 var errNotOurs = errors.New("so prove did not make all of it")
 
 // onlyOurs refuses to delete a group that contains a resource that no run makes.
-func (l *lab) onlyOurs(ctx context.Context) error {
-	made := []arm.ID{l.table(), l.large(), l.filter(), l.network(), l.probe()}
-	var other error
-	err := l.each(ctx, address(l.group, "/resources", groupVersion), func(item gjson.Result) {
-		id := arm.ID(item.Get("id").String())
-		if other == nil && !slices.ContainsFunc(made, id.Equal) {
-			other = fmt.Errorf("it holds %s, %w", id.Short(), errNotOurs)
+func (c *caller) onlyOurs() {
+	made := []arm.ID{c.table(), c.large(), c.filter(), c.network(), c.probe()}
+	c.each(address(c.group, "/resources", groupVersion), func(item gjson.Result) {
+		if id := arm.ID(item.Get("id").String()); !slices.ContainsFunc(made, id.Equal) {
+			c.fail(fmt.Errorf("it holds %s, %w", id.Short(), errNotOurs))
 		}
 	})
-	return cmp.Or(other, err)
 }

@@ -8,8 +8,6 @@
 // it. Every call is sent once and recorded, without anything that identifies a tenant, a
 // subscription or a person. Every call, every trial and the whole run have a time limit. If a trial
 // fails, its facts stay untested, and the other trials continue.
-//
-// The package must not judge facts: package prove does.
 package lab
 
 import (
@@ -62,11 +60,8 @@ const (
 
 // Most returns the maximum time of a run: its trials, and the deletion of what they made.
 func Most(trials []prove.Trial, logWait time.Duration) time.Duration {
-	most := 4*prove.Takes(trials) + 5*time.Minute + cleanUpWithin
-	if prove.Waits(trials) {
-		most += logWait
-	}
-	return most.Round(time.Minute)
+	takes, log := prove.Takes(trials, logWait)
+	return (4*takes + 5*time.Minute + cleanUpWithin + log).Round(time.Minute)
 }
 
 // lab is one run.
@@ -80,7 +75,6 @@ type lab struct {
 	mu      sync.Mutex // guards what concurrent calls note
 	calls   int
 	writes  []written
-	ended   int // how many of them the activity log shows as ended
 	seen    prove.Observed
 	counter int // makes values that were never written before
 	who     [2]string
@@ -111,16 +105,16 @@ var trials = map[string]func(*trial){
 	"table-in-use":              (*trial).tableInUse,
 	"network-writes":            (*trial).networkWrites,
 	"rights":                    (*trial).rights,
-	"activity-log":              (*trial).activityLog,
-	prove.TrialCleanUp:          func(t *trial) { t.err = t.cleanUp(t.ctx) },
+	prove.TrialActivity:         (*trial).activityLog,
+	prove.TrialCleanUp:          (*trial).cleanUp,
 }
 
 // Run makes the trials one after the other. It always deletes the group, even if the context ends.
 // The error says why it could not make or delete the group.
 func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (Outcome, error) {
 	l := &lab{Settings: s, client: client, record: newRecorder(s.Recording, s.Subscription)}
-	l.seen.Failed = map[string]string{}
-	l.seen.Rights = prove.Rights{Used: map[string]prove.Answer{}, Unread: notRead}
+	l.seen = prove.Observed{Failed: map[string]string{}, Facts: map[string]prove.Judgement{},
+		Rights: prove.Rights{Used: map[string]prove.Answer{}, Unread: notRead}}
 	var failed error
 	if l.who[0], l.who[1], failed = client.Who(ctx); failed != nil {
 		return Outcome{}, failed
@@ -138,7 +132,7 @@ func Run(ctx context.Context, client *azure.Client, s Settings, tell Observer) (
 		case within.Err() != nil:
 			l.seen.Failed[t.Name] = ended(ctx).Error()
 			continue
-		case t.Name == "activity-log":
+		case t.Name == prove.TrialActivity:
 			limit += s.LogWait
 		}
 		tell.Begins(i+1, len(s.Trials), t)
@@ -175,7 +169,7 @@ func ended(ctx context.Context) error {
 func (l *lab) try(ctx context.Context, t prove.Trial, limit time.Duration) error {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	run := trial{lab: l, ctx: within}
+	run := trial{caller{lab: l, ctx: within}}
 	trials[t.Name](&run)
 	err := run.err
 	if err != nil && within.Err() != nil && ctx.Err() == nil {

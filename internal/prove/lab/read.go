@@ -1,13 +1,13 @@
 package lab
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
-	"routekeeper.dev/routekeeper/internal/prove"
 )
 
 // writes is how often a table is written, reads how often it is read after each write.
@@ -15,49 +15,54 @@ const writes, reads = 5, 5
 
 // readsAfterWrites writes a table, and reads it as soon as the write has ended.
 func (t *trial) readsAfterWrites() {
-	var r prove.Reads
+	staleGets, staleLists := 0, 0
 	for range writes {
 		e := t.edit(t.ready(t.table()), t.hop)
 		t.follow(t.accepted(t.table(), e.body))
 		for range reads {
-			r.Gets++
 			if !e.shows(t.get(t.table())) {
-				r.StaleGets++
+				staleGets++
 			}
 		}
-		r.Lists++
 		if !t.listed(t.table(), func(item gjson.Result) bool {
 			return e.shows(arm.Document{Raw: []byte(item.Raw)})
 		}) {
-			r.StaleLists++
+			staleLists++
 		}
 	}
-	t.seen.Reads = &r
+	seen := fmt.Sprintf("%d of %d GETs showed an older state", staleGets, writes*reads)
+	t.fact("fresh-get", yes(staleGets == 0, seen, seen))
+	seen = fmt.Sprintf("%d of %d lists showed an older state", staleLists, writes)
+	t.fact("fresh-list", yes(staleLists == 0, seen, seen))
 }
 
 // networkInterface makes an interface, checks where it appears, and deletes it.
 func (t *trial) networkInterface() {
-	var n prove.Interface
 	reply := t.accepted(t.probe(), encode(object{"location": t.Location, "properties": object{
 		"ipConfigurations": []any{object{"name": "ip", "properties": object{
 			"privateIPAllocationMethod": "Dynamic", "subnet": object{"id": string(t.spare())}}}},
 	}}))
-	n.Updating = !inventory.Settled(reply.Body)
-	n.Operation = reply.Header.Get("Azure-AsyncOperation") != ""
+	t.fact("interface-at-once", yes(inventory.Settled(reply.Body) && operationOf(reply) == "",
+		"it was Succeeded at once", "it began an operation"))
 	t.follow(reply)
-	n.Listed = t.listed(t.probe(), func(item gjson.Result) bool {
+	listed := t.listed(t.probe(), func(item gjson.Result) bool {
 		const ip = "properties.ipConfigurations.0.properties.privateIPAddress"
 		return item.Get(ip).String() != ""
 	})
+	t.fact("interface-list", yes(listed, "it was listed with its address", "it was not listed"))
 	t.ready(t.probe())
-	subnet := t.ready(t.spare())
+	subnet, named := t.ready(t.spare()), false
 	for _, c := range gjson.GetBytes(subnet.Raw, "properties.ipConfigurations").Array() {
 		id := strings.ToLower(c.Get("id").String())
-		n.InSubnet = n.InSubnet || strings.HasPrefix(id, t.probe().Key()+"/")
+		named = named || strings.HasPrefix(id, t.probe().Key()+"/")
 	}
+	t.fact("interface-in-subnet", yes(named, "the subnet named it", "the subnet did not name it"))
 	reply = t.remove(t.probe())
-	n.Deleted = answerOf(reply)
 	t.follow(reply)
-	n.StillListed = t.listed(t.probe(), func(gjson.Result) bool { return true })
-	t.seen.Interface = &n
+	listed = t.listed(t.probe(), func(gjson.Result) bool { return true })
+	gone := untested("the deletion was refused: " + answerOf(reply).String())
+	if answerOf(reply).OK() {
+		gone = yes(!listed, "it was gone", "it was still listed")
+	}
+	t.fact("interface-gone", gone)
 }

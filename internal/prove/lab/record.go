@@ -133,10 +133,8 @@ func (r *recorder) link(address string) string {
 
 // body returns a document without personal data.
 func (r *recorder) body(raw []byte) string {
-	var doc any
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	if d.Decode(&doc) != nil {
+	doc, err := parsed(raw)
+	if err != nil {
 		return r.text(string(raw))
 	}
 	clean, err := plain(without(doc))

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -48,7 +47,7 @@ func (l *lab) probe() arm.ID   { return l.of(arm.TypeInterface, interfaceName) }
 
 // setUp makes the group and its resources.
 func (t *trial) setUp() {
-	t.err = t.makeGroup(t.ctx)
+	t.makeGroup()
 	link := func(id arm.ID) object { return object{"id": string(id)} }
 	for _, r := range []struct {
 		id         arm.ID
@@ -75,37 +74,37 @@ func (t *trial) setUp() {
 
 // makeGroup makes a group with a name that no group has. Azure must answer that it was created:
 // this run must not delete a group that existed before.
-func (l *lab) makeGroup(ctx context.Context) error {
-	for try := 1; ; try++ {
-		group := arm.GroupID(l.Subscription, groupPrefix+random())
-		at := address(group, "", groupVersion)
-		reply, err := l.send(ctx, azure.Request{Method: http.MethodGet, Address: at})
+func (t *trial) makeGroup() {
+	for try := 1; t.err == nil; try++ {
+		group := arm.GroupID(t.Subscription, groupPrefix+random())
+		reply := t.send(azure.Request{Method: http.MethodGet,
+			Address: address(group, "", groupVersion)})
 		switch {
-		case err != nil:
-			return err
+		case t.err != nil:
+			return
 		case reply.Status == http.StatusOK && try < tries:
 			continue
 		case reply.Status != http.StatusNotFound:
-			return fmt.Errorf("the group %s may exist already: Azure answered %d",
+			t.err = fmt.Errorf("the group %s may exist already: Azure answered %d",
 				group.Name(), reply.Status)
+			return
 		}
-		until := time.Now().Add(Most(l.Trials, l.LogWait)).UTC().Format(time.RFC3339)
-		body := encode(object{"location": l.Location, "tags": object{
-			Tag: group.Name(), byTag: l.Process.Self, untilTag: until}})
-		l.group = group
-		reply, err = l.put(ctx, group, body, "")
+		until := time.Now().Add(Most(t.Trials, t.LogWait)).UTC().Format(time.RFC3339)
+		t.group = group
+		reply = t.put(group, encode(object{"location": t.Location, "tags": object{
+			Tag: group.Name(), byTag: t.Process.Self, untilTag: until}}), "")
 		switch {
-		case err != nil:
-			l.made = reply.Status == 0 || reply.Status >= 500 // it may have been made
-			return err
+		case t.err != nil:
+			t.made = reply.Status == 0 || reply.Status >= 500 // it may have been made
 		case reply.Fault() != nil:
-			return refusedBy(reply.Fault())
+			t.err = refusedBy(reply.Fault())
 		case reply.Status != http.StatusCreated:
-			return fmt.Errorf("the group %s was not created: another program is creating it",
+			t.err = fmt.Errorf("the group %s was not created: another program is creating it",
 				group.Name())
+		default:
+			t.made = true
 		}
-		l.made = true
-		return nil
+		return
 	}
 }
 

@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"cmp"
+	"fmt"
 	"sync"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -15,73 +15,132 @@ type sending struct {
 	id   arm.ID
 	edit edit
 	etag string
+
+	answer prove.Answer
+	seen   bool // a GET afterwards shows the change
 }
 
-// race sends two PUTs at the same moment, waits until both have ended, and reports what each
-// resource shows.
-func (t *trial) race(first, second sending) *prove.Race {
+// race sends two PUTs at the same moment, waits until both have ended, and notes what each resource
+// shows.
+func (t *trial) race(both ...*sending) {
 	if t.err != nil {
-		return nil
+		return
 	}
-	var replies [2]azure.Reply
-	var errs [2]error
+	runs := make([]caller, len(both))
+	replies := make([]azure.Reply, len(both))
 	var group sync.WaitGroup
-	for i, s := range []sending{first, second} {
-		group.Go(func() {
-			replies[i], errs[i] = t.lab.put(t.ctx, s.id, s.edit.body, s.etag)
-		})
+	for i, s := range both {
+		runs[i] = caller{lab: t.lab, ctx: t.ctx}
+		group.Go(func() { replies[i] = runs[i].put(s.id, s.edit.body, s.etag) })
 	}
 	group.Wait()
-	for i := range replies {
-		if errs[i] == nil {
-			_, errs[i] = t.lab.follow(t.ctx, replies[i])
+	for i := range runs {
+		runs[i].follow(replies[i])
+		t.fail(runs[i].err)
+	}
+	var doc arm.Document
+	for i, s := range both {
+		if i == 0 || s.id != both[i-1].id {
+			doc = t.ready(s.id)
 		}
-	}
-	t.err = cmp.Or(errs[0], errs[1])
-	one := t.ready(first.id)
-	another := one
-	if second.id != first.id {
-		another = t.ready(second.id)
-	}
-	return &prove.Race{
-		First: answerOf(replies[0]), FirstSeen: first.edit.shows(one),
-		Second: answerOf(replies[1]), SecondSeen: second.edit.shows(another),
+		s.answer, s.seen = answerOf(replies[i]), s.edit.shows(doc)
 	}
 }
 
 // writersAtOnce sends two PUTs of one table at once, and PUTs of two subnets of one network.
 func (t *trial) writersAtOnce() {
 	table := t.ready(t.table())
-	t.seen.SameTable = t.race(sending{t.table(), t.edit(table, t.hop), table.ETag},
-		sending{t.table(), t.edit(table, t.hop), table.ETag})
-	subnet := func(id arm.ID) sending {
+	first := &sending{id: t.table(), edit: t.edit(table, t.hop), etag: table.ETag}
+	second := &sending{id: t.table(), edit: t.edit(table, t.hop), etag: table.ETag}
+	t.race(first, second)
+	t.fact("same-table", judgeSameTable(first, second))
+	subnet := func(id arm.ID) *sending {
 		e := t.edit(t.ready(id), t.flip)
 		e.body = t.took(redeployed(e.body))
-		return sending{id: id, edit: e}
+		return &sending{id: id, edit: e}
 	}
-	t.seen.Siblings = t.race(subnet(t.nodes()), subnet(t.spare()))
+	first, second = subnet(t.nodes()), subnet(t.spare())
+	t.race(first, second)
+	t.fact("sibling-subnets", judgeSiblings(first, second))
 }
 
-func (t *trial) tableOverlap() { t.seen.TableOverlap = t.overlap(t.large(), t.hop) }
+func judgeSameTable(first, second *sending) prove.Judgement {
+	a, b := first.answer, second.answer
+	switch {
+	case a.OK() && b.OK():
+		return differs("both were accepted, and one of them is lost")
+	case !a.OK() && !b.OK():
+		return untested(fmt.Sprintf("both were refused: %s; %s", a.Brief(), b.Brief()))
+	case a.OK() != first.seen || b.OK() != second.seen:
+		return differs("the accepted PUT did not take effect")
+	}
+	return confirmed("the other was refused: " + refused(a, b).Brief())
+}
 
-func (t *trial) subnetOverlap() { t.seen.SubnetOverlap = t.overlap(t.nodes(), t.flip) }
+// refused returns the refusal of two answers: the first, if it is one.
+func refused(first, second prove.Answer) prove.Answer {
+	if first.OK() {
+		return second
+	}
+	return first
+}
+
+func judgeSiblings(first, second *sending) prove.Judgement {
+	a, b := first.answer, second.answer
+	switch {
+	case a.OK() && !first.seen || b.OK() && !second.seen:
+		return differs("one was accepted, and is lost")
+	case !a.OK() && !a.Again:
+		return differs("one was refused for good: " + a.String())
+	case !b.OK() && !b.Again:
+		return differs("one was refused for good: " + b.String())
+	case a.OK() && b.OK():
+		return confirmed("both were accepted, and took effect")
+	case !a.OK() && !b.OK():
+		return untested("both were refused for now: " + a.Brief())
+	}
+	return confirmed("one was refused for now: " + refused(a, b).Brief())
+}
+
+func (t *trial) tableOverlap() { t.fact("table-overlap", t.overlap(t.large(), t.hop)) }
+
+func (t *trial) subnetOverlap() { t.fact("subnet-overlap", t.overlap(t.nodes(), t.flip)) }
 
 // overlap puts a resource, and puts it again without waiting for the end of the first operation.
-func (t *trial) overlap(id arm.ID, change func(arm.Document) (edit, error)) *prove.Overlap {
+func (t *trial) overlap(id arm.ID, change func(arm.Document) (edit, error)) prove.Judgement {
 	first := t.edit(t.ready(id), change)
 	second := t.edit(arm.Document{ID: id, Raw: first.body}, change)
 	began := t.put(id, t.took(redeployed(first.body)), "")
-	v := &prove.Overlap{First: answerOf(began)}
-	v.Running = v.First.OK() && !inventory.Settled(began.Body) &&
-		began.Header.Get("Azure-AsyncOperation") != ""
-	if !v.Running {
+	switch answer := answerOf(began); {
+	case !answer.OK():
 		t.ready(id)
-		return v
+		return untested("the first was refused: " + answer.String())
+	case inventory.Settled(began.Body) || operationOf(began) == "":
+		t.ready(id)
+		return untested("the first ended at once, so nothing was superseded")
 	}
 	next := t.put(id, t.took(redeployed(second.body)), "")
-	v.Second = answerOf(next)
 	end := t.follow(began)
-	v.End, v.EndCode, v.EndAgain = end.Status, end.Code, end.Again
-	v.SecondSeen = second.shows(t.after(next, id))
-	return v
+	return judgeOverlap(end, answerOf(next), second.shows(t.after(next, id)))
+}
+
+// judgeOverlap judges the end of an operation and the answer to a PUT that was sent while it was
+// running. seen: a GET afterwards shows that PUT's change.
+func judgeOverlap(first ending, second prove.Answer, seen bool) prove.Judgement {
+	end := first.Status
+	if first.Code != "" {
+		end += " (" + first.Code + ")"
+	}
+	switch {
+	case !second.OK() && !second.Again:
+		return differs("the second was refused for good: " + second.String())
+	case first.Status != "Succeeded" && !first.Again:
+		return differs("the first ended as " + end +
+			", which is not a known code of a superseded operation")
+	case !second.OK():
+		return confirmed("the second was refused for now: " + second.Brief())
+	case !seen:
+		return differs("the second was accepted, and is lost")
+	}
+	return confirmed("the second was accepted, and the first ended as " + end)
 }
