@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"net/http"
+	"net/http/httputil"
 	"net/netip"
 	"slices"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/hello"
+	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/kube"
 	"routekeeper.dev/routekeeper/internal/lazy"
 	"routekeeper.dev/routekeeper/internal/report"
@@ -89,7 +91,11 @@ var (
 	imageName     = lazy.Regexp(`^[\w][\w.:/@-]*$`)
 )
 
-func (o helloOptions) check() error {
+// check checks the flags. The emulator pulls no image.
+func (o *helloOptions) check(a *app) error {
+	if o.image == "" && a.emulatorDir != "" {
+		o.image = hello.Local
+	}
 	switch {
 	case !namespaceName().MatchString(o.namespace):
 		return fmt.Errorf("--namespace: %q is not the name of a namespace", o.namespace)
@@ -108,11 +114,22 @@ func (o helloOptions) check() error {
 	return nil
 }
 
-func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error) {
-	if o.image == "" && a.emulatorDir != "" {
-		o.image = hello.Local
+// demo prepares the demo on a cluster. Before anything is written, it proves that the Kubernetes
+// API is the one of this cluster.
+func (o helloOptions) demo(ctx context.Context, cluster *inventory.Cluster) (*hello.Demo, error) {
+	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
+		Cluster: cluster, Trusted: o.trusted})
+	if err != nil {
+		return nil, err
 	}
-	if err := o.check(); err != nil {
+	if _, err := client.Read(ctx); err != nil {
+		return nil, err
+	}
+	return &hello.Demo{Client: client, Namespace: o.namespace, Image: o.image}, nil
+}
+
+func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error) {
+	if err := o.check(a); err != nil {
 		return err
 	}
 	w, format, style, err := a.output()
@@ -126,23 +143,13 @@ func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error)
 	if err != nil {
 		return err
 	}
-	cluster := e.Clusters[0]
-	client, err := kube.Load(kube.Options{Kubeconfig: o.kubeconfig, Context: o.context,
-		Cluster: e.Snapshot.Cluster(cluster), Trusted: o.trusted})
+	demo, err := o.demo(ctx, e.Snapshot.Cluster(e.Clusters[0]))
 	if err != nil {
 		return err
 	}
-	// proves that it is this cluster, before anything is written
-	if _, err := client.Read(ctx); err != nil {
-		return err
-	}
-	demo := &hello.Demo{Client: client, Namespace: o.namespace, Image: o.image, Tell: progress.now}
+	demo.Tell = progress.now
 	if !o.keep {
-		defer func() {
-			progress := a.progress(context.WithoutCancel(ctx), "removing the demo")
-			defer progress.stop()
-			failed = removeDemo(ctx, demo, failed, progress)
-		}()
+		defer func() { failed = removeDemo(ctx, a, demo, failed) }()
 	}
 	if err := demo.Deploy(ctx); err != nil {
 		return leftBehind(demo, o.keep, err)
@@ -192,10 +199,12 @@ const removeTime = 2 * time.Minute
 
 // removeDemo removes the demo, even after an interrupt. If that fails, the error says how to remove
 // it.
-func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *progress) error {
+func removeDemo(ctx context.Context, a *app, demo *hello.Demo, failed error) error {
 	if !demo.Begun() {
 		return failed
 	}
+	progress := a.progress(context.WithoutCancel(ctx), "removing the demo")
+	defer progress.stop()
 	demo.Tell = progress.now
 	interrupted := ctx.Err() != nil
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), removeTime,
@@ -203,8 +212,7 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 	defer cancel()
 	if interrupted {
 		progress.say("removing the demo; Ctrl-C again leaves it, and then you can remove it " +
-			"with: " +
-			demo.Leftover())
+			"with: " + demo.Leftover())
 	}
 	if err := demo.Remove(ctx); err != nil {
 		err = fmt.Errorf("removing the demo: %w; remove the rest with: %s", err, demo.Leftover())
@@ -216,30 +224,24 @@ func removeDemo(ctx context.Context, demo *hello.Demo, failed error, progress *p
 	return failed
 }
 
-// showPage forwards connections to the first pod that is ready, until the context ends.
+// showPage serves the page of the first pod that is ready, until the context ends.
 func showPage(ctx context.Context, page net.Listener, demo *hello.Demo, pods []hello.Pod) {
-	stop := context.AfterFunc(ctx, func() { page.Close() })
-	defer stop()
-	at := max(0, slices.IndexFunc(pods, func(p hello.Pod) bool { return p.Ready }))
-	for {
-		conn, err := page.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer conn.Close()
-			pod, err := demo.Dial(ctx, pods[at])
-			if err != nil {
-				fmt.Fprintf(conn, "HTTP/1.1 502 Bad Gateway\r\nConnection: close\r\n\r\n%s\n", err)
-				return
-			}
-			defer pod.Close()
-			stop := context.AfterFunc(ctx, func() { conn.Close() })
-			defer stop()
-			go func() { _, _ = io.Copy(pod, conn) }() // ends when the connection is closed
-			_, _ = io.Copy(conn, pod)
-		}()
+	pod := pods[max(0, slices.IndexFunc(pods, func(p hello.Pod) bool { return p.Ready }))]
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: &httputil.ReverseProxy{
+			Rewrite: func(r *httputil.ProxyRequest) {
+				r.Out.URL.Scheme, r.Out.URL.Host = "http", pod.Name
+			},
+			Transport: demo.Transport(pod, 1),
+			ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+			},
+		},
 	}
+	stop := context.AfterFunc(ctx, func() { server.Close() })
+	defer stop()
+	_ = server.Serve(page) // until it is closed
 }
 
 // callAround waits for the pods, lets them call each other, and reports the results.
@@ -272,10 +274,10 @@ func callAround(ctx context.Context, a *app, o helloOptions, e *examination, dem
 	for _, subnet := range t.Targets(cluster) {
 		machine := firstOf(e.Snapshot, subnet.ID, e.Snapshot.Cluster(cluster))
 		if !machine.IsValid() {
-			h.Unknown = append(h.Unknown, "subnet "+subnet.ID.Short()+
-				": no machine with a network interface is "+
-				"seen in it, and gateways answer no pod (routekeeper trace subnet/"+
-				subnet.ID.Short()+" says how packets go)")
+			name := subnet.ID.Short()
+			h.Unknown = append(h.Unknown, "subnet "+name+": no machine with a network interface "+
+				"is seen in it, and gateways answer no pod (routekeeper trace subnet/"+name+
+				" says how packets go)")
 			continue
 		}
 		to, others[machine] = append(to, machine), subnet.ID
@@ -336,14 +338,12 @@ func callAround(ctx context.Context, a *app, o helloOptions, e *examination, dem
 
 func helloPods(pods []hello.Pod, asked []hello.Asked) (out []report.HelloPod) {
 	for _, p := range pods {
-		shown := report.HelloPod{Name: p.Name, Node: p.Node, Address: p.Address, Ready: p.Ready,
-			Why: p.Why}
 		for _, a := range asked {
 			if a.Pod.Name == p.Name && a.Err != nil {
-				shown.Why = "it could not be asked: " + a.Err.Error()
+				p.Why = "it could not be asked: " + a.Err.Error()
 			}
 		}
-		out = append(out, shown)
+		out = append(out, report.HelloPod(p))
 	}
 	return out
 }

@@ -12,7 +12,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/hello"
 	"routekeeper.dev/routekeeper/internal/inventory"
-	"routekeeper.dev/routekeeper/internal/kube"
 	"routekeeper.dev/routekeeper/internal/report"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
@@ -40,10 +39,7 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	h := helloOptions{namespace: "routekeeper-packets", image: o.image, timeout: 3 * time.Minute}
 	h.names, h.kubeconfig, h.trusted = []string{o.packets}, o.kubeconfig, o.trusted
 	h.subscription, h.rightless, h.machines = o.subscription, true, true
-	if h.image == "" && a.emulatorDir != "" {
-		h.image = hello.Local
-	}
-	if err := h.check(); err != nil {
+	if err := h.check(a); err != nil {
 		return err
 	}
 	if o.lostAfter <= 0 || o.lostAfter > hello.MostWithin {
@@ -79,12 +75,7 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 			return err
 		}
 	}
-	client, err := kube.Load(kube.Options{Kubeconfig: h.kubeconfig, Cluster: t.cluster,
-		Trusted: h.trusted})
-	if err != nil {
-		return err
-	}
-	if _, err := client.Read(ctx); err != nil { // proves that it is this cluster
+	if t.demo, err = h.demo(ctx, t.cluster); err != nil {
 		return err
 	}
 	recording, err := o.open()
@@ -94,13 +85,8 @@ func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	defer recording.Close()
 	progress = a.progress(ctx, "deploying the demo")
 	defer progress.stop()
-	t.now = progress.now
-	t.demo = &hello.Demo{Client: client, Namespace: h.namespace, Image: h.image, Tell: t.now}
-	defer func() {
-		progress := a.progress(context.WithoutCancel(ctx), "removing the demo")
-		defer progress.stop()
-		failed = removeDemo(ctx, t.demo, failed, progress)
-	}()
+	t.now, t.demo.Tell = progress.now, progress.now
+	defer func() { failed = removeDemo(ctx, a, t.demo, failed) }()
 	result, err := t.run(ctx, e.Snapshot, h.timeout)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/emulator"
+	"routekeeper.dev/routekeeper/internal/emulator/emulatortest"
 	"routekeeper.dev/routekeeper/internal/keeper"
 )
 
@@ -25,11 +26,7 @@ func TestChosen(t *testing.T) {
 		Dir: t.TempDir(), RouteBatch: 50 * time.Millisecond,
 		Pause: paused.Store,
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (Keeper, error) {
-			v, err := newViewer(t.Context(), info, KeeperPrincipal)
-			if err != nil {
-				return nil, err
-			}
-			client, err := connect(info, v.http.Transport, v)
+			client, err := emulatortest.Connect(info)
 			if err != nil {
 				return nil, err
 			}

@@ -1,5 +1,5 @@
 // Package demo plays the life of a cluster's routes on a local Azure emulator, scene by scene,
-// while a keeper runs. After each scene it checks the network with its own client. It must not
+// while a keeper runs. After each scene it checks the network with a client of its own. It must not
 // trust the keeper, except for the findings that it reports, and must not know how a scene is
 // shown.
 //
@@ -118,7 +118,7 @@ func Run(ctx context.Context, o Options) (bool, error) {
 		return false, err
 	}
 	s := &stage{opts: o, names: names, web: web, e: e, patience: o.Patience("")}
-	if s.azure, err = newViewer(ctx, server.Info, Operator); err != nil {
+	if s.azure, err = e.Client(Operator); err != nil {
 		return false, err
 	}
 	if s.keeper, err = o.NewKeeper(server.Info, append(Config(names), guarded(web))); err != nil {
@@ -209,7 +209,7 @@ type stage struct {
 	names  emulator.Demo
 	web    emulator.Firewalled
 	e      *emulator.Emulator
-	azure  *viewer
+	azure  *emulator.Client // the operator's, which shares no code with the keeper's
 	keeper Keeper
 
 	// of the scene being played
@@ -224,7 +224,7 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	before := s.e.LastRequest()
 	result := Scene{Name: sc.name, Title: sc.title}
 	start, detail := time.Now(), ""
-	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	t, err := s.table(s.names.GatewayTable)
 	if err == nil {
 		detail, err = sc.play(ctx, s, t)
 	}
@@ -275,7 +275,7 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 		}
 		wrong := right()
 		if wrong == nil {
-			wrong = s.sawLatest(ctx, r)
+			wrong = s.sawLatest(r)
 		}
 		if wrong == nil {
 			return nil
@@ -292,7 +292,7 @@ func (s *stage) until(ctx context.Context, right func() error) error {
 // sawLatest returns an error if a route table has changed since the check read it. The cloud
 // provider can remove a new route before a check, and write it again after the check. Then the
 // network is correct, but the check reports, and the page shows, a missing route.
-func (s *stage) sawLatest(ctx context.Context, r keeper.Result) error {
+func (s *stage) sawLatest(r keeper.Result) error {
 	if r.Seen.Snapshot == nil {
 		return nil
 	}
@@ -301,7 +301,7 @@ func (s *stage) sawLatest(ctx context.Context, r keeper.Result) error {
 		if seen == nil {
 			continue
 		}
-		now, err := s.azure.table(ctx, id)
+		now, err := s.table(id)
 		if err != nil {
 			return err
 		}

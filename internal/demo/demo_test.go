@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/cloud"
-	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/tidwall/sjson"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -51,11 +48,7 @@ func play(t *testing.T, s sabotage, patience time.Duration, fail ...string) []st
 			return 20 * time.Second
 		},
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (Keeper, error) {
-			v, err := newViewer(t.Context(), info, KeeperPrincipal)
-			if err != nil {
-				return nil, err
-			}
-			client, err := connect(info, rewriting{v.http.Transport, s.put}, v)
+			client, err := connect(info, s.put)
 			if err != nil {
 				return nil, err
 			}
@@ -86,23 +79,14 @@ func play(t *testing.T, s sabotage, patience time.Duration, fail ...string) []st
 	return red
 }
 
-type staticToken string
-
-func (s staticToken) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
-	error) {
-	return azcore.AccessToken{Token: string(s), ExpiresOn: time.Now().Add(time.Hour)}, nil
-}
-
-// connect makes a client of the emulator with a viewer's login.
-func connect(info emulator.Info, transport http.RoundTripper, v *viewer) (*azure.Client, error) {
-	return azure.New(staticToken(v.token), azure.Options{
-		Cloud: cloud.Configuration{ActiveDirectoryAuthorityHost: info.HTTPS,
-			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-				cloud.ResourceManager: {Endpoint: info.HTTPS,
-					Audience: "https://management.core.windows.net/"},
-			}},
-		Transport: &http.Client{Transport: transport},
-	})
+// connect makes the keeper's client of the emulator, which changes the bodies of its PUTs.
+func connect(info emulator.Info, put func(path string, body []byte) []byte) (*azure.Client, error) {
+	client, err := info.Client()
+	if err != nil {
+		return nil, err
+	}
+	client.Transport = rewriting{client.Transport, put}
+	return emulatortest.ConnectOver(info, client)
 }
 
 // rewriting changes the bodies of PUTs.

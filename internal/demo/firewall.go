@@ -29,7 +29,7 @@ func guarded(f emulator.Firewalled) v1alpha1.ClusterRoutes {
 // playFirewall takes the table and the security group off the subnet of a cluster behind a
 // firewall, in one PUT of the network.
 func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
-	way, err := s.egress(ctx)
+	way, err := s.egress()
 	if err != nil {
 		return "", err
 	}
@@ -38,11 +38,11 @@ func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 			way)
 	}
 	network := s.web.Subnet.Parent()
-	before, err := s.azure.get(ctx, network)
+	before, err := s.get(network)
 	if err != nil {
 		return "", err
 	}
-	stripped, err := s.azure.get(ctx, network)
+	stripped, err := s.get(network)
 	if err != nil {
 		return "", err
 	}
@@ -51,18 +51,18 @@ func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 		delete(properties, "routeTable")
 		delete(properties, "networkSecurityGroup")
 	}
-	if err := s.azure.put(ctx, network, stripped); err != nil {
+	if err := s.put(network, stripped); err != nil {
 		return "", err
 	}
-	past, err := s.egress(ctx)
+	past, err := s.egress()
 	if err != nil {
 		return "", err
 	}
 	err = s.until(ctx, func() error {
-		if err := s.unchanged(ctx, network, before); err != nil {
+		if err := s.unchanged(network, before); err != nil {
 			return err
 		}
-		if way, err = s.egress(ctx); err == nil && way != s.web.Firewall {
+		if way, err = s.egress(); err == nil && way != s.web.Firewall {
 			err = fmt.Errorf("packets leave by %s and not by the firewall", way)
 		}
 		return err
@@ -73,10 +73,10 @@ func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 
 // egress says how packets from the firewalled cluster's nodes reach the internet: by the address of
 // a next hop, or by what gives them a public address.
-func (s *stage) egress(ctx context.Context) (string, error) {
+func (s *stage) egress() (string, error) {
 	read := inventory.NewSnapshot()
 	for _, id := range []arm.ID{s.web.Subnet.Parent(), s.web.Table, s.web.Cluster} {
-		doc, err := s.azure.get(ctx, id)
+		doc, err := s.get(id)
 		if err != nil {
 			return "", err
 		}

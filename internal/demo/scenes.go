@@ -38,13 +38,13 @@ var scenes = []scene{
 
 // copied checks that the gateway's table has exactly the wanted pod routes of the cluster's table,
 // and that its other routes are still rest.
-func (s *stage) copied(ctx context.Context, want int, rest map[string]string) func() error {
+func (s *stage) copied(want int, rest map[string]string) func() error {
 	return func() error {
-		source, err := s.azure.table(ctx, s.names.ClusterTable)
+		source, err := s.table(s.names.ClusterTable)
 		if err != nil {
 			return err
 		}
-		target, err := s.azure.table(ctx, s.names.GatewayTable)
+		target, err := s.table(s.names.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -85,8 +85,8 @@ func same(before, after map[string]string) error {
 }
 
 // unmanaged returns the routes of the gateway's table that are not pod routes.
-func (s *stage) unmanaged(ctx context.Context) (map[string]string, error) {
-	t, err := s.azure.table(ctx, s.names.GatewayTable)
+func (s *stage) unmanaged() (map[string]string, error) {
+	t, err := s.table(s.names.GatewayTable)
 	return t.rest(), err
 }
 
@@ -97,33 +97,33 @@ func playSync(ctx context.Context, s *stage, t table) (string, error) {
 			"has %d", len(rest))
 	}
 	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to "+
-		"the firewall is not copied", s.names.OwnRoute), s.until(ctx, s.copied(ctx, 3, rest))
+		"the firewall is not copied", s.names.OwnRoute), s.until(ctx, s.copied(3, rest))
 }
 
 // scale sets the number of nodes, through ARM.
-func (s *stage) scale(ctx context.Context, count int) error {
+func (s *stage) scale(count int) error {
 	id := s.names.Cluster.Child("agentPools", s.names.Pool)
-	doc, err := s.azure.get(ctx, id)
+	doc, err := s.get(id)
 	if err != nil {
 		return err
 	}
 	doc["properties"].(map[string]any)["count"] = count
-	return s.azure.put(ctx, id, doc)
+	return s.put(id, doc)
 }
 
 func playScaleOut(ctx context.Context, s *stage, t table) (string, error) {
-	if err := s.scale(ctx, 6); err != nil {
+	if err := s.scale(6); err != nil {
 		return "", err
 	}
-	return "three more routes in the gateway's table, 6 in all", s.until(ctx,
-		s.copied(ctx, 6, t.rest()))
+	return "three more routes in the gateway's table, 6 in all",
+		s.until(ctx, s.copied(6, t.rest()))
 }
 
 func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 	subnets := []arm.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
 	before := map[arm.ID]map[string]any{}
 	for _, id := range subnets {
-		doc, err := s.azure.get(ctx, id)
+		doc, err := s.get(id)
 		if err != nil {
 			return "", err
 		}
@@ -132,10 +132,10 @@ func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 		stripped := maps.Clone(doc)
 		stripped["properties"] = maps.Clone(doc["properties"].(map[string]any))
 		delete(stripped["properties"].(map[string]any), "routeTable")
-		if err := s.azure.put(ctx, id, stripped); err != nil {
+		if err := s.put(id, stripped); err != nil {
 			return "", err
 		}
-		now, err := s.azure.get(ctx, id)
+		now, err := s.get(id)
 		if err != nil {
 			return "", err
 		}
@@ -145,7 +145,7 @@ func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 	}
 	err := s.until(ctx, func() error {
 		for _, id := range subnets {
-			if err := s.unchanged(ctx, id, before[id]); err != nil {
+			if err := s.unchanged(id, before[id]); err != nil {
 				return err
 			}
 		}
@@ -156,8 +156,8 @@ func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 }
 
 // unchanged compares a resource with what it was before a redeploy, field by field.
-func (s *stage) unchanged(ctx context.Context, id arm.ID, before map[string]any) error {
-	now, err := s.azure.get(ctx, id)
+func (s *stage) unchanged(id arm.ID, before map[string]any) error {
+	now, err := s.get(id)
 	if err != nil {
 		return err
 	}
@@ -177,20 +177,19 @@ func (s *stage) unchanged(ctx context.Context, id arm.ID, before map[string]any)
 }
 
 func playNextHop(ctx context.Context, s *stage, t table) (string, error) {
-	source, err := s.azure.table(ctx, s.names.ClusterTable)
+	source, err := s.table(s.names.ClusterTable)
 	if err != nil {
 		return "", err
 	}
 	pods := source.pods()
 	moved := pods[slices.Sorted(maps.Keys(pods))[1]]
-	if err := s.azure.control(ctx, "readdress", map[string]any{"cluster": s.names.Cluster,
-		"node": inventory.RouteNode(moved.name)}); err != nil {
+	if err := s.e.Readdress(s.names.Cluster, inventory.RouteNode(moved.name)); err != nil {
 		return "", err
 	}
 	var now route
-	copied := s.copied(ctx, len(pods), t.rest())
+	copied := s.copied(len(pods), t.rest())
 	err = s.until(ctx, func() error {
-		target, err := s.azure.table(ctx, s.names.GatewayTable)
+		target, err := s.table(s.names.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -225,10 +224,10 @@ func playUnmanaged(ctx context.Context, s *stage, t table) (string, error) {
 		}})
 	}
 	properties["routes"] = routes
-	if err := s.azure.put(ctx, s.names.GatewayTable, t.doc); err != nil {
+	if err := s.put(s.names.GatewayTable, t.doc); err != nil {
 		return "", err
 	}
-	rest, err := s.unmanaged(ctx)
+	rest, err := s.unmanaged()
 	if err != nil {
 		return "", err
 	}
@@ -237,38 +236,32 @@ func playUnmanaged(ctx context.Context, s *stage, t table) (string, error) {
 	}
 	// One more node makes the keeper write the table while these routes are in it.
 	pods := len(t.pods()) + 1
-	if err := s.scale(ctx, pods); err != nil {
+	if err := s.scale(pods); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, "+
 			"survive a sync of %d pod routes byte for byte", len(rest), pods),
-		s.until(ctx, s.copied(ctx, pods, rest))
+		s.until(ctx, s.copied(pods, rest))
 }
 
 func playScaleIn(ctx context.Context, s *stage, t table) (string, error) {
 	before := len(t.pods())
-	if err := s.scale(ctx, 2); err != nil {
+	if err := s.scale(2); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network "+
 			"interfaces; no other route changed", before-2, before),
-		s.until(ctx, s.copied(ctx, 2, t.rest()))
+		s.until(ctx, s.copied(2, t.rest()))
 }
 
 func playSafeguard(ctx context.Context, s *stage, target table) (string, error) {
-	source, err := s.azure.table(ctx, s.names.ClusterTable)
+	source, err := s.table(s.names.ClusterTable)
 	if err != nil {
 		return "", err
 	}
-	pause := func(paused bool) error {
-		return s.azure.control(ctx, "routes",
-			map[string]any{"cluster": s.names.Cluster, "paused": paused})
-	}
-	if err := pause(true); err != nil {
-		return "", err
-	}
+	s.e.PauseRoutes(s.names.Cluster, true)
 	pods := source.pods()
-	if err := s.remove(ctx, s.names.ClusterTable, source, source.isPod); err != nil {
+	if err := s.remove(s.names.ClusterTable, source, source.isPod); err != nil {
 		return "", err
 	}
 	why := ""
@@ -282,7 +275,7 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 		return i >= 0
 	}
 	unchanged := func() error {
-		now, err := s.azure.table(ctx, s.names.GatewayTable)
+		now, err := s.table(s.names.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -303,10 +296,8 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 			return "", fmt.Errorf("no finding says why nothing is deleted")
 		}
 	}
-	if err := pause(false); err != nil {
-		return "", err
-	}
-	copied := s.copied(ctx, len(pods), target.rest())
+	s.e.PauseRoutes(s.names.Cluster, false)
+	copied := s.copied(len(pods), target.rest())
 	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx,
 		func() error {
 			if held() {
@@ -343,24 +334,24 @@ func playQuiet(ctx context.Context, s *stage, _ table) (string, error) {
 // prepare brings the network into the state in which a scene begins.
 func (s *stage) prepare(ctx context.Context, i int) error {
 	s.opts.Pause(false)
-	t, err := s.azure.table(ctx, s.names.GatewayTable)
+	t, err := s.table(s.names.GatewayTable)
 	if err != nil {
 		return err
 	}
-	err = s.remove(ctx, s.names.GatewayTable, t, func(name string) bool {
+	err = s.remove(s.names.GatewayTable, t, func(name string) bool {
 		return slices.ContainsFunc(theirs, func(r [3]string) bool { return r[0] == name })
 	})
 	if err != nil {
 		return err
 	}
-	rest, err := s.unmanaged(ctx)
+	rest, err := s.unmanaged()
 	if err != nil {
 		return err
 	}
-	if err := s.scale(ctx, scenes[i].nodes); err != nil {
+	if err := s.scale(scenes[i].nodes); err != nil {
 		return err
 	}
-	if err := s.until(ctx, s.copied(ctx, scenes[i].nodes, rest)); err != nil || i > 0 {
+	if err := s.until(ctx, s.copied(scenes[i].nodes, rest)); err != nil || i > 0 {
 		return err
 	}
 	// The first scene begins without copies.
@@ -368,14 +359,14 @@ func (s *stage) prepare(ctx context.Context, i int) error {
 	if _, err := s.reconcile(ctx); err != nil { // no write is under way
 		return err
 	}
-	if t, err = s.azure.table(ctx, s.names.GatewayTable); err != nil {
+	if t, err = s.table(s.names.GatewayTable); err != nil {
 		return err
 	}
-	return s.remove(ctx, s.names.GatewayTable, t, t.isPod)
+	return s.remove(s.names.GatewayTable, t, t.isPod)
 }
 
 // remove takes routes out of a table.
-func (s *stage) remove(ctx context.Context, id arm.ID, t table,
+func (s *stage) remove(id arm.ID, t table,
 	leaves func(name string) bool) error {
 	properties := t.doc["properties"].(map[string]any)
 	before := properties["routes"].([]any)
@@ -387,5 +378,5 @@ func (s *stage) remove(ctx context.Context, id arm.ID, t table,
 		return nil
 	}
 	properties["routes"] = after
-	return s.azure.put(ctx, id, t.doc)
+	return s.put(id, t.doc)
 }

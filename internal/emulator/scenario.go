@@ -83,7 +83,9 @@ func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
 		case status == http.StatusOK, status == http.StatusCreated:
 			return nil
 		case status == http.StatusTooManyRequests:
-		case status != http.StatusConflict || !strings.Contains(string(answer), "AnotherOperation"):
+		case status != http.StatusConflict ||
+			!strings.Contains(string(answer), "AnotherOperation") &&
+				!strings.Contains(string(answer), "is in progress"): // of AKS
 			return fmt.Errorf("PUT %s: %d %s", id, status, answer)
 		}
 		time.Sleep(c.e.opts.OperationTime/4 + time.Millisecond)

@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -42,12 +43,10 @@ const mark = "routekeeper.dev/demo"
 
 // Pod is a pod of the demo.
 type Pod struct {
-	Name    string     `json:"name"`
-	Node    string     `json:"node"`
-	Address netip.Addr `json:"address,omitzero"`
-	Ready   bool       `json:"ready"`
-	// Why says what a pod that is not ready waits for.
-	Why string `json:"why,omitempty"`
+	Name, Node string
+	Address    netip.Addr
+	Ready      bool
+	Why        string // what a pod that is not ready waits for
 }
 
 func (d *Demo) namespace() kube.Object {
@@ -279,9 +278,12 @@ func (p podDocument) pod() Pod {
 	return out
 }
 
-// Dial connects to the program in a pod by port-forward.
-func (d *Demo) Dial(ctx context.Context, pod Pod) (net.Conn, error) {
-	return d.Client.Dial(ctx, d.Namespace, pod.Name, Port)
+// Transport connects to the program in a pod by port-forward, at most a number of times at once.
+func (d *Demo) Transport(pod Pod, atOnce int) *http.Transport {
+	return &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return d.Client.Dial(ctx, d.Namespace, pod.Name, Port)
+		}}
 }
 
 // Asked is a pod with the results of its calls, in the order of the addresses. Err says why the pod
@@ -295,29 +297,25 @@ type Asked struct {
 // CallAll makes each pod call all addresses except its own.
 func (d *Demo) CallAll(ctx context.Context, pods []Pod, to []netip.Addr) []Asked {
 	out := make([]Asked, len(pods))
-	some := make(chan struct{}, 8)
-	done := make(chan struct{}, len(pods))
+	var done atomic.Int32
+	var all errgroup.Group
+	all.SetLimit(8)
 	for i, pod := range pods {
-		go func() {
-			some <- struct{}{}
-			defer func() { <-some; done <- struct{}{} }()
+		all.Go(func() error {
 			calls, err := d.callFrom(ctx, pod, to)
 			out[i] = Asked{pod, calls, err}
-		}()
+			d.Tell(fmt.Sprintf("calling: %d of %d pods have called the others", done.Add(1),
+				len(pods)))
+			return nil
+		})
 	}
-	for n := range pods {
-		<-done
-		d.Tell(fmt.Sprintf("calling: %d of %d pods have called the others", n+1, len(pods)))
-	}
+	_ = all.Wait() // out has the errors
 	return out
 }
 
 func (d *Demo) callFrom(ctx context.Context, from Pod, to []netip.Addr) ([]Call, error) {
 	const atOnce = 4
-	transport := &http.Transport{MaxIdleConnsPerHost: atOnce, MaxConnsPerHost: atOnce,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return d.Dial(ctx, from)
-		}}
+	transport := d.Transport(from, atOnce)
 	defer transport.CloseIdleConnections()
 	client := http.Client{Transport: transport, Timeout: time.Minute}
 	to = slices.DeleteFunc(slices.Clone(to), func(a netip.Addr) bool { return a == from.Address })

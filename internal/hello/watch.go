@@ -2,7 +2,6 @@ package hello
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"net/netip"
 	"sync"
@@ -39,10 +38,7 @@ func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l
 	for _, p := range pairs {
 		client := clients[p.From.Name]
 		if client == nil {
-			transport := &http.Transport{MaxIdleConnsPerHost: len(pairs),
-				DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-					return d.Dial(ctx, p.From)
-				}}
+			transport := d.Transport(p.From, len(pairs))
 			defer transport.CloseIdleConnections()
 			client = &http.Client{Transport: transport, Timeout: time.Minute}
 			clients[p.From.Name] = client

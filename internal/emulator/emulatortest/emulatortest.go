@@ -96,6 +96,11 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	return ConnectOver(info, client)
+}
+
+// ConnectOver works like Connect, with another client for its calls.
+func ConnectOver(info emulator.Info, client *http.Client) (*azure.Client, error) {
 	config := cloud.Configuration{
 		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
 		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
