@@ -15,6 +15,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/engine"
+	releaseutil "helm.sh/helm/v4/pkg/release/v1/util"
 	"sigs.k8s.io/yaml"
 )
 
@@ -68,53 +69,26 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 	if err != nil {
 		return "", "", "", err
 	}
-	type document struct{ kind, name, text string }
-	var all []document
 	for name, text := range files {
-		switch {
-		case strings.HasSuffix(name, "NOTES.txt"):
+		if strings.HasSuffix(name, "NOTES.txt") {
 			notes = text
-			continue
-		case strings.Contains(name, "/templates/tests/"):
-			tests += text
-			continue
-		}
-		for _, part := range strings.Split("\n"+text, "\n---\n") {
-			var d struct {
-				Kind     string
-				Metadata struct{ Name string }
-			}
-			if err := yaml.Unmarshal([]byte(part), &d); err != nil {
-				return "", "", "", fmt.Errorf("%s: %w\n%s", name, err, part)
-			}
-			if d.Kind != "" {
-				all = append(all, document{d.Kind, d.Metadata.Name, strings.TrimSpace(part)})
-			}
+			delete(files, name)
 		}
 	}
-	slices.SortFunc(all, func(a, b document) int {
-		if by := order(a.kind) - order(b.kind); by != 0 {
-			return by
-		}
-		// The same name can be in several namespaces.
-		return strings.Compare(a.kind+a.name+a.text, b.kind+b.name+b.text)
-	})
+	hooks, all, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return "", "", "", err
+	}
+	for _, h := range hooks {
+		tests += h.Manifest
+	}
 	var out strings.Builder
-	for _, d := range all {
-		out.WriteString("---\n" + d.text + "\n")
+	for _, m := range all {
+		if m.Head.Kind != "" {
+			out.WriteString("---\n" + strings.TrimSpace(m.Content) + "\n")
+		}
 	}
 	return out.String(), tests, notes, nil
-}
-
-// order returns the order in which kinds are applied; other kinds come last.
-func order(kind string) int {
-	kinds := []string{"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "ConfigMap",
-		"CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
-		"Service", "Deployment"}
-	if i := slices.Index(kinds, kind); i >= 0 {
-		return i
-	}
-	return len(kinds)
 }
 
 // placeholder stands in the plain manifests for the identity and its tenant.
