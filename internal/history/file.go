@@ -55,7 +55,7 @@ type file struct {
 // Close closes the file.
 func (f *file) Close() error { return cmp.Or(f.DB.Close(), f.raw.Close()) }
 
-// open opens a history for writing, creates it if necessary, and upgrades its schema.
+// open opens a history for writing, and creates it if necessary.
 func open(path string) (_ *file, err error) {
 	raw, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -74,7 +74,7 @@ func open(path string) (_ *file, err error) {
 		return nil, errors.New("it is not a regular file")
 	} else if info.Size() == 0 {
 		parameters += "&_auto_vacuum=incremental"
-	} else if err := usable(path); err != nil {
+	} else if err := readable(path); err != nil {
 		return nil, err
 	}
 	name, err := address(path, parameters)
@@ -85,7 +85,7 @@ func open(path string) (_ *file, err error) {
 		return nil, err
 	}
 	f.SetMaxOpenConns(1)
-	if err = upgrade(f.DB); err == nil {
+	if err = prepare(f.DB); err == nil {
 		err = intact(f.DB)
 	}
 	if err != nil {
@@ -95,15 +95,15 @@ func open(path string) (_ *file, err error) {
 	return f, nil
 }
 
-// usable returns why an existing file cannot be the history. It changes nothing in the file, except
-// that it rolls back a transaction that a loss of power interrupted: until then, no program can
-// read the file.
-func usable(path string) error {
+// readable returns why an existing file cannot be the history. It changes nothing in the file,
+// except that it rolls back a transaction that a loss of power interrupted: until then, no program
+// can read the file.
+func readable(path string) error {
 	r, err := readAs(path, "mode=ro", "mode=rw")
 	if err == nil {
 		return r.Close()
 	}
-	if errors.Is(err, errOlder) {
+	if errors.Is(err, errEmpty) {
 		return nil
 	}
 	return err

@@ -28,8 +28,7 @@ import (
 // power loss, every row is whole and none is missing. The next check settles a change that a killed
 // program left as intended: it is found if it is in place in Azure, and interrupted if it is not,
 // or must be planned again. So a change is in the history exactly once. A change in place does not
-// show who made it, so the history never says that the keeper did. If the activity log shows a
-// write by another identity in between, the change's note names that identity.
+// show who made it, so the history never says that the keeper did.
 //
 // Because the activity log lags, the keeper later asks it who made a repair necessary. It searches
 // for a write by another identity between the last good check and the repair. For a route, a record
@@ -152,7 +151,9 @@ func (l *Log) Intend(r keeper.Result, changes []plan.Change) {
 	for _, c := range changes {
 		if l.open[keyOf(c)] == nil {
 			// The change was planned on a fresh read of the resource, so an open one was not made.
-			l.j.add(&disproof{keyOf(c)})
+			l.j.run("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = "+
+				"'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(),
+				keyOf(c))
 			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.trueAt(c))
 		}
 		l.j.add(l.open[keyOf(c)].now())
@@ -191,7 +192,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	found := l.settleOthers(r, s)
 	left := map[string]unmade{}
 	for key, c := range l.unmade {
-		if r.Of != nil && !slices.Contains(r.Of, c.cluster) { // it was not checked this time
+		if r.Of != nil && !slices.Contains(r.Of, c.Cluster) { // it was not checked this time
 			left[key] = c
 		}
 	}
@@ -202,11 +203,11 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		case under != nil && under.changes[keyOf(o.Change)] != nil, found[keyOf(o.Change)]:
 		case o.State == plan.Done || o.State == plan.Obsolete:
 			news = append(news, o)
-		case was.cluster != o.Cluster || was.state != o.State:
+		case was.Cluster != o.Cluster || was.State != o.State:
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			left[keyOf(o.Change)] = unmade{o.Cluster, o.State, l.trueAt(o.Change), o.Change}
+			left[keyOf(o.Change)] = unmade{o, l.trueAt(o.Change)}
 		}
 	}
 	news = append(news, l.unneeded(r, s, left)...)
@@ -244,11 +245,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 		l.j.add(&standing{l.known})
 	}
 	l.unmade = left
-	checked := r.Of
-	if checked == nil {
-		checked = r.Managed
-	}
-	for _, cluster := range checked {
+	for _, cluster := range r.CheckedNames() {
 		if delete(l.checked, cluster); r.Complete {
 			l.checked[cluster] = r.Started
 		}
@@ -261,11 +258,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 // stillStanding returns the known findings that a check does not cover: a program that has just
 // started has not checked all clusters yet.
 func (l *Log) stillStanding(r keeper.Result) (stand []finding.Finding) {
-	of := r.Of
-	if of == nil {
-		of = r.Managed
-	}
-	for _, cluster := range of {
+	for _, cluster := range r.CheckedNames() {
 		l.met[cluster] = true
 	}
 	waiting := map[string]bool{}
@@ -306,10 +299,8 @@ func keyOf(c plan.Change) string {
 
 // unmade is a change that was planned but not made.
 type unmade struct {
-	cluster string
-	state   plan.OutcomeState
-	trueAt  time.Time
-	change  plan.Change
+	plan.Outcome
+	trueAt time.Time
 }
 
 // trueAt returns when the resource of a change was last seen correct, or zero if unknown.

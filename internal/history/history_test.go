@@ -353,37 +353,6 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestUpgrade: a file with the first schema is read, upgraded and written.
-func TestUpgrade(t *testing.T) {
-	raw, err := os.ReadFile("testdata/schema1.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, how := range []string{"read", "written"} {
-		path := filepath.Join(t.TempDir(), "routes"+Extension)
-		if err := os.WriteFile(path, raw, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		was := []string{"done create aks-nodepool1-92750320-vmss000000____102440024; done create " +
-			"aks-nodepool1-92750320-vmss000001____102441024; done create " +
-			"aks-nodepool1-92750320-vmss000002____102442024"}
-		if how == "written" {
-			p := open1(t, path)
-			if trouble := p.change(associate()); len(trouble) > 0 {
-				t.Fatal(trouble)
-			}
-			was = append(was, "done associate")
-		}
-		expect(t, read(t, path, Query{}), was...)
-		p := open1(t, path)
-		var version int
-		if err := p.j.db.QueryRow("PRAGMA user_version").Scan(&version); err != nil ||
-			version != len(upgrades) {
-			t.Errorf("%s: version %d, %v", how, version, err)
-		}
-	}
-}
-
 func BenchmarkChanges(b *testing.B) {
 	p := newPast(b)
 	changes := make([]plan.Change, 100)

@@ -19,6 +19,17 @@ const waiting = 10_000
 // replaced.
 type step interface{ write(*batch) error }
 
+// statement is the step that runs a query.
+type statement struct {
+	query  string
+	values []any
+}
+
+func (s *statement) write(b *batch) error {
+	_, err := b.exec(s.query, s.values...)
+	return err
+}
+
 // batch is one transaction. If it fails, the row numbers that it assigned are reset, because other
 // rows may get them.
 type batch struct {
@@ -82,6 +93,8 @@ type journal struct {
 }
 
 func (j *journal) add(s step) { j.pending = append(j.pending, s) }
+
+func (j *journal) run(query string, values ...any) { j.add(&statement{query, values}) }
 
 // flush writes all waiting steps or none.
 func (j *journal) flush() {

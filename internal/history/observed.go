@@ -23,12 +23,12 @@ func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 	}
 	var gone []plan.Outcome
 	for key, c := range l.unmade {
-		if _, stays := left[key]; stays || c.state != plan.Observed || now[key] {
+		if _, stays := left[key]; stays || c.State != plan.Observed || now[key] {
 			continue
 		}
-		made, checked := seen(c.change, s)
-		if checked && (made || c.change.Verb == plan.Create || c.change.Verb == plan.Associate) {
-			gone = append(gone, plan.Outcome{Change: c.change, State: plan.Obsolete})
+		made, checked := seen(c.Change, s)
+		if checked && (made || c.Verb == plan.Create || c.Verb == plan.Associate) {
+			gone = append(gone, plan.Outcome{Change: c.Change, State: plan.Obsolete})
 		} else {
 			left[key] = c
 		}
@@ -46,14 +46,14 @@ func readObserved(q querier) (map[string]unmade, error) {
 	err := each(q, func(scan scanner) error {
 		var key string
 		var trueAt *int64
-		c := unmade{state: plan.Observed}
-		err := scan(&key, &c.cluster, kept{&c.change}, &trueAt)
+		c := unmade{Outcome: plan.Outcome{State: plan.Observed}}
+		err := scan(&key, kept{&c.Change}, &trueAt)
 		if trueAt != nil {
 			c.trueAt = time.UnixMilli(*trueAt)
 		}
 		all[key] = c
 		return err
-	}, "SELECT key, cluster, change, true_at FROM changes WHERE state = 'observed' AND id IN "+
+	}, "SELECT key, change, true_at FROM changes WHERE state = 'observed' AND id IN "+
 		"(SELECT max(id) FROM changes GROUP BY key)")
 	return all, err
 }

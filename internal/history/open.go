@@ -72,20 +72,6 @@ func leftOpen(q querier, before time.Time) ([]left, error) {
 	return all, err
 }
 
-// settlement is the step that settles a change that was left open.
-type settlement struct {
-	left
-	state plan.OutcomeState
-	note  string
-}
-
-func (s *settlement) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET state = ?1, note = ?2, settled = ?3, asked = CASE ?1 "+
-		"WHEN 'found' THEN 0 ELSE asked END WHERE id = ?4 AND state = 'intended'",
-		string(s.state), s.note, time.Now().UnixMilli(), s.number)
-	return err
-}
-
 // settleOthers settles changes that were left open, as far as a check has read their outcome. It
 // returns the keys of the ones that the check found in place when it was about to make them, so
 // that they are reported only once.
@@ -118,13 +104,14 @@ func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bo
 		case !checked:
 			continue
 		}
-		settled := settlement{o, Interrupted, notThere}
+		settled, note := Interrupted, notThere
 		if made { // the state in Azure does not show who made it
-			settled = settlement{o, Found, inPlace}
+			settled, note = Found, inPlace
 		}
 		l.opts.Log.Warn("an interrupted run left a change without an outcome",
 			append(o.change.Attrs(), "made", made)...)
-		l.j.add(&settled)
+		l.j.run("UPDATE changes SET state = ?, note = ?, settled = ? WHERE id = ? AND "+
+			"state = 'intended'", string(settled), note, time.Now().UnixMilli(), o.number)
 	}
 	return found
 }

@@ -22,24 +22,11 @@ import (
 // was not synced is there, missing, there in another order, or there in part. Each history opens,
 // has every record that was reported as written, and no record in part.
 func TestPowerLoss(t *testing.T) {
-	old, err := os.ReadFile("testdata/schema1.db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, content := range map[string][]byte{"new": nil, "upgraded": old} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			path := filepath.Join(dir, "routes"+Extension)
-			if content != nil {
-				if err := os.WriteFile(path, content, 0o600); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d := recordDisk(t, dir)
-			states := d.play(t, path)
-			d.lose(t, states)
-		})
-	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "routes"+Extension)
+	d := recordDisk(t, dir)
+	states := d.play(t, path)
+	d.lose(t, states)
 }
 
 // state is what a history says after a number of operations.
@@ -61,7 +48,7 @@ func (d *disk) play(t *testing.T, path string) (states []state) {
 	}
 	reopen := func() { p = open1(t, path) }
 	after(reopen)
-	states = slices.Insert(states, 0, state{0, states[0].says}) // an empty or old file is upgraded
+	states = slices.Insert(states, 0, state{0, states[0].says}) // an empty file
 	r := p.start()
 	intended := []plan.Change{associate(), create(1), create(2)}
 	after(func() { p.Intend(r, intended) })

@@ -77,17 +77,19 @@ var Kinds = []string{KindRepair, KindChange, KindRefusal, KindFinding, KindInter
 	KindObserved}
 
 var kinds = map[string]string{
-	KindChange: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
-		"('done', 'found') AND (?1 = '' OR c.cluster = ?1))",
-	KindRepair: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND " + isRepair +
-		" AND (?1 = '' OR c.cluster = ?1))",
-	KindRefusal: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
-		"('failed', 'skipped') AND (?1 = '' OR c.cluster = ?1))",
+	KindChange:  anyChange("c.state IN ('done', 'found')"),
+	KindRepair:  anyChange(isRepair),
+	KindRefusal: anyChange("c.state IN ('failed', 'skipped')"),
 	KindFinding: "EXISTS (SELECT 1 FROM findings f WHERE f.check_id = r.id AND (?1 = '' OR " +
 		"f.cluster = ?1))",
 	KindInterrupted: "r.elapsed_ms IS NULL",
-	KindObserved: "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND c.state IN " +
-		"('observed', 'planned') AND (?1 = '' OR c.cluster = ?1))",
+	KindObserved:    anyChange("c.state IN ('observed', 'planned')"),
+}
+
+// anyChange selects the checks with a change c of the cluster that has a property.
+func anyChange(property string) string {
+	return "EXISTS (SELECT 1 FROM changes c WHERE c.check_id = r.id AND " + property +
+		" AND (?1 = '' OR c.cluster = ?1))"
 }
 
 // Query selects checks. The zero value selects all.
@@ -119,22 +121,18 @@ func regular(path string) error {
 	return nil
 }
 
-// Read opens a history for reading. It upgrades an older schema first.
+// Read opens a history for reading. It prepares an empty file first.
 func Read(path string) (*Reader, error) {
 	if err := regular(path); err != nil {
 		return nil, err
 	}
 	r, err := readOnly(path)
-	if errors.Is(err, errOlder) {
-		newer, failed := open(path)
+	if errors.Is(err, errEmpty) {
+		prepared, failed := open(path)
 		if failed != nil {
-			what := "was written by an older routekeeper and cannot be upgraded"
-			if errors.Is(err, errEmpty) {
-				what = "is empty and cannot be prepared"
-			}
-			return nil, fmt.Errorf("%s %s: %s", path, what, reason(failed))
+			return nil, fmt.Errorf("%s is empty and cannot be prepared: %s", path, reason(failed))
 		}
-		newer.Close()
+		prepared.Close()
 		r, err = readOnly(path)
 	}
 	if err != nil {
@@ -164,7 +162,7 @@ func readAs(path string, ways ...string) (*Reader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if last = newest(db); last == nil {
+		if last = usable(db); last == nil {
 			return &Reader{db}, nil
 		}
 		db.Close()

@@ -137,12 +137,3 @@ func (r *check) tell(j *journal, news string, findings []finding.Finding) {
 		j.add(&told{r, news, f})
 	}
 }
-
-// disproof settles open changes that are planned again: they were not made.
-type disproof struct{ key string }
-
-func (d *disproof) write(b *batch) error {
-	_, err := b.exec("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = "+
-		"'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(), d.key)
-	return err
-}

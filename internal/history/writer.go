@@ -3,7 +3,6 @@ package history
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -73,16 +72,13 @@ const (
 // for a route only if that is known. Routes also come and go with nodes.
 func repairs(c plan.Change) bool { return c.Verb == plan.Associate || c.Repair }
 
-// repair is a repair, or a change that was found in place, and the state of its queries.
+// repair is a repair and the state of its queries.
 type repair struct {
 	check    int64
 	resource arm.ID
 	route    string // "" for an association
 	asked    int
 	at, good time.Time
-	// found is when a change of unknown outcome was found in place, or zero.
-	found   time.Time
-	repairs bool
 }
 
 // Ask fills in who made the changes that were repaired, as far as the log shows it now. Call it
@@ -90,12 +86,6 @@ type repair struct {
 func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	for _, r := range l.due(now) {
 		who, last := unknown, r.asked == len(delays)-1
-		if !r.found.IsZero() {
-			if !l.askMaker(ctx, w, r, last) {
-				continue
-			}
-			last = true
-		}
 		from := time.Time{} // everything
 		switch {
 		case !r.good.IsZero():
@@ -126,52 +116,6 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	}
 }
 
-// askMaker asks whether another writer can have made a change that a check found in place. If so,
-// the history says who. It never says that the keeper made it: its own writes to the same resource
-// can have had other reasons. It returns true if that is known now and the change was a repair.
-// Then the log is asked who made the repair necessary.
-func (l *Log) askMaker(ctx context.Context, w Writers, r repair, last bool) bool {
-	between := r
-	between.at = r.found
-	other, known, err := between.find(ctx, w, r.at, last)
-	text := ""
-	switch {
-	case ctx.Err() != nil:
-		return false
-	case err == nil && known:
-		text = inPlace + "; " + other.String()
-	case err == nil && last:
-		text = inPlace + "; the activity log shows no write by another identity"
-	case !last:
-		l.answer(r, nil)
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if text != "" {
-		l.j.add(&maker{r, text})
-	}
-	if !r.repairs {
-		r.asked = settledAsking
-		l.j.add(&answer{repair: r})
-	}
-	l.write()
-	return r.repairs
-}
-
-// maker is the step that notes who can have made a change that was found in place.
-type maker struct {
-	repair
-	text string
-}
-
-func (m *maker) write(b *batch) error {
-	_, err := b.Exec("UPDATE changes SET note = ? WHERE state = 'found' AND check_id = ? AND "+
-		"json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), "+
-		"'') = ?", m.text, m.check, string(m.resource), m.route)
-	return err
-}
-
 // find returns who changed the resource that was repaired. A route can be written alone or with the
 // whole table. A write of the table is weaker evidence, because tables are also written for other
 // routes: it counts only once the log has had time to show a write of the route.
@@ -198,11 +142,9 @@ func (l *Log) due(now time.Time) []repair {
 	if l.j.trouble != nil || l.j.closed {
 		return nil
 	}
-	rows, err := l.j.db.Query("SELECT check_id, change, asked, intended, true_at, state = "+
-		"'found', settled FROM changes WHERE asked < 1000 AND state IN ('done', 'obsolete', "+
-		"'observed', 'found') AND coalesce(settled, intended) < ? ORDER BY id "+
-		"DESC", now.Add(-delays[0]).
-		UnixMilli())
+	rows, err := l.j.db.Query("SELECT check_id, change, asked, intended, true_at FROM changes "+
+		"WHERE asked < 1000 AND state IN ('done', 'obsolete', 'observed', 'found') AND "+
+		"intended < ? ORDER BY id DESC", now.Add(-delays[0]).UnixMilli())
 	if err != nil {
 		return nil // the next write fails for the same reason and reports it
 	}
@@ -210,13 +152,10 @@ func (l *Log) due(now time.Time) []repair {
 	var all []repair
 	for rows.Next() && len(all) < atOnce {
 		var r repair
-		var raw string
 		var at int64
-		var good, settled *int64
-		var found bool
+		var good *int64
 		var c plan.Change
-		if rows.Scan(&r.check, &raw, &r.asked, &at, &good, &found, &settled) != nil ||
-			json.Unmarshal([]byte(raw), &c) != nil {
+		if rows.Scan(&r.check, kept{&c}, &r.asked, &at, &good) != nil {
 			return all
 		}
 		// before the repair itself
@@ -224,16 +163,10 @@ func (l *Log) due(now time.Time) []repair {
 		if good != nil {
 			r.good = time.UnixMilli(*good)
 		}
-		end := r.at
-		if found && settled != nil {
-			r.found = time.UnixMilli(*settled)
-			end = r.found
-		}
-		r.repairs = repairs(c)
 		same := func(o repair) bool {
 			return o.check == r.check && o.resource.Equal(r.resource) && o.route == r.route
 		}
-		if (r.repairs || found) && now.Sub(end) >= delays[min(r.asked, len(delays)-1)] &&
+		if now.Sub(r.at) >= delays[min(r.asked, len(delays)-1)] &&
 			!slices.ContainsFunc(all, same) {
 			all = append(all, r)
 		}
@@ -245,28 +178,12 @@ func (l *Log) due(now time.Time) []repair {
 func (l *Log) answer(r repair, who *Writer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a := &answer{repair: r}
+	writer, asked := "", r.asked+1
 	if who != nil {
-		a.writer = document(who)
+		writer, asked = document(who), settledAsking
 	}
-	l.j.add(a)
-	l.write()
-}
-
-// answer is the step that writes who it was.
-type answer struct {
-	repair
-	writer string
-}
-
-func (a *answer) write(b *batch) error {
-	asked := a.asked + 1
-	if a.writer != "" {
-		asked = settledAsking
-	}
-	_, err := b.Exec("UPDATE changes SET writer = ?, asked = ? WHERE check_id = ? AND "+
+	l.j.run("UPDATE changes SET writer = ?, asked = ? WHERE check_id = ? AND "+
 		"json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), "+
-		"'') = ?",
-		a.writer, asked, a.check, string(a.resource), a.route)
-	return err
+		"'') = ?", writer, asked, r.check, string(r.resource), r.route)
+	l.write()
 }

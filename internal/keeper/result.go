@@ -72,6 +72,14 @@ func (c *check) fill(s *inventory.Snapshot) []Fill {
 	return out
 }
 
+// CheckedNames returns the names of the clusters that were checked and are still managed.
+func (r Result) CheckedNames() []string {
+	if r.Of == nil {
+		return r.Managed
+	}
+	return r.Of
+}
+
 // Checked returns the configs of the clusters that were checked and are still managed.
 func (r Result) Checked() []v1alpha1.ClusterRoutes {
 	if r.Of == nil {
