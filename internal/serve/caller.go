@@ -36,12 +36,6 @@ func (a actor) name() string {
 		claims["appid"], caller)
 }
 
-// correlation returns the call that made the change.
-func (a actor) correlation() string {
-	id, _ := a.Correlation.(string)
-	return printable(id)
-}
-
 // identities returns the object and client ID, if known.
 func (a actor) identities() []string {
 	claims := a.claims()

@@ -209,8 +209,9 @@ func TestRefusals(t *testing.T) {
 	auth.Authority = "http://127.0.0.1:1/"
 	var log bytes.Buffer
 	metrics := NewMetrics()
-	s := &Server{gate: gateOf(t, auth), metrics: metrics, waker: &woken{}, log: slog.New(
-		slog.DiscardHandler), refusals: newRefusals(slog.New(slog.NewTextHandler(&log, nil)))}
+	s := &Server{gate: gateOf(t, auth), waker: &woken{},
+		opts:     Options{Metrics: metrics, Log: slog.New(slog.DiscardHandler)},
+		refusals: newRefusals(slog.New(slog.NewTextHandler(&log, nil)))}
 	handler := inProcess{s.handler()}
 	send := func(header string) *http.Response {
 		r, _ := http.NewRequestWithContext(context.Background(), http.MethodPost,

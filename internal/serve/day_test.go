@@ -135,7 +135,7 @@ func newDay(t *testing.T, seed uint64) *day {
 		log := slog.New(slog.DiscardHandler)
 		s := &Server{gate: gateOf(t, Auth{SecretFile: secretFile(t, daySecret)}),
 			refusals: newRefusals(log), waker: d,
-			metrics: NewMetrics(), log: log, pages: page.New(page.NewBoard(), nil,
+			opts: Options{Metrics: NewMetrics(), Log: log}, pages: page.New(page.NewBoard(), nil,
 				page.Options{Keeper: d, Actions: true, Caller: nameOf, MayAct: mayAct, Log: log})}
 		return emulatortest.Transport(t, s.handler())
 	})

@@ -16,13 +16,8 @@ import (
 // event is the part of a posted event that is used: the resources that it names and who changed
 // them, or the code of a handshake. No link in it is ever followed.
 type event struct {
-	resources []arm.ID
-	caller    string // safe to display; "" if unknown
-	// other recorded parts, also safe to display
-	format, operation, status string
-	at                        time.Time
-	// call and identities are the correlation ID of the change, and the identity that made it.
-	call       string
+	keeper.Event // its texts are safe to display
+	// identities made the change.
 	identities []string
 	// validation is the code that Event Grid expects back before it sends events.
 	validation string
@@ -42,7 +37,7 @@ func (e *event) add(ids ...string) {
 			continue
 		}
 		if id, err := arm.ParseID(text); err == nil {
-			e.resources = append(e.resources, id)
+			e.Resources = append(e.Resources, id)
 		}
 	}
 }
@@ -52,7 +47,7 @@ func (e *event) add(ids ...string) {
 func parse(header http.Header, body []byte) ([]event, error) {
 	// CloudEvents in binary mode: the attributes are in the header
 	if header.Get("ce-specversion") != "" {
-		e := event{format: "CloudEvents", at: timeOf(header.Get("ce-time"))}
+		e := event{Event: keeper.Event{Format: "CloudEvents", At: timeOf(header.Get("ce-time"))}}
 		e.add(header.Get("ce-subject"))
 		var any json.RawMessage
 		if err := json.Unmarshal(body, &any); err != nil {
@@ -83,17 +78,11 @@ func parse(header http.Header, body []byte) ([]event, error) {
 
 // by notes who made a change.
 func (e *event) by(a actor) {
-	e.caller, e.call, e.identities = a.name(), a.correlation(), a.identities()
-	e.operation, e.status = text(a.Operation), text(a.Status)
+	e.Caller, e.Correlation, e.identities = a.name(), text(a.Correlation), a.identities()
+	e.Operation, e.Status = text(a.Operation), text(a.Status)
 	if at := timeOf(a.Timestamp); !at.IsZero() {
-		e.at = at
+		e.At = at
 	}
-}
-
-// told returns the part of the event that the keeper records.
-func (e *event) told() keeper.Event {
-	return keeper.Event{Format: e.format, Caller: e.caller, Operation: e.operation,
-		Status: e.status, At: e.at, Correlation: e.call}
 }
 
 // text returns a value as one short line, "" if it is no text. The activity log has some values as
@@ -135,19 +124,19 @@ func (e *event) one(raw []byte) error {
 	}
 	switch {
 	case strings.EqualFold(head.SchemaID, "azureMonitorCommonAlertSchema"):
-		e.format = "Azure Monitor alert"
+		e.Format = "Azure Monitor alert"
 		return e.commonAlert(head.Data)
 	case strings.EqualFold(head.SchemaID, "Microsoft.Insights/activityLogs"):
-		e.format = "Azure Monitor activity log alert"
+		e.Format = "Azure Monitor activity log alert"
 		return e.legacyAlert(head.Data)
 	case head.SchemaID != "":
 		return fmt.Errorf("alerts with schema %.60q are not supported", head.SchemaID)
 	case strings.EqualFold(head.EventType, "Microsoft.EventGrid.SubscriptionValidationEvent"):
 		return e.handshake(head.Data)
 	case head.EventType != "", head.SpecVersion != "":
-		e.format, e.at = "Event Grid", timeOf(head.EventTime)
+		e.Format, e.At = "Event Grid", timeOf(head.EventTime)
 		if head.SpecVersion != "" {
-			e.format, e.at = "CloudEvents", timeOf(head.Time)
+			e.Format, e.At = "CloudEvents", timeOf(head.Time)
 		}
 		e.add(head.Subject)
 		return e.data(head.Data)

@@ -84,12 +84,12 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		var got []string
-		for _, id := range inventory.SortIDs(e.resources) {
+		for _, id := range inventory.SortIDs(e.Resources) {
 			got = append(got, id.Key())
 		}
 		slices.Sort(c.want)
-		if !slices.Equal(got, c.want) || e.validation != c.code || e.caller != c.caller {
-			t.Errorf("%s: %q by %q and code %q, want %q by %q and %q", name, got, e.caller,
+		if !slices.Equal(got, c.want) || e.validation != c.code || e.Caller != c.caller {
+			t.Errorf("%s: %q by %q and code %q, want %q by %q and %q", name, got, e.Caller,
 				e.validation, c.want, c.caller, c.code)
 		}
 	}
@@ -100,9 +100,9 @@ func parseAll(header http.Header, body []byte) (event, error) {
 	events, err := parse(header, body)
 	var all event
 	for _, e := range events {
-		all.resources = append(all.resources, e.resources...)
-		all.validation, all.caller = cmp.Or(all.validation, e.validation), cmp.Or(all.caller,
-			e.caller)
+		all.Resources = append(all.Resources, e.Resources...)
+		all.validation, all.Caller = cmp.Or(all.validation, e.validation), cmp.Or(all.Caller,
+			e.Caller)
 	}
 	return all, err
 }
@@ -130,7 +130,7 @@ func TestCaller(t *testing.T) {
 	} {
 		events, err := parse(nil,
 			[]byte(`{"specversion":"1.0","type":"x","subject":"y","data":`+body+`}`))
-		if err != nil || len(events) != 1 || events[0].caller != want {
+		if err != nil || len(events) != 1 || events[0].Caller != want {
 			t.Errorf("%.80s: %+v, %v, want %q", body, events, err, want)
 		}
 	}
@@ -156,7 +156,7 @@ func TestMalformed(t *testing.T) {
 		e, err := parseAll(nil, []byte(body))
 		if err == nil || strings.Contains(err.Error(), "Go ") ||
 			strings.Contains(oneLine(err.Error()), "\n") || len(err.Error()) > 300 ||
-			len(e.resources) > 0 {
+			len(e.Resources) > 0 {
 			t.Errorf("%s: %v, %v", name, e, err)
 		}
 	}
@@ -182,15 +182,15 @@ func FuzzParse(f *testing.F) {
 		if err != nil && len(oneLine(err.Error())) > 1000 {
 			t.Errorf("an error of %d bytes", len(err.Error()))
 		}
-		for _, id := range e.resources {
+		for _, id := range e.Resources {
 			if again, err := arm.ParseID(string(id)); err != nil || again != id ||
 				len(id) > longestID {
 				t.Errorf("%q is no ID: %v", id, err)
 			}
 		}
-		if len([]rune(e.caller)) > longestName+1 ||
-			strings.ContainsFunc(e.caller, unicode.IsControl) || !utf8.ValidString(e.caller) {
-			t.Errorf("the caller %q", e.caller)
+		if len([]rune(e.Caller)) > longestName+1 ||
+			strings.ContainsFunc(e.Caller, unicode.IsControl) || !utf8.ValidString(e.Caller) {
+			t.Errorf("the caller %q", e.Caller)
 		}
 		if len(e.validation) > longestVal || err == nil && e.validation != "" && subject != "" {
 			t.Errorf("the code %q", e.validation)
@@ -212,7 +212,7 @@ func TestTold(t *testing.T) {
 		if err != nil || len(events) != 1 {
 			t.Fatalf("%s: %v", name, err)
 		}
-		e := events[0].told()
+		e := events[0]
 		if e.Format != want.Format || e.Operation != want.Operation || e.Status != "Succeeded" ||
 			e.At.IsZero() || e.Correlation == "" ||
 			e.Caller != "44444444-4444-4444-4444-444444444444" {

@@ -47,7 +47,7 @@ func (h *Health) Progress(oldest time.Time) {
 
 // Record notes the result of a check.
 func (h *Health) Record(r keeper.Result) {
-	for _, cluster := range checked(r) {
+	for _, cluster := range r.CheckedNames() {
 		if successful(r, cluster) {
 			h.mu.Lock()
 			h.succeeded = time.Now()

@@ -138,8 +138,7 @@ var aways = []string{"unauthorized", "forbidden", "slowed", "not-compared"}
 
 func (m *Metrics) turnedAway(result string) { m.away.WithLabelValues(result).Inc() }
 
-func (m *Metrics) refused(why string)    { m.events.WithLabelValues(why).Inc() }
-func (m *Metrics) accepted(state string) { m.events.WithLabelValues(state).Inc() }
+func (m *Metrics) event(result string) { m.events.WithLabelValues(result).Inc() }
 
 // Build notes which build this is.
 func (m *Metrics) Build(version string) {
@@ -224,19 +223,15 @@ func (m *Metrics) Record(r keeper.Result) {
 		}
 	}
 	end := r.Started.Add(r.Elapsed)
-	checked := checked(r)
-	m.waits.record(r, checked, began)
-	m.left(r, checked)
+	m.waits.record(r, began)
+	m.left(r)
 	m.keep(r.Managed)
-	for _, cluster := range checked {
+	for _, cluster := range r.CheckedNames() {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
 		}
 	}
 	for _, v := range r.Verdicts {
-		if !slices.Contains(checked, v.Cluster) { // it has left the config
-			continue
-		}
 		if was := m.stateOf[v.Cluster]; was != string(v.State) {
 			m.states.DeleteLabelValues(v.Cluster, was)
 			m.stateOf[v.Cluster] = string(v.State)
@@ -245,17 +240,6 @@ func (m *Metrics) Record(r keeper.Result) {
 			float64(v.Since.UnixMilli()) / 1000)
 	}
 	m.fill(r, end)
-}
-
-// checked returns the clusters that were checked and are still configured: a check may end after
-// its cluster has left the config.
-func checked(r keeper.Result) []string {
-	if r.Of == nil {
-		return r.Managed
-	}
-	return slices.DeleteFunc(slices.Clone(r.Of), func(cluster string) bool {
-		return !slices.Contains(r.Managed, cluster)
-	})
 }
 
 // keep removes the metrics of clusters that are no longer managed, and adds clusters that were
@@ -327,12 +311,12 @@ func (m *Metrics) fill(r keeper.Result, now time.Time) {
 
 // left records the changes that a check did not make, except those of resources whose findings a
 // person silenced. Clusters that were not read retain their values.
-func (m *Metrics) left(r keeper.Result, checked []string) {
+func (m *Metrics) left(r keeper.Result) {
 	of := map[string][]finding.Finding{}
 	for _, f := range r.Findings {
 		of[f.Cluster] = append(of[f.Cluster], f)
 	}
-	for _, cluster := range checked {
+	for _, cluster := range r.CheckedNames() {
 		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}

@@ -60,17 +60,13 @@ type Options struct {
 
 // Server listens until it is closed.
 type Server struct {
+	opts     Options
 	http     http.Server
 	listener *connections
 	gate     *gate
 	refusals *refusals
 	waker    Waker
-	wrote    func(call string, identities []string, resource arm.ID) bool
-	metrics  *Metrics
-	health   *Health
-	log      *slog.Logger
 	pages    http.Handler
-	tls      bool
 	ended    chan error
 }
 
@@ -93,9 +89,8 @@ func Start(o Options, waker Waker) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{gate: g, refusals: newRefusals(o.Log), waker: waker, wrote: o.Wrote,
-		metrics: o.Metrics,
-		health:  o.Health, log: o.Log, tls: o.CertFile != "", ended: make(chan error, 1)}
+	s := &Server{opts: o, gate: g, refusals: newRefusals(o.Log), waker: waker,
+		ended: make(chan error, 1)}
 	for _, text := range warnings(o, address.IP.IsLoopback()) {
 		o.Log.Warn(text)
 	}
@@ -125,7 +120,7 @@ func Start(o Options, waker Waker) (*Server, error) {
 		return nil, fmt.Errorf("cannot listen on %s: %w", o.Address, err)
 	}
 	s.listener = newConnections(listener,
-		cmp.Or(o.Connections, connectionLimit(openfiles.Limit())), s.metrics.dropped.Inc, o.Log)
+		cmp.Or(o.Connections, connectionLimit(openfiles.Limit())), o.Metrics.dropped.Inc, o.Log)
 	if s.listener.files = o.Files; o.Files != nil {
 		o.Files.Listens(s.listener.count)
 	}
@@ -156,7 +151,7 @@ func (s *Server) Buttons() string {
 		return ""
 	}
 	scheme := "http"
-	if s.tls {
+	if s.opts.CertFile != "" {
 		scheme = "https"
 	}
 	return scheme + "://" + s.Address() + "/?token=" + s.gate.Token
@@ -179,7 +174,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", s.healthy((*Health).Live))
 	mux.HandleFunc("GET /readyz", s.healthy((*Health).Ready))
-	mux.Handle("GET /metrics", s.guarded(s.metrics.Handler(), toMeasure))
+	mux.Handle("GET /metrics", s.guarded(s.opts.Metrics.Handler(), toMeasure))
 	if s.waker == nil {
 		mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "this replica waits for the lease: another one works",
@@ -214,8 +209,8 @@ func plain(next http.Handler) http.Handler {
 // healthy answers 200, or 503 with one line.
 func (s *Server) healthy(check func(*Health) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		if s.health != nil {
-			if err := check(s.health); err != nil {
+		if s.opts.Health != nil {
+			if err := check(s.opts.Health); err != nil {
 				http.Error(w, err.Error(), http.StatusServiceUnavailable)
 				return
 			}
@@ -264,31 +259,25 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, what right, who 
 	case errors.Is(err, errBusy), errors.Is(err, errKeys):
 		status, result = http.StatusServiceUnavailable, "not-compared"
 		w.Header().Set("Retry-After", "1")
-		err = withoutDetails(err)
+		if errors.Is(err, errKeys) {
+			err = errKeys // only the log should have the details
+		}
 	case errors.Is(err, errSlow):
 		status, result = http.StatusTooManyRequests, "slowed"
 		w.Header().Set("Retry-After", strconv.Itoa(int(longestDelay.Seconds())))
 	}
 	if what == toSend {
-		s.metrics.refused("unauthorized")
+		s.opts.Metrics.event("unauthorized")
 	}
 	if !errors.Is(err, errNobody) || errors.Is(err, errWrong) || what == toSend {
 		// a browser's first request for a page has no password
-		s.metrics.turnedAway(result)
+		s.opts.Metrics.turnedAway(result)
 		s.refusals.note(addressOf(r.RemoteAddr), who.name, result)
 	}
 	if status == http.StatusUnauthorized {
 		s.gate.challenge(w.Header())
 	}
 	http.Error(w, err.Error(), status)
-}
-
-// withoutDetails leaves out the details of an error that only the log should have.
-func withoutDetails(err error) error {
-	if errors.Is(err, errKeys) {
-		return errKeys
-	}
-	return err
 }
 
 type callerKey struct{}
@@ -323,7 +312,7 @@ func (s *Server) consent(w http.ResponseWriter, r *http.Request) {
 	case s.gate.secret != nil && secret != "" && !s.gate.isSecret(secret):
 		s.refuse(w, r, toSend, caller{}, errWrong)
 	case origin == "":
-		s.metrics.refused("malformed")
+		s.opts.Metrics.event("malformed")
 		http.Error(w, "the handshake lacks WebHook-Request-Origin", http.StatusBadRequest)
 	default:
 		w.Header().Set("WebHook-Allowed-Origin", origin)
@@ -339,7 +328,7 @@ const largestBody = 1 << 20
 // events receives events.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	refuse := func(status int, why, text string) {
-		s.metrics.refused(why)
+		s.opts.Metrics.event(why)
 		http.Error(w, text, status)
 	}
 	if !readable(r.Header.Get("Content-Type")) {
@@ -366,27 +355,28 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 	clusters, own := 0, 0
 	for _, e := range events {
 		if e.validation != "" {
-			s.log.Info("the handshake with Event Grid succeeded")
-			s.metrics.accepted("handshake")
+			s.opts.Log.Info("the handshake with Event Grid succeeded")
+			s.opts.Metrics.event("handshake")
 			w.Header().Set("Content-Type", "application/json")
 			// strings always encode
 			_ = json.NewEncoder(w).Encode(map[string]string{"validationResponse": e.validation})
 			return
 		}
-		resources := slices.DeleteFunc(e.resources, func(id arm.ID) bool {
-			return s.wrote != nil && s.wrote(e.call, e.identities, id)
+		named := len(e.Resources)
+		e.Resources = slices.DeleteFunc(e.Resources, func(id arm.ID) bool {
+			return s.opts.Wrote != nil && s.opts.Wrote(e.Correlation, e.identities, id)
 		})
-		own += len(e.resources) - len(resources)
-		clusters += s.waker.Wake(e.told(), resources...)
+		own += named - len(e.Resources)
+		clusters += s.waker.Wake(e.Event, e.Resources...)
 	}
-	s.log.Debug("events", "number", len(events), "clusters", clusters)
+	s.opts.Log.Debug("events", "number", len(events), "clusters", clusters)
 	switch {
 	case clusters > 0:
-		s.metrics.accepted("woke")
+		s.opts.Metrics.event("woke")
 	case own > 0:
-		s.metrics.accepted("own")
+		s.opts.Metrics.event("own")
 	default:
-		s.metrics.accepted("unknown")
+		s.opts.Metrics.event("unknown")
 	}
 	w.WriteHeader(http.StatusOK)
 }

@@ -256,7 +256,7 @@ func TestClose(t *testing.T) {
 // TestMetrics: the metrics of checks and calls.
 func TestMetrics(t *testing.T) {
 	s, _ := start(t, Options{})
-	m := s.metrics
+	m := s.opts.Metrics
 	at := time.Date(2026, 1, 1, 0, 0, 10, 0, time.UTC)
 	change := func(verb plan.Verb, state plan.OutcomeState) plan.Outcome {
 		c := plan.Change{Verb: verb, Cluster: "shop"}
@@ -328,8 +328,8 @@ func TestMetrics(t *testing.T) {
 		!strings.Contains(text, `table="/subscriptions/s/b"} 4`) {
 		t.Errorf("what left the config is still told of:\n%s", text)
 	}
-	// A check that was writing when its cluster left the config ends later.
-	m.Record(keeper.Result{Managed: []string{"play"}, Of: []string{"shop"}, Started: at,
+	// A check that was writing when its cluster left the config ends later, as a check of none.
+	m.Record(keeper.Result{Managed: []string{"play"}, Of: []string{}, Started: at,
 		Changes: []plan.Outcome{change(plan.Associate, plan.Failed)}})
 	if _, text, _ = call(t, s, http.MethodGet, "/metrics", "", nil); strings.Contains(text,
 		`cluster="shop"`) {

@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"golang.org/x/crypto/bcrypt"
+
 	"routekeeper.dev/routekeeper/internal/input"
 	"routekeeper.dev/routekeeper/internal/openfiles"
 )

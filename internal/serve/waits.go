@@ -55,7 +55,7 @@ func newWaits(registry *prometheus.Registry) *waits {
 
 // record stores which changes a check left and made. began is when the check, or the event that
 // triggered it, began.
-func (w *waits) record(r keeper.Result, checked []string, began time.Time) {
+func (w *waits) record(r keeper.Result, began time.Time) {
 	if has(r, "", finding.Paused) {
 		clear(w.since) // a person paused them
 		return
@@ -88,7 +88,7 @@ func (w *waits) record(r keeper.Result, checked []string, began time.Time) {
 		case open[key]:
 		case !slices.Contains(r.Managed, key.cluster):
 			delete(w.since, key)
-		case !slices.Contains(checked, key.cluster):
+		case !slices.Contains(r.CheckedNames(), key.cluster):
 		// not read: it still waits
 		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable):
 		default:

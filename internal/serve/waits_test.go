@@ -129,7 +129,7 @@ func TestWaits(t *testing.T) {
 			if c.asked > 0 {
 				began = at(c.asked)
 			}
-			w.record(result, checked(result), began)
+			w.record(result, began)
 		}
 		if got := measured(t, r); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -143,12 +143,11 @@ func TestWaitsForget(t *testing.T) {
 	change := plan.Outcome{State: plan.Failed, Change: plan.Change{Cluster: "shop",
 		Verb: plan.Associate, Resource: "/s", New: &plan.Value{}}}
 	w.record(keeper.Result{Managed: []string{"shop"}, Changes: []plan.Outcome{change}},
-		[]string{"shop"},
 		time.Now())
 	if len(w.since) != 1 {
 		t.Error(w.since)
 	}
-	w.record(keeper.Result{Managed: []string{"play"}}, []string{"play"}, time.Now())
+	w.record(keeper.Result{Managed: []string{"play"}}, time.Now())
 	if len(w.since) != 0 {
 		t.Error(w.since)
 	}
