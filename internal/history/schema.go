@@ -9,7 +9,8 @@ import (
 // application marks the file as a history (PRAGMA application_id): "rkhi".
 const application = 0x726b6869
 
-// version is the version of the schema (PRAGMA user_version).
+// version is the version of the schema (PRAGMA user_version). A release that raises it upgrades the
+// files of earlier releases.
 const version = 1
 
 // schema creates the tables of an empty file. Times are milliseconds since 1970, UTC. Documents are

@@ -53,28 +53,17 @@ func (p *place) add(e Event) (dropped bool) {
 // serve sends the messages of a destination, one after the other, until the context ends or the
 // destination is gone.
 func (n *Notifier) serve(ctx context.Context, p *place) {
+	defer n.flush(ctx, p)
 	for {
 		select {
 		case <-ctx.Done():
-			n.flush(ctx, p)
 			return
 		case <-p.gone:
 			return
 		case <-p.wake:
 		}
-		if !p.sleep(ctx, gather) {
-			n.flush(ctx, p)
-			return
-		}
-		for {
-			again := n.send(ctx, p, tries)
-			if !p.sleep(ctx, again) {
-				n.flush(ctx, p)
-				return
-			}
-			if !n.hasNews(p) {
-				break
-			}
+		for wait := gather; p.sleep(ctx, wait) && n.hasNews(p); {
+			wait = n.send(ctx, p, tries)
 		}
 	}
 }

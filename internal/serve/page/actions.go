@@ -162,10 +162,10 @@ func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
 // show shows what an action would do.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, result keeper.Result,
 	note string) {
-	changes := chosen(result.Changes, a)
+	changes := chosen(result.Changes, a.of)
 	page := proposal{Action: a.Name, Cluster: r.FormValue("cluster"), Changes: changes,
 		Title: a.Title, Note: note, DryRun: p.opts.DryRun,
-		Would: would(chosen(result.OnlyObserved, a))}
+		Would: would(chosen(result.OnlyObserved, a.of))}
 	switch {
 	case len(changes) == 0:
 	case p.opts.DryRun:
@@ -189,7 +189,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	cluster := r.FormValue("cluster")
-	shown := preview{a.Name, cluster, p.caller(r), changesOf(chosen(now.Changes, a))}
+	shown := preview{a.Name, cluster, p.caller(r), changesOf(chosen(now.Changes, a.of))}
 	if !p.previews.take(r.FormValue("confirm"), shown) {
 		p.show(w, r, a, now, "Nothing was changed: the preview was out of date. "+
 			"Below are the changes that are needed now.")
@@ -201,15 +201,18 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	page := proposal{Action: a.Name, Cluster: cluster, Done: true, Title: a.Title}
-	page.Changes = chosen(result.Changes, a)
+	page.Changes = chosen(result.Changes, a.of)
 	p.answer(w, r, http.StatusOK, "action.html", a.Title, 0, page, page)
 }
 
-// chosen returns the changes that belong to an action.
-func chosen(changes []plan.Outcome, a action) []plan.Outcome {
+// of reports whether a change belongs to the action.
+func (a action) of(c plan.Outcome) bool { return slices.Contains(a.verbs, c.Verb) }
+
+// chosen returns the changes that fit.
+func chosen(changes []plan.Outcome, fits func(plan.Outcome) bool) []plan.Outcome {
 	of := []plan.Outcome{}
 	for _, c := range changes {
-		if slices.Contains(a.verbs, c.Verb) {
+		if fits(c) {
 			of = append(of, c)
 		}
 	}

@@ -115,7 +115,7 @@ func TestAccessible(t *testing.T) {
 		"broken cluster":        {fleet.URL + "/clusters/big-50", ".finding"},
 		"many nodes":            {fleet.URL + "/clusters/huge-390?rows=all", ".tables .pages"},
 		"nothing matches":       {fleet.URL + "/?q=nothing", "#all-clusters ~ p"},
-		"starting":              {starts.URL + "/", "#starting"},
+		"starting":              {starts.URL + "/", ".hero"},
 		"small":                 {small.URL + "/", ".drawing"},
 		"cluster":               {small.URL + "/clusters/shop", ".drawing"},
 		"history":               {small.URL + "/history", ".checks details"},

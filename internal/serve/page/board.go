@@ -33,7 +33,7 @@ type Board struct {
 
 	mu       sync.Mutex
 	configs  []v1alpha1.ClusterRoutes // as of the last check
-	clusters map[string]*standing     // by name
+	clusters map[string]*Cluster      // by name, without what "with" adds
 	order    []string                 // of the config
 	findings []finding.Finding
 	notice   string
@@ -45,21 +45,10 @@ type Board struct {
 	late  *time.Timer   // fires when the next cluster may be overdue; nil: no timer runs
 }
 
-// standing is the latest state of one cluster.
-type standing struct {
-	picture picture.Cluster
-	checked time.Time      // the last check
-	seen    time.Time      // the last check that could read everything
-	working []plan.Outcome // changes under way, or planned and not made
-	would   []plan.Outcome // changes that are not made because the config says Observe
-	acting  bool           // the changes in working are under way
-	verdict verdict.Verdict
-}
-
 // NewBoard returns an empty board. Its version is 1, because 0 marks a page without a board.
 func NewBoard() *Board {
 	return &Board{
-		now: time.Now, clusters: map[string]*standing{}, version: 1, changed: make(chan struct{}),
+		now: time.Now, clusters: map[string]*Cluster{}, version: 1, changed: make(chan struct{}),
 	}
 }
 
@@ -80,12 +69,11 @@ func (b *Board) Say(line string) {
 func (b *Board) take(r keeper.Result, acting bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var news bool
 	at := r.Started.Add(r.Elapsed)
 	if acting {
 		at = b.now()
 	}
-	news = b.configure(r.Configs)
+	news := b.configure(r.Configs)
 	checked := r.Checked()
 	for i := range checked {
 		name := checked[i].Metadata.Name
@@ -94,32 +82,26 @@ func (b *Board) take(r keeper.Result, acting bool) {
 			continue
 		}
 		before := b.clusters[name]
-		s := &standing{picture: v.Seen().Picture, checked: at, verdict: v}
-		for _, c := range r.Changes {
-			if c.Cluster == name && c.State == plan.Planned {
-				s.working = append(s.working, c)
-			}
+		c := &Cluster{Cluster: v.Seen().Picture, Verdict: v, Since: v.Since, Checked: at,
+			Seen: before.Seen}
+		of := func(o plan.Outcome) bool { return o.Cluster == name }
+		c.Changes = chosen(r.Changes, func(o plan.Outcome) bool {
+			return of(o) && o.State == plan.Planned
+		})
+		c.Acting = acting && len(c.Changes) > 0
+		c.OnlyObserved = before.OnlyObserved
+		if !acting { // a check reports at its end what it only observes
+			c.OnlyObserved = chosen(r.OnlyObserved, of)
 		}
-		s.acting = acting && len(s.working) > 0
-		for _, c := range r.OnlyObserved {
-			if c.Cluster == name {
-				s.would = append(s.would, c)
-			}
+		if verdict.Complete(c.Cluster) {
+			c.Seen = at
 		}
-		if acting { // a check reports at its end what it only observes
-			s.would = before.would
-		}
-		if verdict.Complete(s.picture) {
-			s.seen = at
-		} else {
-			s.seen = before.seen
-		}
-		news = news || b.overdue(before) || before.acting != s.acting ||
-			before.verdict.State != v.State || before.verdict.Sentence != v.Sentence ||
-			!reflect.DeepEqual(before.picture, s.picture) ||
-			!reflect.DeepEqual(before.working, s.working) ||
-			!reflect.DeepEqual(before.would, s.would)
-		b.clusters[name] = s
+		news = news || b.overdue(before) || before.Acting != c.Acting ||
+			before.Verdict.State != v.State || before.Verdict.Sentence != v.Sentence ||
+			!reflect.DeepEqual(before.Cluster, c.Cluster) ||
+			!reflect.DeepEqual(before.Changes, c.Changes) ||
+			!reflect.DeepEqual(before.OnlyObserved, c.OnlyObserved)
+		b.clusters[name] = c
 	}
 	if !acting { // only a check at its end has all its findings
 		news = news || !reflect.DeepEqual(b.findings, r.Findings) || len(r.Changes) > 0
@@ -149,6 +131,13 @@ func findingsByCluster(all []finding.Finding) map[string][]finding.Finding {
 	return by
 }
 
+// Configure sets the configs before the first check.
+func (b *Board) Configure(configs []v1alpha1.ClusterRoutes) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.show(b.configure(configs))
+}
+
 // configure stores the configs of the managed clusters if they changed. It reports whether the page
 // changes with them.
 func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
@@ -156,15 +145,16 @@ func (b *Board) configure(configs []v1alpha1.ClusterRoutes) (news bool) {
 		return false
 	}
 	b.configs = configs
-	clusters := make(map[string]*standing, len(configs))
+	clusters := make(map[string]*Cluster, len(configs))
 	order := make([]string, len(configs))
 	for i := range configs {
 		name := configs[i].Metadata.Name
 		order[i], clusters[name] = name, b.clusters[name]
 		if clusters[name] == nil {
-			clusters[name] = &standing{picture: picture.Cluster{Name: name}}
+			clusters[name] = &Cluster{Cluster: picture.Cluster{Name: name},
+				Changes: []plan.Outcome{}, OnlyObserved: []plan.Outcome{}}
 			if configs[i].Clusterless() {
-				clusters[name].picture.Plugin = inventory.NoCluster
+				clusters[name].Plugin = inventory.NoCluster
 			}
 		}
 	}
@@ -187,9 +177,9 @@ func (b *Board) show(news bool) {
 func (b *Board) next(cluster string) (version uint64, checked time.Time, changed <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch s := b.clusters[cluster]; {
-	case s != nil:
-		checked = s.checked
+	switch c := b.clusters[cluster]; {
+	case c != nil:
+		checked = c.Checked
 	case cluster == "":
 		checked = b.checked()
 	}
@@ -198,9 +188,9 @@ func (b *Board) next(cluster string) (version uint64, checked time.Time, changed
 
 // checked returns the oldest last check of all clusters.
 func (b *Board) checked() (at time.Time) {
-	for _, s := range b.clusters {
-		if at.IsZero() || !s.checked.IsZero() && s.checked.Before(at) {
-			at = s.checked
+	for _, c := range b.clusters {
+		if at.IsZero() || !c.Checked.IsZero() && c.Checked.Before(at) {
+			at = c.Checked
 		}
 	}
 	return at
@@ -292,7 +282,7 @@ func (b *Board) overview() Overview {
 	}
 	byCluster := findingsByCluster(b.findings)
 	for _, name := range b.order {
-		c := b.clusters[name].stand(byCluster[name])
+		c := b.clusters[name].with(byCluster[name])
 		if b.overdue(b.clusters[name]) {
 			c.State = worse(c.State, Unseen)
 			c.Sentence = "last checked more than " + ago(b.patience()) + "; at that time: " +
@@ -333,29 +323,20 @@ func stateOf(f finding.Finding) string {
 	return Good
 }
 
-func (s *standing) stand(findings []finding.Finding) Cluster {
-	c := Cluster{
-		Cluster: s.picture, Verdict: s.verdict, State: Unseen, Since: s.verdict.Since,
-		Checked: s.checked, Seen: s.seen, Findings: findings,
-		Changes: s.working, Acting: s.acting, OnlyObserved: s.would,
-	}
+// with returns the cluster with its current findings, and what follows from them and the verdict.
+func (c Cluster) with(findings []finding.Finding) Cluster {
+	c.State, c.Findings = Unseen, findings
 	if c.Findings == nil {
 		c.Findings = []finding.Finding{}
-	}
-	if c.Changes == nil {
-		c.Changes = []plan.Outcome{}
-	}
-	if c.OnlyObserved == nil {
-		c.OnlyObserved = []plan.Outcome{}
 	}
 	c.Routes = c.Cluster.Routes()
 	if c.Unrouted() { // every node lacks its route
 		c.Routes.All += c.Nodes
 	}
 	if !c.Checked.IsZero() {
-		c.State = s.verdict.State.Color()
+		c.State = c.Verdict.State.Color()
 	}
-	if s.acting {
+	if c.Acting {
 		c.State = worse(c.State, Busy)
 	}
 	c.Sentence = c.sentence()

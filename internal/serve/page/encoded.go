@@ -1,12 +1,8 @@
 package page
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
@@ -18,43 +14,27 @@ const reused = time.Second
 
 // encoded is the JSON of the first page, which has several megabytes for a large fleet.
 type encoded struct {
-	mu            sync.Mutex // also held while the JSON is made, so that other callers wait for it
-	state         string     // what it shows
-	made          time.Time
-	plain, packed []byte // packed is nil until a caller accepts gzip
+	mu    sync.Mutex // also held while the JSON is made, so that other callers wait for it
+	state string     // what it shows
+	made  time.Time
+	raw   []byte // nil: none
 }
 
-// get returns the JSON of a state, which make makes, and whether it is compressed.
-func (e *encoded) get(state string, zip bool, make func() ([]byte, error)) (raw []byte, zipped bool,
-	err error) {
+// get returns the JSON of a state, which make makes.
+func (e *encoded) get(state string, make func() ([]byte, error)) ([]byte, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.plain == nil || e.state != state || time.Since(e.made) >= reused {
-		began := time.Now()
-		if raw, err = make(); err != nil {
-			return nil, false, err
-		}
-		e.state, e.made, e.plain, e.packed = state, began, raw, nil
-		time.AfterFunc(2*reused, func() { e.drop(began) })
+	if e.raw != nil && e.state == state && time.Since(e.made) < reused {
+		return e.raw, nil
 	}
-	if !zip {
-		return e.plain, false, nil
+	began := time.Now()
+	raw, err := make()
+	if err != nil {
+		return nil, err
 	}
-	if e.packed == nil {
-		var b bytes.Buffer
-		z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
-		if err == nil {
-			_, err = z.Write(e.plain)
-		}
-		if err == nil {
-			err = z.Close()
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		e.packed = b.Bytes()
-	}
-	return e.packed, true, nil
+	e.state, e.made, e.raw = state, began, raw
+	time.AfterFunc(2*reused, func() { e.drop(began) })
+	return raw, nil
 }
 
 // drop frees the memory.
@@ -62,7 +42,7 @@ func (e *encoded) drop(made time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.made.Equal(made) {
-		e.plain, e.packed = nil, nil
+		e.raw = nil
 	}
 }
 
@@ -82,29 +62,11 @@ func (p *Pages) shown() string {
 
 // overviewJSON answers with the first page as JSON.
 func (p *Pages) overviewJSON(w http.ResponseWriter, r *http.Request) {
-	raw, zipped, err := p.encoded.get(p.shown(), acceptsGzip(r), func() ([]byte, error) {
-		return inJSON(p.front())
-	})
+	raw, err := p.encoded.get(p.shown(), func() ([]byte, error) { return inJSON(p.front()) })
 	if err != nil {
 		p.broken(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Add("Vary", "Accept-Encoding")
-	if zipped {
-		w.Header().Set("Content-Encoding", "gzip")
-	}
 	_, _ = w.Write(raw) // the client may have gone
-}
-
-// acceptsGzip reports whether a caller accepts compressed answers.
-func acceptsGzip(r *http.Request) bool {
-	for part := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
-		name, quality, _ := strings.Cut(strings.TrimSpace(part), ";")
-		if strings.EqualFold(name, "gzip") {
-			q, err := strconv.ParseFloat(strings.TrimPrefix(strings.TrimSpace(quality), "q="), 64)
-			return err != nil || q > 0
-		}
-	}
-	return false
 }

@@ -23,8 +23,8 @@ func (b *Board) patience() time.Duration {
 }
 
 // overdue reports whether the last check of a cluster is too old.
-func (b *Board) overdue(s *standing) bool {
-	return s != nil && b.every > 0 && !s.checked.IsZero() && b.now().Sub(s.checked) >= b.patience()
+func (b *Board) overdue(c *Cluster) bool {
+	return c != nil && b.every > 0 && !c.Checked.IsZero() && b.now().Sub(c.Checked) >= b.patience()
 }
 
 // watch starts a timer for the next cluster that becomes overdue. A check that ends does not move
@@ -35,8 +35,8 @@ func (b *Board) watch() {
 	}
 	var next time.Duration
 	now, patience := b.now(), b.patience()
-	for _, s := range b.clusters {
-		if left := patience - now.Sub(s.checked); left > 0 && !s.checked.IsZero() &&
+	for _, c := range b.clusters {
+		if left := patience - now.Sub(c.Checked); left > 0 && !c.Checked.IsZero() &&
 			(next == 0 || left < next) {
 			next = left
 		}
@@ -51,8 +51,8 @@ func (b *Board) wake(since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.late = nil
-	for _, s := range b.clusters {
-		if b.overdue(s) && s.checked.Add(b.patience()).After(since) {
+	for _, c := range b.clusters {
+		if b.overdue(c) && c.Checked.Add(b.patience()).After(since) {
 			b.show(true)
 			break
 		}

@@ -243,9 +243,7 @@ type front struct {
 	Told   told
 	Drawn  []drawn
 	List   *list // nil if all clusters are drawn
-	// Starting says what is configured, before the first check; nil afterwards.
-	Starting *starting
-	Past     past
+	Past   past
 }
 
 // drawn is a cluster with its drawings.
@@ -293,9 +291,9 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	o.Repairs = past.Repairs
 	past.tell(o.Clusters)
 	f := front{Overview: o, Told: tell(o.Findings, o.Clusters...), Past: past,
-		Scenes: p.opts.Scenes, Starting: p.board.starting()}
+		Scenes: p.opts.Scenes}
 	chosen := o.Clusters
-	if f.Starting != nil {
+	if o.Checked.IsZero() { // nothing is known of them
 		chosen = nil
 	}
 	if len(chosen) > large {

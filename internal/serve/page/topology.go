@@ -46,10 +46,7 @@ func wide(c Cluster, most int) drawing {
 			c.Cluster.Tables[i].ID.Name()+": "+title)
 	}, func(s picture.Subnet, y int) {
 		if i := c.table(s); i >= 0 {
-			d.line(tableX+tableW, tableY.at[i]+14, nodeX, y, "association "+s.State, associated(s))
-			if s.State == picture.Lost || s.State == picture.Other {
-				d.cross((tableX+tableW+nodeX)/2, (tableY.at[i]+14+y)/2)
-			}
+			d.association(s, tableX+tableW, tableY.at[i]+14, nodeX, y)
 		}
 		if i := c.at(s.Table); i >= 0 && s.State == picture.Other {
 			d.line(tableX+tableW, tableY.at[i]+14, nodeX, y+8, "association has", associated(s))
@@ -65,11 +62,7 @@ func wide(c Cluster, most int) drawing {
 		}
 		h := d.subnet(s, subnetX, y, subnetW)
 		if i := c.table(s); i >= 0 {
-			d.line(subnetX+subnetW, y+h/2, tableX, tableY.mid(i), "association "+s.State,
-				associated(s))
-			if s.State == picture.Lost || s.State == picture.Other {
-				d.cross((subnetX+subnetW+tableX)/2, (y+h/2+tableY.mid(i))/2)
-			}
+			d.association(s, subnetX+subnetW, y+h/2, tableX, tableY.mid(i))
 		}
 		if i := c.at(s.Table); i >= 0 && s.State == picture.Other {
 			d.line(subnetX+subnetW, y+h/2+8, tableX, tableY.mid(i), "association has",
@@ -81,6 +74,14 @@ func wide(c Cluster, most int) drawing {
 	d.columns(28)
 	d.frames(c, subnetX, nodeX, subnetW, nodeW)
 	return d
+}
+
+// association draws the line between a subnet and the table that it should have.
+func (d *drawing) association(s picture.Subnet, x1, y1, x2, y2 int) {
+	d.line(x1, y1, x2, y2, "association "+s.State, associated(s))
+	if s.State == picture.Lost || s.State == picture.Other {
+		d.cross((x1+x2)/2, (y1+y2)/2)
+	}
 }
 
 // columns makes the drawing as wide as the boxes in it, with an edge on both sides.
@@ -304,10 +305,7 @@ func narrow(c Cluster, most int) drawing {
 	}, func(s picture.Subnet, at int) {
 		if above >= 0 && c.table(s) == above {
 			top := at - 22
-			d.line(x+w/2, top-gap, x+w/2, top, "association "+s.State, associated(s))
-			if s.State == picture.Lost || s.State == picture.Other {
-				d.cross(x+w/2, top-gap/2)
-			}
+			d.association(s, x+w/2, top-gap, x+w/2, top)
 		}
 		above = -1
 	})
