@@ -9,7 +9,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestNodeGroup: the node resource group has what AKS makes for the nodes' egress, and what the
@@ -31,7 +30,7 @@ func TestNodeGroup(t *testing.T) {
 		}
 		return out
 	}
-	nsg := in(network.TypeNSG, names(network.TypeNSG)[0])
+	nsg := in(arm.TypeSecurityGroup, names(arm.TypeSecurityGroup)[0])
 	if name := nsg.Name(); !strings.HasPrefix(name, "aks-agentpool-") ||
 		!strings.HasSuffix(name, "-nsg") {
 		t.Errorf("the security group is %s", name)
@@ -45,7 +44,7 @@ func TestNodeGroup(t *testing.T) {
 	effective := kernel.ListAt(profile, "effectiveOutboundIPs")
 	outbound := arm.ID(kernel.Text(effective[0], "id"))
 	ip := b.get(outbound)
-	balancer := in(network.TypeLoadBalancer, "kubernetes")
+	balancer := in(arm.TypeLoadBalancer, "kubernetes")
 	if len(effective) != 1 || kernel.Text(ip, "tags", "aks-managed-type") !=
 		"aks-slb-managed-outbound-ip" || kernel.Text(ip, "properties",
 		"ipConfiguration", "id") !=
@@ -87,7 +86,7 @@ func TestNodeGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	properties := kernel.ObjectAt(b.get(balancer), "properties")
-	if kernel.Text(b.get(in(network.TypePublicIP, "kubernetes-"+base)),
+	if kernel.Text(b.get(in(arm.TypePublicIP, "kubernetes-"+base)),
 		"properties", "ipAddress") != addresses[web.UID] || addresses[web.UID] == "" ||
 		len(kernel.ListAt(properties, "loadBalancingRules")) != 2 ||
 		kernel.Text(kernel.ListAt(properties, "probes")[1], "name") != base+"-TCP-443" {
@@ -101,13 +100,13 @@ func TestNodeGroup(t *testing.T) {
 		"destinationAddressPrefixes"), []string{addresses[web.UID]}) {
 		t.Errorf("the rules are %v", rules)
 	}
-	b.refused(http.MethodDelete, in(network.TypePublicIP, "kubernetes-"+base), "", 400,
+	b.refused(http.MethodDelete, in(arm.TypePublicIP, "kubernetes-"+base), "", 400,
 		"PublicIPAddressCannotBeDeleted")
 
 	if _, err := b.e.SetServices(cluster, nil); err != nil {
 		t.Fatal(err)
 	}
-	if ips, balancers := names(network.TypePublicIP), names(network.TypeLoadBalancer); len(
+	if ips, balancers := names(arm.TypePublicIP), names(arm.TypeLoadBalancer); len(
 		ips) != 1 || len(balancers) != 1 ||
 		len(kernel.ListAt(b.get(nsg), "properties", "securityRules")) != 0 {
 		t.Errorf("without services there are %v and %v", ips, balancers)
@@ -129,7 +128,7 @@ func TestNodeGroupOfRouting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	balancer := arm.ResourceID(sub, "MC_shop-rg_shop_westeurope", network.TypeLoadBalancer,
+	balancer := arm.ResourceID(sub, "MC_shop-rg_shop_westeurope", arm.TypeLoadBalancer,
 		"kubernetes")
 	b.refused(http.MethodGet, balancer, "", 404, "ResourceNotFound")
 	service := Service{Namespace: "default", Name: "web", UID: "1",
@@ -159,7 +158,7 @@ func TestBackendPool(t *testing.T) {
 	b := newBench(t, Options{})
 	b.put(rt, `{"location":"westeurope"}`)
 	b.put(vnet, plainVNet)
-	balancer := arm.ResourceID(sub, group.Name(), network.TypeLoadBalancer, "lb")
+	balancer := arm.ResourceID(sub, group.Name(), arm.TypeLoadBalancer, "lb")
 	b.put(balancer, `{"location":"westeurope","properties":{"backendAddressPools":[{"name":"p"}]}}`)
 	shown := func() int {
 		pool := kernel.ListAt(b.properties(balancer), "backendAddressPools")[0]
@@ -224,11 +223,11 @@ func TestManagedNATGateway(t *testing.T) {
 	}
 	for _, addresses := range []int{2, 1} {
 		put("managedNATGateway", addresses)
-		gateways := kernel.ListAt(b.get(in+network.TypeNAT), "value")
-		if len(gateways) != 1 || count(network.TypePublicIP) != addresses ||
-			count(network.TypeLoadBalancer) != 0 {
+		gateways := kernel.ListAt(b.get(in+arm.TypeNATGateway), "value")
+		if len(gateways) != 1 || count(arm.TypePublicIP) != addresses ||
+			count(arm.TypeLoadBalancer) != 0 {
 			t.Fatalf("%d gateways, %d addresses, want %d", len(gateways),
-				count(network.TypePublicIP), addresses)
+				count(arm.TypePublicIP), addresses)
 		}
 		p := kernel.ObjectAt(gateways[0], "properties")
 		if len(kernel.ListAt(p, "subnets")) != 1 ||
@@ -242,10 +241,10 @@ func TestManagedNATGateway(t *testing.T) {
 		}
 	}
 	put("loadBalancer", 1)
-	if count(network.TypeNAT) != 0 || count(network.TypePublicIP) != 1 ||
-		count(network.TypeLoadBalancer) != 1 {
-		t.Errorf("%d NAT gateways, %d addresses", count(network.TypeNAT),
-			count(network.TypePublicIP))
+	if count(arm.TypeNATGateway) != 0 || count(arm.TypePublicIP) != 1 ||
+		count(arm.TypeLoadBalancer) != 1 {
+		t.Errorf("%d NAT gateways, %d addresses", count(arm.TypeNATGateway),
+			count(arm.TypePublicIP))
 	}
 	if status, code := b.try(http.MethodDelete, cluster, "2025-10-01", ""); status != 204 {
 		t.Fatalf("DELETE of the cluster: %d %s", status, code)

@@ -108,7 +108,7 @@ func TestEffectiveRoutes(t *testing.T) {
 		watcher := group + "/providers/Microsoft.Network/networkWatchers/w"
 		b.put(watcher, `{"location":"westeurope"}`)
 		vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces",
-			network.TypeVM, 1))
+			arm.TypeVM, 1))
 		b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`"}]}}}`)
 		for to, want := range map[string]string{
 			"10.0.77.1":    "VnetLocal System Route ",

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -110,7 +109,7 @@ func (m fleetMember) build(c *Client, number int) error {
 		Linked: []PlaceResource{{m.table, TableWith()}, {m.gatewayTable, TableWith()}},
 		Inside: []PlaceResource{{in(arm.TypeGateway, m.name+"-appgw"),
 			gatewayIn(vnet.Child("subnets", "appgw"))}},
-		Identity:       in(entra.TypeUserIdentity, m.name),
+		Identity:       in(arm.TypeIdentity, m.name),
 		RoleAssignment: fmt.Sprintf("f1ee7000-0000-4000-8000-%012d", number),
 		Profile:        kernel.Object{"networkPlugin": "kubenet", "podCidr": "10.244.0.0/15"},
 		Pool:           "nodepool1", Nodes: m.nodes, Change: special.cluster,

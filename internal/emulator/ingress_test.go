@@ -56,7 +56,7 @@ func TestIngress(t *testing.T) {
 		}
 		identity := entra.IdentityOf(
 			b.e.kernel.Store.Get(b.e.aks.Clusters[aksID.Key()].AddonIdentity(aks.IngressAddon)))
-		b.put(group+"/providers/"+authorization.TypeRoleAssignment+
+		b.put(group+"/providers/"+arm.TypeRoleAssignment+
 			"/a55160ed-0000-4000-8000-000000000009",
 			`{"properties":{"roleDefinitionId":"`+authorization.RoleID(arm.ID(group).Subscription(),
 				"b24988ac-6180-42a0-ab88-20f7382dd24c")+`","principalId":"`+identity.ObjectID+`"}}`)

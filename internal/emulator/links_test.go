@@ -94,7 +94,7 @@ func TestBackReferences(t *testing.T) {
 	b.refused(http.MethodPut, nic+"2",
 		nicBody(ipConfiguration("c", "a", `,"publicIPAddress":{"id":"`+string(pip)+`"}`)), 400,
 		"PublicIPAddressInUse")
-	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", network.TypeVM,
+	vm := arm.ID(strings.Replace(string(nic), "Microsoft.Network/networkInterfaces", arm.TypeVM,
 		1))
 	b.put(vm, `{"location":"westeurope","properties":{"networkProfile":{"networkInterfaces":[{"id":"`+string(nic)+`","properties":{"primary":true}}]}}}`)
 	if got := kernel.Text(b.properties(nic), "virtualMachine", "id"); got != string(vm) {
@@ -157,7 +157,7 @@ func TestInterfaces(t *testing.T) {
 	want(nic+"3", "c 10.0.1.4 Dynamic")
 	b.put(nic+"4", nicBody(ipConfiguration("c", "b", static("10.0.2.6")))) // free again
 	if got := kernel.Text(b.get(nic.Child("ipConfigurations", "one")),
-		"type"); got != network.TypeNIC+
+		"type"); got != arm.TypeInterface+
 		"/ipConfigurations" {
 		t.Errorf("an IP configuration by its own ID: %q", got)
 	}
@@ -190,7 +190,7 @@ func TestSecurityRules(t *testing.T) {
 	}
 	if rules := kernel.ListAt(b.get(nsg+"/defaultSecurityRules"), "value"); len(rules) != 6 ||
 		kernel.Text(b.get(nsg.Child("defaultSecurityRules", "DenyAllInBound")),
-			"type") != network.TypeNSG+
+			"type") != arm.TypeSecurityGroup+
 			"/defaultSecurityRules" {
 		t.Errorf("default rules %v", names(rules))
 	}

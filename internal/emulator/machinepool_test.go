@@ -11,7 +11,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/aks"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestSingleMachinePools: the nodes of virtual machine pools and availability sets are machines
@@ -38,8 +37,8 @@ func TestSingleMachinePools(t *testing.T) {
 					machines = append(machines, fmt.Sprintf(want[0], n))
 					nics = append(nics, fmt.Sprintf(want[1], n))
 				}
-				haveVMs := names(kernel.ListAt(b.get(nodes+"/providers/"+network.TypeVM), "value"))
-				haveNICs := names(kernel.ListAt(b.get(nodes+"/providers/"+network.TypeNIC),
+				haveVMs := names(kernel.ListAt(b.get(nodes+"/providers/"+arm.TypeVM), "value"))
+				haveNICs := names(kernel.ListAt(b.get(nodes+"/providers/"+arm.TypeInterface),
 					"value"))
 				slices.Sort(haveNICs)
 				if !slices.Equal(haveVMs, machines) || !slices.Equal(haveNICs, nics) {
@@ -50,7 +49,7 @@ func TestSingleMachinePools(t *testing.T) {
 					hops = append(hops, kernel.Text(r, "properties", "nextHopIpAddress"))
 				}
 				for i, name := range haveNICs {
-					nic := b.get(nodes + "/providers/" + network.TypeNIC + "/" + arm.ID(name))
+					nic := b.get(nodes + "/providers/" + arm.TypeInterface + "/" + arm.ID(name))
 					p := kernel.ObjectAt(nic, "properties")
 					configuration := kernel.ObjectAt(kernel.ListAt(p, "ipConfigurations")[0],
 						"properties")

@@ -139,7 +139,7 @@ func (c *Client) identify(identity, group arm.ID, assignment string) error {
 	if err != nil {
 		return err
 	}
-	id := group + arm.ID("/providers/"+authorization.TypeRoleAssignment+"/"+assignment)
+	id := group + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+assignment)
 	err = c.Put(id, demoRoles, kernel.Object{"properties": kernel.Object{
 		"roleDefinitionId": authorization.RoleID(identity.Subscription(),
 			authorization.NetworkContributor),

@@ -36,7 +36,7 @@ func TestPrivateCluster(t *testing.T) {
 				t.Fatalf("the private name is %q", private)
 			}
 			endpoint := ""
-			for _, nic := range kernel.ListAt(b.get(nodes+"/providers/"+network.TypeNIC), "value") {
+			for _, nic := range kernel.ListAt(b.get(nodes+"/providers/"+arm.TypeInterface), "value") {
 				if strings.HasPrefix(kernel.Text(nic, "name"), "kube-apiserver.nic.") {
 					c := kernel.ListAt(nic, "properties", "ipConfigurations")[0]
 					endpoint = kernel.Text(c, "properties", "privateIPAddress")

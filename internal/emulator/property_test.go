@@ -43,10 +43,10 @@ func newUniverse(b *bench, n int) *universe {
 		u.ids = append(u.ids, vnet.Child("virtualNetworkPeerings", "p"))
 	}
 	add(arm.TypeRouteTable, "t0", "t1", "t0/routes/r0", "t0/routes/r1")
-	add(network.TypeNSG, "n0", "n1", "n0/securityRules/r0")
-	add(network.TypeNAT, "nat")
-	add(network.TypePublicIP, "p0", "p1")
-	add(network.TypeNIC, "i0", "i1", "i2")
+	add(arm.TypeSecurityGroup, "n0", "n1", "n0/securityRules/r0")
+	add(arm.TypeNATGateway, "nat")
+	add(arm.TypePublicIP, "p0", "p1")
+	add(arm.TypeInterface, "i0", "i1", "i2")
 	add(arm.TypeGateway, "a0", "a1")
 	// The first resources.
 	for i, vnet := range u.ids[:2] {
@@ -54,9 +54,9 @@ func newUniverse(b *bench, n int) *universe {
 			`{"location":"westeurope","properties":{"addressSpace":{"addressPrefixes":["10.%d.0.0/16"]},"subnets":[
 			{"name":"s0","properties":{"addressPrefix":"10.%d.0.0/29"}},{"name":"s1","properties":{"addressPrefix":"10.%d.1.0/29"}}]}}`, i, i, i))
 	}
-	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(network.TypeNSG),
-		u.of(network.TypePublicIP),
-		u.of(network.TypeNAT)) {
+	for _, id := range slices.Concat(u.of(arm.TypeRouteTable), u.of(arm.TypeSecurityGroup),
+		u.of(arm.TypePublicIP),
+		u.of(arm.TypeNATGateway)) {
 		b.put(id, `{"location":"westeurope"}`)
 	}
 	return u
@@ -127,8 +127,8 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 		prefix := rapid.SampledFrom([]string{"10.%c.0.0/29", "10.%c.1.0/29", "10.%c.2.0/29",
 			"10.%c.0.0/24"}).Draw(t, "prefix")
 		return fmt.Sprintf(`"addressPrefix":"%s"`, fmt.Sprintf(prefix, space())) +
-			link("routeTable", arm.TypeRouteTable) + link("networkSecurityGroup", network.TypeNSG) +
-			link("natGateway", network.TypeNAT)
+			link("routeTable", arm.TypeRouteTable) + link("natGateway", arm.TypeNATGateway) +
+			link("networkSecurityGroup", arm.TypeSecurityGroup)
 	}
 	route := func() string {
 		return fmt.Sprintf(`{"addressPrefix":"%s","nextHopType":"%s"}`,
@@ -165,20 +165,20 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 			route() + `}]`
 	case kernel.KindKey(arm.TypeRouteTable + "/routes"):
 		return `{"properties":` + route() + `}`
-	case kernel.KindKey(network.TypeNSG + "/securityRules"):
+	case kernel.KindKey(arm.TypeSecurityGroup + "/securityRules"):
 		return fmt.Sprintf(
 			`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`,
 			rapid.IntRange(99, 101).Draw(t, "priority"))
-	case kernel.KindKey(network.TypeNAT):
+	case kernel.KindKey(arm.TypeNATGateway):
 		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`,
-			rapid.SampledFrom(u.of(network.TypePublicIP)).Draw(t, "address"))
-	case kernel.KindKey(network.TypeNIC):
+			rapid.SampledFrom(u.of(arm.TypePublicIP)).Draw(t, "address"))
+	case kernel.KindKey(arm.TypeInterface):
 		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() +
-			link("publicIPAddress", network.TypePublicIP) + `}}`
+			link("publicIPAddress", arm.TypePublicIP) + `}}`
 		if rapid.Bool().Draw(t, "two") {
 			p += `,{"name":"c1","properties":{` + place() + `}}`
 		}
-		p += `]` + link("networkSecurityGroup", network.TypeNSG)
+		p += `]` + link("networkSecurityGroup", arm.TypeSecurityGroup)
 	case kernel.KindKey(arm.TypeGateway):
 		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(arm.TypeSubnet)).Draw(t, "subnet"))
 	}
@@ -353,7 +353,7 @@ func checkAddresses(t *rapid.T, what string, docs map[arm.ID]seenDoc) {
 		}
 		for _, ref := range network.ReferencesIn(id, o) {
 			address := kernel.Text(ref.Part, "privateIPAddress")
-			if !ref.Link.Takes() || !id.Is(network.TypeNIC) {
+			if !ref.Link.Takes() || !id.Is(arm.TypeInterface) {
 				continue
 			}
 			subnet := docs[ref.Target()].o

@@ -100,7 +100,7 @@ func roleNamed(t *testing.T, name string) string {
 func (b *bench) grant(n int, scope arm.ID, principal, roleName string) arm.ID {
 	b.t.Helper()
 	id := scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
-		authorization.TypeRoleAssignment, n))
+		arm.TypeRoleAssignment, n))
 	b.put(id, fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q}}`,
 		authorization.RoleID(sub, roleNamed(b.t, roleName)), principal))
 	return id
@@ -221,7 +221,7 @@ func TestRoleAssignments(t *testing.T) {
 	b.put(rt, `{"location":"westeurope"}`)
 	at := func(scope arm.ID, n int) arm.ID {
 		return scope + arm.ID(fmt.Sprintf("/providers/%s/a5000000-0000-4000-8000-%012d",
-			authorization.TypeRoleAssignment, n))
+			arm.TypeRoleAssignment, n))
 	}
 	body := func(role, principal, more string) string {
 		return fmt.Sprintf(`{"properties":{"roleDefinitionId":%q,"principalId":%q%s}}`,
@@ -264,7 +264,7 @@ func TestRoleAssignments(t *testing.T) {
 	if kernel.Text(p, "scope") != string(group) ||
 		kernel.Text(p, "principalType") != "ServicePrincipal" ||
 		kernel.Text(p, "createdBy") != DefaultPrincipal.ObjectID ||
-		kernel.Text(doc, "type") != authorization.TypeRoleAssignment ||
+		kernel.Text(doc, "type") != arm.TypeRoleAssignment ||
 		p["provisioningState"] != nil ||
 		doc["etag"] != nil {
 		t.Errorf("%s", kernel.Encode(doc))

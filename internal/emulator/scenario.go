@@ -13,7 +13,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/aks"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Client calls an emulator's ARM API in the name of a principal, without a connection: by its own
@@ -198,7 +197,7 @@ func (d Demo) build(e *Emulator, c *Client) error {
 	in := func(resourceType, name string) arm.ID {
 		return arm.ResourceID(sub, vnet.ResourceGroup(), resourceType, name)
 	}
-	nsg := in(network.TypeNSG, "nodes-nsg")
+	nsg := in(arm.TypeSecurityGroup, "nodes-nsg")
 	if err := c.Make(Place{
 		Cluster: d.Cluster, Network: vnet, Space: "10.42.0.0/16",
 		Tags: kernel.Object{"team": "network"},
@@ -222,7 +221,7 @@ func (d Demo) build(e *Emulator, c *Client) error {
 			{d.GatewayTable, TableWith(RouteToBranch("10.60.0.0/16"))}},
 		Inside: []PlaceResource{{in(arm.TypeFirewall, "hub"), firewallIn(vnet)},
 			{in(arm.TypeGateway, "shop-agw"), gatewayIn(d.GatewaySubnet)}},
-		Identity: arm.ResourceID(sub, d.Cluster.ResourceGroup(), entra.TypeUserIdentity,
+		Identity: arm.ResourceID(sub, d.Cluster.ResourceGroup(), arm.TypeIdentity,
 			"shop-identity"),
 		RoleAssignment: "a55160ed-0000-4000-8000-000000000001",
 		Profile: kernel.Object{"networkPlugin": "kubenet",

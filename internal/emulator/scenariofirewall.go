@@ -3,7 +3,6 @@ package emulator
 import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Firewalled names the resources of an Azure CNI Overlay cluster behind a firewall.
@@ -22,7 +21,7 @@ func BuildFirewalled(e *Emulator, as Principal) (Firewalled, error) {
 		Cluster:  arm.ResourceID(sub, "web-rg", arm.TypeCluster, "web"),
 		Subnet:   vnet.Child("subnets", "nodes"),
 		Table:    arm.ResourceID(sub, "web-rg", arm.TypeRouteTable, "web-egress"),
-		Group:    arm.ResourceID(sub, "web-rg", network.TypeNSG, "web-nsg"),
+		Group:    arm.ResourceID(sub, "web-rg", arm.TypeSecurityGroup, "web-nsg"),
 		Firewall: "10.50.3.4",
 	}
 	c, err := e.Client(as)

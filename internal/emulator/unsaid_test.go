@@ -8,7 +8,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // TestWhatAzureAdds: documented fields that Azure adds to what clients ask for.
@@ -48,7 +47,7 @@ func TestWhatAzureAdds(t *testing.T) {
 func TestDomainLabels(t *testing.T) {
 	b := newBench(t, Options{})
 	address := func(name string) arm.ID {
-		return arm.ResourceID(sub, group.Name(), network.TypePublicIP, name)
+		return arm.ResourceID(sub, group.Name(), arm.TypePublicIP, name)
 	}
 	label := func(location, label string) string {
 		return fmt.Sprintf(`{"location":%q,"properties":{"dnsSettings":{"domainNameLabel":%q}}}`,

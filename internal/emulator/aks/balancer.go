@@ -11,7 +11,6 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // How it works. AKS makes a security group for the nodes, and with outbound type loadBalancer a
@@ -49,7 +48,7 @@ func (v Service) base() string {
 
 // securityGroup returns the security group that AKS makes for the nodes.
 func (cl *cluster) securityGroup() arm.ID {
-	return cl.inNodeGroup(network.TypeNSG, "aks-agentpool-"+cl.Digits+"-nsg")
+	return cl.inNodeGroup(arm.TypeSecurityGroup, "aks-agentpool-"+cl.Digits+"-nsg")
 }
 
 func (cl *cluster) inNodeGroup(resourceType, name string) arm.ID {
@@ -81,7 +80,7 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 func (cl *cluster) managedAddresses(what string, count int) (ids []arm.ID) {
 	for i := range max(1, count) {
 		ids = append(ids,
-			cl.inNodeGroup(network.TypePublicIP, kernel.GuidOf(fmt.Sprint(what, i), cl.ID)))
+			cl.inNodeGroup(arm.TypePublicIP, kernel.GuidOf(fmt.Sprint(what, i), cl.ID)))
 	}
 	return ids
 }
@@ -128,7 +127,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 			continue
 		}
 		public = append(public, v)
-		id := cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base())
+		id := cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.base())
 		ips = append(ips, id)
 		if f := s.publicIP(cl, id, kernel.Object{"k8s-azure-cluster-name": "kubernetes",
 			"k8s-azure-service": v.Namespace + "/" + v.Name}, 4); f != nil {
@@ -139,7 +138,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 	cl.Addresses = ips
 	body := cl.balancer(publicBalancer, public)
 	body["tags"] = cl.tags()
-	addOutbound(body, cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer), ips[:outbound],
+	addOutbound(body, cl.inNodeGroup(arm.TypeLoadBalancer, publicBalancer), ips[:outbound],
 		kernel.ObjectAt(profile, "loadBalancerProfile"))
 	if f := s.storeBalancer(cl, publicBalancer, body); f != nil {
 		return f
@@ -168,13 +167,13 @@ func (s balancers) publicIP(cl *cluster, id arm.ID, tags kernel.Object, idle int
 
 // balancer returns a load balancer for services.
 func (cl *cluster) balancer(name string, services []Service) kernel.Object {
-	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
+	id := cl.inNodeGroup(arm.TypeLoadBalancer, name)
 	var frontends, rules, probes []any
 	for _, v := range services {
 		frontend := kernel.Object{"subnet": kernel.Link(cl.Pools[0].Subnet)}
 		if !v.Internal {
 			frontend = kernel.Object{"publicIPAddress": kernel.Link(
-				cl.inNodeGroup(network.TypePublicIP, publicBalancer+"-"+v.base()))}
+				cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.base()))}
 		}
 		frontends = append(frontends, kernel.Object{"name": v.base(), "properties": frontend})
 		link := func(list, name string) kernel.Object {
@@ -238,7 +237,7 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 
 // storeBalancer writes a load balancer that has changed, or removes one without frontends.
 func (s balancers) storeBalancer(cl *cluster, name string, body kernel.Object) *kernel.Failure {
-	id := cl.inNodeGroup(network.TypeLoadBalancer, name)
+	id := cl.inNodeGroup(arm.TypeLoadBalancer, name)
 	r := s.kernel.Store.Get(id)
 	if len(kernel.ListAt(body, "properties", "frontendIPConfigurations")) == 0 {
 		delete(cl.written, name)
@@ -347,13 +346,13 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 // addressOf returns the address of a service, "" while it has none.
 func (s balancers) addressOf(cl *cluster, v Service) string {
 	if !v.Internal {
-		if r := s.kernel.Store.Get(cl.inNodeGroup(network.TypePublicIP,
+		if r := s.kernel.Store.Get(cl.inNodeGroup(arm.TypePublicIP,
 			publicBalancer+"-"+v.base())); r != nil {
 			return kernel.Text(r.Properties(), "ipAddress")
 		}
 		return ""
 	}
-	if r := s.kernel.Store.Get(cl.inNodeGroup(network.TypeLoadBalancer,
+	if r := s.kernel.Store.Get(cl.inNodeGroup(arm.TypeLoadBalancer,
 		internalBalancer)); r != nil {
 		frontends := kernel.ListAt(r.Properties(), "frontendIPConfigurations")
 		return kernel.Text(kernel.Named(frontends, v.base()), "properties", "privateIPAddress")

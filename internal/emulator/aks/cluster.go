@@ -399,7 +399,7 @@ func shownIdentity(r *kernel.Resource) kernel.Object {
 
 // kubeletIdentity returns the identity that AKS creates for the nodes.
 func (cl *cluster) kubeletIdentity() arm.ID {
-	return cl.inNodeGroup(entra.TypeUserIdentity, cl.ID.Name()+"-agentpool")
+	return cl.inNodeGroup(arm.TypeIdentity, cl.ID.Name()+"-agentpool")
 }
 
 // addonsWithIdentity are the add-ons for which AKS creates an identity (the summary of them in
@@ -410,7 +410,7 @@ var addonsWithIdentity = []string{"ingressApplicationGateway", "azureKeyvaultSec
 // AddonIdentity returns the identity that AKS creates for an add-on
 // (application-gateway-kubernetes-ingress#1616). It has no role: az assigns the ones it needs.
 func (cl *cluster) AddonIdentity(addon string) arm.ID {
-	return cl.inNodeGroup(entra.TypeUserIdentity, strings.ToLower(addon)+"-"+cl.ID.Name())
+	return cl.inNodeGroup(arm.TypeIdentity, strings.ToLower(addon)+"-"+cl.ID.Name())
 }
 
 func hasAddon(body kernel.Object, addon string) bool {

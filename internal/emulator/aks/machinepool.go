@@ -45,7 +45,7 @@ func (p *pool) machine(n *Node) arm.ID {
 	if !p.single() {
 		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.Instance))
 	}
-	return p.nodeGroupID(network.TypeVM, n.Name)
+	return p.nodeGroupID(arm.TypeVM, n.Name)
 }
 
 // nodeGroupID returns an ID in the pool's node resource group.
@@ -59,9 +59,9 @@ func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 func (p *pool) nic(n *Node) arm.ID {
 	switch p.Kind {
 	case PoolMachines:
-		return p.nodeGroupID(network.TypeNIC, n.Name+"-nic")
+		return p.nodeGroupID(arm.TypeInterface, n.Name+"-nic")
 	case PoolAvailabilitySet:
-		return p.nodeGroupID(network.TypeNIC, p.base()+"-nic-"+strconv.Itoa(n.Instance))
+		return p.nodeGroupID(arm.TypeInterface, p.base()+"-nic-"+strconv.Itoa(n.Instance))
 	}
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
@@ -122,13 +122,13 @@ func readdressed(r *kernel.Resource, properties kernel.Object) bool {
 		}
 		return out
 	}
-	return r.ID.Is(network.TypeNIC) &&
+	return r.ID.Is(arm.TypeInterface) &&
 		!slices.Equal(addresses(r.Properties()), addresses(properties))
 }
 
 // dropMachines removes the machines of a pool that are not wanted, with their interfaces.
 func (s *nodes) dropMachines(p *pool, wanted map[string]bool) {
-	for _, vm := range s.kernel.Store.List(network.TypeVM, p.ScaleSet.Group()) {
+	for _, vm := range s.kernel.Store.List(arm.TypeVM, p.ScaleSet.Group()) {
 		if wanted[vm.ID.Key()] || kernel.Text(vm.Body, "tags", "aks-managed-poolName") != p.Name {
 			continue
 		}

@@ -6,13 +6,12 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // natGateway returns the NAT gateway that AKS makes with outbound type managedNATGateway. Its name
 // is not documented [U].
 func (cl *cluster) natGateway() arm.ID {
-	return cl.inNodeGroup(network.TypeNAT, "aks-natgateway")
+	return cl.inNodeGroup(arm.TypeNATGateway, "aks-natgateway")
 }
 
 // natAddresses returns the public IP addresses of that gateway.

@@ -272,7 +272,7 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	if r := s.kernel.Store.Get(cl.ID); r != nil {
 		s.kernel.Store.Changed(r)
 	}
-	s.kernel.Store.Touch(cl.inNodeGroup(network.TypeLoadBalancer, publicBalancer))
+	s.kernel.Store.Touch(cl.inNodeGroup(arm.TypeLoadBalancer, publicBalancer))
 	if cl.Table != "" {
 		cl.provider.wake()
 	}

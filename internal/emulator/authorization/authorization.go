@@ -88,14 +88,14 @@ func (s *Authorization) types() []kernel.Kind {
 			Missing: [2]string{code, missing}, Settle: settle, Show: p.show}
 	}
 	return []kernel.Kind{
-		{Name: TypeRoleDefinition, Immediate: true, PutStatus: http.StatusCreated,
+		{Name: arm.TypeRoleDefinition, Immediate: true, PutStatus: http.StatusCreated,
 			Settle: s.settleRoleDefinition, Show: kernel.ShowBare,
 			Removable: s.roleDefinitionRemovable},
-		{Name: TypeRoleAssignment, Immediate: true, PutStatus: http.StatusCreated,
+		{Name: arm.TypeRoleAssignment, Immediate: true, PutStatus: http.StatusCreated,
 			Missing: [2]string{
 				"RoleAssignmentNotFound", "The role assignment '{name}' is not found."},
 			Settle: s.settleRoleAssignment, Show: kernel.ShowBare},
-		{Name: TypeLock, Immediate: true,
+		{Name: arm.TypeLock, Immediate: true,
 			Missing: [2]string{"LockNotFound", "The lock '{name}' could not be found."},
 			Settle:  s.settleLock, Show: kernel.ShowBare},
 		policy(TypePolicyDefinition, "PolicyDefinitionNotFound",

@@ -283,7 +283,7 @@ func (s *Authorization) joinsOf(id arm.ID, body kernel.Object) map[arm.ID]string
 		return out
 	}
 	for _, id := range entra.AssignedIdentities(body) {
-		out[id] = entra.TypeUserIdentity + "/assign/action"
+		out[id] = arm.TypeIdentity + "/assign/action"
 	}
 	for _, ref := range network.ReferencesIn(id, body) {
 		out[ref.Target()] = ref.Link.To + "/join/action"

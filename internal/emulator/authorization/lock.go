@@ -6,10 +6,9 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
-
-const TypeLock = "Microsoft.Authorization/locks"
 
 // settleLock checks a management lock.
 func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
@@ -27,8 +26,8 @@ func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *ker
 // checkLocks refuses a write that a lock forbids: one at the scope, above it or, for a delete,
 // below it. Locks themselves can always be changed.
 func (s *Authorization) checkLocks(w Need) *kernel.Failure {
-	locks := s.kernel.Store.ByType[strings.ToLower(TypeLock)]
-	if len(locks) == 0 || w.Scope.Is(TypeLock) {
+	locks := s.kernel.Store.ByType[strings.ToLower(arm.TypeLock)]
+	if len(locks) == 0 || w.Scope.Is(arm.TypeLock) {
 		return nil
 	}
 	var locked []string
@@ -78,7 +77,7 @@ func (s *Authorization) lockCall(c *kernel.Call) (kernel.Reply, *kernel.Failure,
 	}
 	atScope := strings.Contains(strings.ToLower(c.Param("$filter")), "atscope()")
 	matches := []*kernel.Resource{}
-	for _, l := range s.kernel.Store.List(TypeLock, "") {
+	for _, l := range s.kernel.Store.List(arm.TypeLock, "") {
 		at := l.ID.Parent()
 		if Covers(at, scope) || Below(at, scope) && !atScope {
 			matches = append(matches, l)

@@ -10,8 +10,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-const TypeRoleDefinition = "Microsoft.Authorization/roleDefinitions"
-
 // Role is the actions of a role definition.
 type Role struct {
 	Guid, Name, Description string
@@ -32,7 +30,7 @@ func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 			return r, true
 		}
 	}
-	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypeRoleDefinition)] {
+	for _, r := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleDefinition)] {
 		if strings.EqualFold(r.ID.Name(), guid) {
 			return roleOf(r), true
 		}
@@ -115,7 +113,7 @@ func (r Role) document(subscription string) kernel.Object {
 		permissions = append(permissions, p.document())
 	}
 	return kernel.Object{
-		"id": RoleID(subscription, r.Guid), "name": r.Guid, "type": TypeRoleDefinition,
+		"id": RoleID(subscription, r.Guid), "name": r.Guid, "type": arm.TypeRoleDefinition,
 		"properties": kernel.Object{
 			"roleName": r.Name, "type": "BuiltInRole", "description": r.Description,
 			"assignableScopes": []any{"/"}, "permissions": permissions,
@@ -126,7 +124,7 @@ func (r Role) document(subscription string) kernel.Object {
 }
 
 func RoleID(subscription, guid string) string {
-	id := "/providers/" + TypeRoleDefinition + "/" + guid
+	id := "/providers/" + arm.TypeRoleDefinition + "/" + guid
 	if subscription != "" {
 		return "/subscriptions/" + subscription + id
 	}
@@ -152,7 +150,7 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	taken := slices.ContainsFunc(BuiltInRoles, func(b Role) bool {
 		return strings.EqualFold(b.Name, name) || strings.EqualFold(b.Guid, r.ID.Name())
 	})
-	for _, other := range s.kernel.Store.ByType[strings.ToLower(TypeRoleDefinition)] {
+	for _, other := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleDefinition)] {
 		taken = taken || strings.EqualFold(roleOf(other).Name, name) &&
 			!strings.EqualFold(other.ID.Name(), r.ID.Name())
 	}
@@ -177,7 +175,7 @@ func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 
 // roleDefinitionRemovable refuses a delete while the role is assigned.
 func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Failure {
-	for _, a := range s.kernel.Store.ByType[strings.ToLower(TypeRoleAssignment)] {
+	for _, a := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleAssignment)] {
 		if strings.EqualFold(roleGUID(a), r.ID.Name()) {
 			return kernel.Bad("RoleDefinitionHasAssignments", "There are existing role "+
 				"assignments referencing role (code: RoleDefinitionHasAssignments).")
@@ -203,7 +201,7 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 	for _, r := range BuiltInRoles {
 		docs = append(docs, r.asOf(c).document(scope.Subscription()))
 	}
-	for _, r := range s.kernel.Store.List(TypeRoleDefinition, "") {
+	for _, r := range s.kernel.Store.List(arm.TypeRoleDefinition, "") {
 		for _, assignable := range kernel.List(r.Properties(), "assignableScopes") {
 			if scope == "" || Covers(arm.ID(assignable), scope) ||
 				Covers(scope, arm.ID(assignable)) {

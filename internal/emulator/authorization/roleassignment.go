@@ -14,8 +14,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-const TypeRoleAssignment = "Microsoft.Authorization/roleAssignments"
-
 func IsGUID(s string) bool { return len(s) == 36 && uuid.Validate(s) == nil }
 
 // roleGUID returns the role that an assignment assigns.
@@ -26,7 +24,7 @@ func roleGUID(assignment *kernel.Resource) string {
 // assignedTo returns the lower-case object ID of the principal that a document assigns a role to,
 // or "".
 func assignedTo(r *kernel.Resource) string {
-	if !r.ID.Is(TypeRoleAssignment) {
+	if !r.ID.Is(arm.TypeRoleAssignment) {
 		return ""
 	}
 	return strings.ToLower(kernel.Text(r.Properties(), "principalId"))
@@ -75,7 +73,7 @@ func (s *Authorization) inEffect(assignment *kernel.Resource) bool {
 // DelayRole makes a role assignment take effect after a delay from now.
 func (s *Authorization) DelayRole(assignment arm.ID, delay time.Duration) bool {
 	defer s.kernel.Lock()()
-	if r := s.kernel.Store.Get(assignment); r == nil || !r.ID.Is(TypeRoleAssignment) {
+	if r := s.kernel.Store.Get(assignment); r == nil || !r.ID.Is(arm.TypeRoleAssignment) {
 		return false
 	}
 	s.takesEffect[assignment.Key()] = time.Now().Add(delay)
@@ -86,7 +84,7 @@ func (s *Authorization) DelayRole(assignment arm.ID, delay time.Duration) bool {
 func (s *Authorization) Assign(scope arm.ID, who kernel.Principal, roleName string) {
 	i := slices.IndexFunc(BuiltInRoles, func(r Role) bool { return r.Name == roleName })
 	name := uuid.NewSHA1(uuid.Nil, []byte(scope.Key()+" "+who.ObjectID+" "+roleName)).String()
-	id := scope + arm.ID("/providers/"+TypeRoleAssignment+"/"+name)
+	id := scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+name)
 	r := s.kernel.NewResource(id,
 		kernel.Object{"properties": kernel.Object{"roleDefinitionId": RoleID(scope.Subscription(),
 			BuiltInRoles[i].Guid), "principalId": who.ObjectID,
@@ -230,7 +228,7 @@ func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kerne
 		}
 	}
 	matches := []*kernel.Resource{}
-	for _, a := range s.kernel.Store.List(TypeRoleAssignment, "") {
+	for _, a := range s.kernel.Store.List(arm.TypeRoleAssignment, "") {
 		at := a.ID.Parent()
 		isBelow := Below(at, scope) && !strings.Contains(strings.ToLower(filter), "atscope()")
 		if (Covers(at, scope) || isBelow) &&

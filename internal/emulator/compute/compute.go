@@ -44,7 +44,7 @@ func (s *Compute) types() []kernel.Kind {
 			Facts:  scaleSetFacts(),
 			Settle: s.settleScaleSet, Stored: s.storedScaleSet, Show: s.showScaleSet,
 			Within: s.inScaleSet}),
-		s.entra.WithSystemIdentity(kernel.Kind{Name: network.TypeVM, Tracked: true,
+		s.entra.WithSystemIdentity(kernel.Kind{Name: arm.TypeVM, Tracked: true,
 			Settle: settleMachine}),
 		{Name: TypeAvailabilitySet, Tracked: true, Immediate: true},
 		{Name: TypeScaleSetExtension, Settle: s.settleExtension,

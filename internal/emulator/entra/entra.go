@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
@@ -38,7 +39,7 @@ type issuers interface {
 // types returns the resource types of Microsoft.ManagedIdentity.
 func (s *Entra) types() []kernel.Kind {
 	return []kernel.Kind{
-		{Name: TypeUserIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
+		{Name: arm.TypeIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
 			Located: true, Restored: s.restoreUserIdentity,
 			Settle: s.settleUserIdentity, Stored: s.storedUserIdentity, Show: kernel.ShowBare,
 			Removed: s.userIdentityRemoved, Within: s.inIdentity},

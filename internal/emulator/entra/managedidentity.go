@@ -12,8 +12,7 @@ import (
 )
 
 const (
-	TypeUserIdentity        = "Microsoft.ManagedIdentity/userAssignedIdentities"
-	TypeFederatedCredential = TypeUserIdentity + "/federatedIdentityCredentials"
+	TypeFederatedCredential = arm.TypeIdentity + "/federatedIdentityCredentials"
 )
 
 // settleUserIdentity gives a user-assigned identity its IDs, which it keeps until it is deleted. An
@@ -113,7 +112,7 @@ func AssignedIdentities(body kernel.Object) []arm.ID {
 // CheckIdentities refuses a document with an identity that does not exist.
 func (s *Entra) CheckIdentities(scope arm.ID, body kernel.Object) *kernel.Failure {
 	for _, id := range AssignedIdentities(body) {
-		if r := s.kernel.Store.Get(id); r == nil || !r.ID.Is(TypeUserIdentity) {
+		if r := s.kernel.Store.Get(id); r == nil || !r.ID.Is(arm.TypeIdentity) {
 			return kernel.Bad("FailedIdentityOperation",
 				"Identity operation for resource '%s' failed with error 'Failed to perform "+
 					"resource identity operation. Status: 'BadRequest'. Response: "+

@@ -50,8 +50,8 @@ const upperCaseSince = "2022-01-01"
 
 // configurationTypes are the names of some types' IP configurations in subnets.
 var configurationTypes = map[string]string{
-	TypeBastion:  "bastionHostIpConfigurations",
-	TypeFirewall: "azureFirewallIpConfigurations",
+	TypeBastion:      "bastionHostIpConfigurations",
+	arm.TypeFirewall: "azureFirewallIpConfigurations",
 }
 
 // ShownConfiguration returns the ID of an IP configuration as a subnet shows it, with names in

@@ -191,7 +191,7 @@ func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object 
 
 // subnetOf returns the subnet of an interface's first address, or nil.
 func (s *Network) subnetOf(id arm.ID) *kernel.Resource {
-	if r := s.kernel.Store.Get(id); r != nil && id.Is(TypeNIC) {
+	if r := s.kernel.Store.Get(id); r != nil && id.Is(arm.TypeInterface) {
 		configuration := kernel.ListAt(r.Properties(), "ipConfigurations")[0]
 		return s.kernel.Store.Get(kernel.LinkOf(configuration, "subnet"))
 	}

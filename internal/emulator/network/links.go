@@ -11,20 +11,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// Resource types of the network that are used only in this package.
+// Resource types that only the emulator knows; package arm has the others.
 const (
-	TypeNSG            = "Microsoft.Network/networkSecurityGroups"
-	TypeNAT            = "Microsoft.Network/natGateways"
-	TypePublicIP       = "Microsoft.Network/publicIPAddresses"
-	TypeNIC            = "Microsoft.Network/networkInterfaces"
 	TypePeering        = "Microsoft.Network/virtualNetworks/virtualNetworkPeerings"
 	TypeEndpointPolicy = "Microsoft.Network/serviceEndpointPolicies"
-	TypeFirewall       = "Microsoft.Network/azureFirewalls"
 	TypeVPNGateway     = "Microsoft.Network/virtualNetworkGateways"
 	TypeBastion        = "Microsoft.Network/bastionHosts"
-	TypeLoadBalancer   = arm.TypeLoadBalancer
 	TypeWatcher        = "Microsoft.Network/networkWatchers"
-	TypeVM             = "Microsoft.Compute/virtualMachines"
 )
 
 // link is a field in the documents of one type with the ID of a resource of another.
@@ -46,34 +39,34 @@ func (l link) Takes() bool { return l.To == arm.TypeSubnet }
 // Links are all links. The target must exist, in the same region, and cannot be deleted.
 var Links = []link{
 	{arm.TypeSubnet, "routeTable", arm.TypeRouteTable, "subnets[]"},
-	{arm.TypeSubnet, "networkSecurityGroup", TypeNSG, "subnets[]"},
-	{arm.TypeSubnet, "natGateway", TypeNAT, "subnets[]"},
+	{arm.TypeSubnet, "networkSecurityGroup", arm.TypeSecurityGroup, "subnets[]"},
+	{arm.TypeSubnet, "natGateway", arm.TypeNATGateway, "subnets[]"},
 	{arm.TypeSubnet, "serviceEndpointPolicies[]", TypeEndpointPolicy, "subnets[]"},
-	{TypeNIC, "networkSecurityGroup", TypeNSG, "networkInterfaces[]"},
-	{TypeNIC, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
-	{TypeNIC, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
-	{TypeNAT, "publicIpAddresses[]", TypePublicIP, "natGateway"},
-	{TypeVM, "networkProfile.networkInterfaces[]", TypeNIC, "virtualMachine"},
+	{arm.TypeInterface, "networkSecurityGroup", arm.TypeSecurityGroup, "networkInterfaces[]"},
+	{arm.TypeInterface, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeInterface, "ipConfigurations[].publicIPAddress", arm.TypePublicIP, "ipConfiguration"},
+	{arm.TypeNATGateway, "publicIpAddresses[]", arm.TypePublicIP, "natGateway"},
+	{arm.TypeVM, "networkProfile.networkInterfaces[]", arm.TypeInterface, "virtualMachine"},
 	{arm.TypeScaleSet,
 		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet, ""},
 	{arm.TypeScaleSet,
-		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", TypeNSG, ""},
+		"virtualMachineProfile.networkProfile.networkInterfaceConfigurations[].networkSecurityGroup", arm.TypeSecurityGroup, ""},
 	{arm.TypeGateway, "gatewayIPConfigurations[].subnet", arm.TypeSubnet,
 		"applicationGatewayIPConfigurations[]"},
 	{arm.TypeGateway, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
 	{arm.TypeGateway, "privateLinkConfigurations[].ipConfigurations[].subnet", arm.TypeSubnet,
 		"privateLinkIpConfigurations[]"},
-	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", TypePublicIP,
+	{arm.TypeGateway, "frontendIPConfigurations[].publicIPAddress", arm.TypePublicIP,
 		"ipConfiguration"},
-	{TypeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
-	{TypeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", TypePublicIP,
+	{arm.TypeLoadBalancer, "frontendIPConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeLoadBalancer, "frontendIPConfigurations[].publicIPAddress", arm.TypePublicIP,
 		"ipConfiguration"},
-	{TypeFirewall, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
-	{TypeFirewall, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{arm.TypeFirewall, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
+	{arm.TypeFirewall, "ipConfigurations[].publicIPAddress", arm.TypePublicIP, "ipConfiguration"},
 	{TypeVPNGateway, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
-	{TypeVPNGateway, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{TypeVPNGateway, "ipConfigurations[].publicIPAddress", arm.TypePublicIP, "ipConfiguration"},
 	{TypeBastion, "ipConfigurations[].subnet", arm.TypeSubnet, ""},
-	{TypeBastion, "ipConfigurations[].publicIPAddress", TypePublicIP, "ipConfiguration"},
+	{TypeBastion, "ipConfigurations[].publicIPAddress", arm.TypePublicIP, "ipConfiguration"},
 }
 
 // inUse is Azure's refusal to delete a linked resource: the code, and the message with the
@@ -81,20 +74,20 @@ var Links = []link{
 var inUse = map[string][2]string{
 	arm.TypeRouteTable: {"InUseRouteTableCannotBeDeleted",
 		"Route table %[1]s is in use and cannot be deleted. It is associated with subnet %[2]s."},
-	TypeNSG: {"InUseNetworkSecurityGroupCannotBeDeleted", "Network security group %[1]s cannot " +
-		"be deleted because it is in use by the following resources: %[2]s. " +
-		"In order to delete the Network security group, remove the association with the " +
-		"resource(s). To learn how to do this, see aka.ms/deletensg."},
-	TypeNAT: {"CannotDeleteNatGatewayAssociatedToSubnet", "NAT Gateway %[1]s is still configured " +
-		"on %[3]d subnets. Remove NAT Gateway from all referenced subnets and then delete NAT " +
-		"Gateway."},
-	TypePublicIP: {"PublicIPAddressCannotBeDeleted", "Public IP address %[1]s can not be deleted " +
-		"since it is still allocated to resource %[2]s. " +
-		"In order to delete the public IP, disassociate/detach the Public IP address from the " +
-		"resource. To learn how to do this, see aka.ms/deletepublicip."},
-	TypeNIC: {"NicInUse", "Network Interface %[1]s is used by existing resource %[2]s. In order " +
-		"to delete the network interface, it must be dissociated from the resource. To learn " +
-		"more, see aka.ms/deletenic."},
+	arm.TypeSecurityGroup: {"InUseNetworkSecurityGroupCannotBeDeleted",
+		"Network security group %[1]s cannot be deleted because it is in use by the following " +
+			"resources: %[2]s. In order to delete the Network security group, remove the " +
+			"association with the resource(s). To learn how to do this, see aka.ms/deletensg."},
+	arm.TypeNATGateway: {"CannotDeleteNatGatewayAssociatedToSubnet",
+		"NAT Gateway %[1]s is still configured on %[3]d subnets. Remove NAT Gateway from all " +
+			"referenced subnets and then delete NAT Gateway."},
+	arm.TypePublicIP: {"PublicIPAddressCannotBeDeleted",
+		"Public IP address %[1]s can not be deleted since it is still allocated to resource " +
+			"%[2]s. In order to delete the public IP, disassociate/detach the Public IP address " +
+			"from the resource. To learn how to do this, see aka.ms/deletepublicip."},
+	arm.TypeInterface: {"NicInUse", "Network Interface %[1]s is used by existing resource " +
+		"%[2]s. In order to delete the network interface, it must be dissociated from the " +
+		"resource. To learn more, see aka.ms/deletenic."},
 	// [U] the code
 	TypeEndpointPolicy: {"InUseServiceEndpointPolicyCannotBeDeleted",
 		"Service endpoint policy %[1]s is in use by %[2]s and cannot be deleted."},
@@ -169,7 +162,7 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 		}
 		target := s.kernel.Store.Get(ref.Target())
 		if target == nil || !target.ID.Is(ref.Link.To) || s.locationOf(target) != location {
-			if target == nil && (r.ID.Is(TypeNAT) || r.ID.Is(TypePublicIP)) {
+			if target == nil && (r.ID.Is(arm.TypeNATGateway) || r.ID.Is(arm.TypePublicIP)) {
 				return referenceMissing(ref.Target())
 			}
 			return invalidReference(ref.Target(), r.ID)
@@ -180,7 +173,7 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 					"to resource %s.", r.ID, target.ID, other)
 			}
 		}
-		if ref.Link.from != TypeVM { // which marks in them its primary interface
+		if ref.Link.from != arm.TypeVM { // which marks in them its primary interface
 			clear(ref.at)
 		}
 		ref.at["id"] = string(target.ID)
@@ -205,7 +198,8 @@ func referenceMissing(target arm.ID) *kernel.Failure {
 }
 
 // exclusive is the code of a second link to a resource that allows only one.
-var exclusive = map[string]string{TypePublicIP: "PublicIPAddressInUse", TypeNIC: "NicInUse"}
+var exclusive = map[string]string{arm.TypePublicIP: "PublicIPAddressInUse",
+	arm.TypeInterface: "NicInUse"}
 
 // locationOf returns a resource's region; a child has its parent's.
 func (s *Network) locationOf(r *kernel.Resource) string {

@@ -72,14 +72,14 @@ func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version st
 				"properties": kernel.Object{"networkInterfaceIPConfiguration": link}})
 		}
 	}
-	balancerParts.show(r, TypeLoadBalancer, properties)
+	balancerParts.show(r, arm.TypeLoadBalancer, properties)
 }
 
 // membersOf returns the IP configurations that name the backend pools of a load balancer, by the
 // lower-case name of the pool: of interfaces, and of the instances of scale sets.
 func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
 	out := map[string][]arm.ID{}
-	for _, r := range append(s.kernel.Store.List(TypeNIC, ""),
+	for _, r := range append(s.kernel.Store.List(arm.TypeInterface, ""),
 		s.kernel.Store.List(arm.TypeScaleSet, "")...) {
 		for _, m := range membersIn(s, r) {
 			if m.pool.Parent().Equal(balancer) {
@@ -125,7 +125,7 @@ func membersIn(s *Network, r *kernel.Resource) (out []member) {
 
 // touchBalancers renders the load balancers again whose pools an interface or a scale set names.
 func touchBalancers(s *Network, r *kernel.Resource) {
-	if !r.ID.Is(TypeNIC) && !r.ID.Is(arm.TypeScaleSet) {
+	if !r.ID.Is(arm.TypeInterface) && !r.ID.Is(arm.TypeScaleSet) {
 		return
 	}
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
@@ -138,7 +138,7 @@ func touchBalancers(s *Network, r *kernel.Resource) {
 // ClusterPools returns the backend pools that all nodes of a cluster are in, by its node resource
 // group.
 func (s *Network) ClusterPools(group arm.ID) (out []any) {
-	for _, r := range s.kernel.Store.List(TypeLoadBalancer, group) {
+	for _, r := range s.kernel.Store.List(arm.TypeLoadBalancer, group) {
 		if s.Balanced == nil || s.Balanced(r.ID) == nil {
 			continue
 		}
@@ -153,7 +153,7 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 // showInterface shows the backend pools that an interface of a cluster's node is in.
 func (s *Network) showInterface(r *kernel.Resource, doc kernel.Object, version string) {
 	configurations := kernel.ListAt(doc, "properties", "ipConfigurations")
-	for _, balancer := range s.kernel.Store.List(TypeLoadBalancer, r.ID.Group()) {
+	for _, balancer := range s.kernel.Store.List(arm.TypeLoadBalancer, r.ID.Group()) {
 		if s.Balanced != nil &&
 			len(configurations) > 0 && slices.ContainsFunc(s.Balanced(balancer.ID),
 			r.ID.Child("ipConfigurations", kernel.Text(configurations[0], "name")).Equal) {

@@ -220,7 +220,8 @@ func endpointInterface(endpoint *kernel.Resource) arm.ID {
 	if name == "" {
 		name = endpoint.ID.Name() + ".nic." + kernel.GuidOf("interface", endpoint.ID)
 	}
-	return arm.ResourceID(endpoint.ID.Subscription(), endpoint.ID.ResourceGroup(), TypeNIC, name)
+	return arm.ResourceID(endpoint.ID.Subscription(), endpoint.ID.ResourceGroup(),
+		arm.TypeInterface, name)
 }
 
 // privateEndpointFacts are of private endpoints.

@@ -7,7 +7,7 @@ import (
 )
 
 // reservedFor are the subnets for one type of resource, by name.
-var reservedFor = map[string]string{"AzureFirewallSubnet": TypeFirewall,
+var reservedFor = map[string]string{"AzureFirewallSubnet": arm.TypeFirewall,
 	"GatewaySubnet": TypeVPNGateway, "AzureBastionSubnet": TypeBastion}
 
 // settleReserved refuses what the subnets with special names do not allow. The codes are Azure's,

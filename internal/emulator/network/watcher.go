@@ -65,7 +65,7 @@ func (s *Network) sender(machine, nic arm.ID, source string) (subnet *kernel.Res
 	switch {
 	case nic != "":
 		nics = []arm.ID{nic}
-	case r != nil && machine.Is(TypeNIC):
+	case r != nil && machine.Is(arm.TypeInterface):
 		nics = []arm.ID{machine}
 	case r != nil:
 		for _, ref := range ReferencesIn(r.ID, r.Body) {
