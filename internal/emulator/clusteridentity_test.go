@@ -187,7 +187,7 @@ func TestRestartedIdentities(t *testing.T) {
 			again.entra.Identity.Has(gone),
 			again.entra.Identity.Has(stays))
 	}
-	if len(again.entra.Identity.Issuers["https://issuer"]) != 1 {
+	if len(again.entra.Identity.Issuers["https://issuer"].Keys) != 1 {
 		t.Errorf("issuers %v", again.entra.Identity.Issuers)
 	}
 }

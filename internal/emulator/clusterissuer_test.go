@@ -19,6 +19,7 @@ import (
 
 	sdk "github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azidentity"
+	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 )
 
@@ -91,14 +92,14 @@ func TestClusterIssuer(t *testing.T) {
 		configuration.Issuer != issuer {
 		t.Fatalf("%v %v", configuration, err)
 	}
-	var set struct{ Keys []entra.JWK }
+	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(ask(http.MethodGet, configuration.KeysAt, "", ""), &set); err != nil ||
 		len(set.Keys) != 1 {
 		t.Fatalf("%v %v", set, err)
 	}
 	claims := jwt.MapClaims{}
 	if _, err := jwt.ParseWithClaims(asked.Status.Token, claims, func(*jwt.Token) (any, error) {
-		return set.Keys[0].Key(), nil
+		return set.Keys[0].Key, nil
 	}); err != nil ||
 		claims["iss"] != issuer ||
 		claims["sub"] != "system:serviceaccount:web:front" {

@@ -8,11 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"routekeeper.dev/routekeeper/internal/emulator/entra"
+	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
 // TestIssuerKeys: keys are read as issuers publish them, and invalid ones are refused.
 func TestIssuerKeys(t *testing.T) {
+	b := newBench(t, Options{})
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -23,21 +24,28 @@ func TestIssuerKeys(t *testing.T) {
 	}
 	x, y := base64.RawURLEncoding.EncodeToString(raw[1:33]), base64.RawURLEncoding.EncodeToString(
 		raw[33:])
-	elliptic := entra.JWK{Type: "EC", Curve: "P-256", X: x, Y: y}
-	if got, ok := elliptic.Key().(*ecdsa.PublicKey); !ok || !key.PublicKey.Equal(got) {
+	register := func(k kernel.Object) error {
+		return b.e.RegisterIssuer("i", kernel.Encode(kernel.Object{"keys": []any{k}}))
+	}
+	if err := register(kernel.Object{"kty": "EC", "crv": "P-256", "x": x, "y": y}); err != nil {
+		t.Fatal(err)
+	}
+	got, ok := b.e.entra.Identity.Issuers["i"].Keys[0].Key.(*ecdsa.PublicKey)
+	if !ok || !key.PublicKey.Equal(got) {
 		t.Errorf("%v", got)
 	}
-	for name, k := range map[string]entra.JWK{
-		"no point of the curve": {Type: "EC", Curve: "P-256", X: x, Y: x},
-		"too long": {Type: "EC", Curve: "P-256", X: strings.Repeat("A", 200) + x + x,
-			Y: y},
-		"not base64":           {Type: "EC", Curve: "P-256", X: "!", Y: "!"},
-		"another curve":        {Type: "EC", Curve: "P-384", X: x, Y: y},
-		"RSA without a number": {Type: "RSA", N: "", E: "AQAB"},
+	for name, k := range map[string]kernel.Object{
+		"no point of the curve": {"kty": "EC", "crv": "P-256", "x": x, "y": x},
+		"too long": {"kty": "EC", "crv": "P-256", "x": strings.Repeat("A", 200) + x + x,
+			"y": y},
+		"not base64":           {"kty": "EC", "crv": "P-256", "x": "!", "y": "!"},
+		"another curve":        {"kty": "EC", "crv": "P-384", "x": x, "y": y},
+		"RSA without a number": {"kty": "RSA", "n": "", "e": "AQAB"},
+		"a shared secret":      {"kty": "oct", "k": x},
 		"of nothing":           {},
 	} {
-		if got := k.Key(); got != nil {
-			t.Errorf("%s: %v", name, got)
+		if err := register(k); err == nil {
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func TestEndpoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := jwt.Parse(b.c.token, func(*jwt.Token) (any, error) {
-			return b.e.entra.Identity.Issuers["itself"][0].Key(), nil
+			return b.e.entra.Identity.Issuers["itself"].Keys[0].Key, nil
 		}); err != nil {
 			t.Errorf("the keys at %s: %v", path, err)
 		}
@@ -243,7 +243,8 @@ func TestFederation(t *testing.T) {
 			_, _ = w.Write(keySet)
 			return
 		}
-		_, _ = w.Write(kernel.Encode(kernel.Object{"jwks_uri": issuer.URL + "/keys"}))
+		_, _ = w.Write(kernel.Encode(kernel.Object{"issuer": issuer.URL,
+			"jwks_uri": issuer.URL + "/keys"}))
 	}))
 	defer issuer.Close()
 	const subject, audience = "system:serviceaccount:ns:sa", "api://AzureADTokenExchange"

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -52,19 +51,11 @@ func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
 	return nil
 }
 
-// KeysOf returns the keys of an issuer that belongs to a cluster.
-func (s *APIServers) KeysOf(issuer string) (keys []entra.JWK, ours bool, err error) {
+// IsIssuer reports whether an issuer belongs to a cluster.
+func (s *APIServers) IsIssuer(issuer string) bool {
 	s.kernel.Mu.RLock()
-	ours = s.ofIssuer(issuer) != nil
-	s.kernel.Mu.RUnlock()
-	if !ours {
-		return nil, false, nil
-	}
-	var set struct {
-		Keys []entra.JWK `json:"keys"`
-	}
-	err = json.Unmarshal(kernel.Encode(s.entra.Identity.Keys()), &set)
-	return set.Keys, true, err
+	defer s.kernel.Mu.RUnlock()
+	return s.ofIssuer(issuer) != nil
 }
 
 // IssuerDocument answers for the OIDC documents of an issuer.

@@ -30,8 +30,8 @@ func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
 
 // issuers are the emulator's own issuers of tokens: the clusters', for their service accounts.
 type issuers interface {
-	// KeysOf returns the keys of an issuer, false if it is not a cluster's.
-	KeysOf(issuer string) ([]JWK, bool, error)
+	// IsIssuer reports whether an issuer is a cluster's. All of them sign with the emulator's key.
+	IsIssuer(issuer string) bool
 	// IssuerDocument answers for the documents of such an issuer.
 	IssuerDocument(c *kernel.Call) (kernel.Reply, bool)
 }

@@ -5,16 +5,16 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rsa"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"math/big"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -76,25 +76,15 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 				test.what, test.value)
 		}
 	}
-	keys, ours, err := s.Issuers.KeysOf(issuer)
-	if !ours {
-		keys, err = s.Identity.keysOf(issuer)
-	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	keys, err := s.keysOf(ctx, issuer)
 	if err != nil {
 		return refuse(50166, "Request to External OIDC endpoint failed: %v.", err)
 	}
-	_, err = jwt.Parse(assertion, func(t *jwt.Token) (any, error) {
-		id, _ := t.Header["kid"].(string)
-		var set jwt.VerificationKeySet
-		for _, k := range keys {
-			if key := k.Key(); key != nil && (id == "" || k.KeyID == id) {
-				set.Keys = append(set.Keys, key)
-			}
-		}
-		return set, nil
-	}, jwt.WithValidMethods([]string{"RS256", "ES256"}), jwt.WithExpirationRequired(),
-		jwt.WithTimeFunc(time.Now))
-	if err != nil && strings.Contains(err.Error(), "expired") {
+	_, err = oidc.NewVerifier(issuer, keys, &oidc.Config{SkipClientIDCheck: true,
+		SupportedSigningAlgs: []string{oidc.RS256, oidc.ES256}}).Verify(ctx, assertion)
+	if expired := new(oidc.TokenExpiredError); errors.As(err, &expired) {
 		return refuse(700024, "Client assertion is not within its valid time range: %v.", err)
 	}
 	if err != nil {
@@ -103,94 +93,59 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 	return nil
 }
 
-// JWK is a public key as issuers publish it.
-type JWK struct {
-	Type  string `json:"kty"`
-	KeyID string `json:"kid"`
-	N     string `json:"n"`
-	E     string `json:"e"`
-	Curve string `json:"crv"`
-	X     string `json:"x"`
-	Y     string `json:"y"`
-}
-
-// Key returns the key that verifies signatures, or nil for an unsupported type.
-func (k JWK) Key() any {
-	number := func(s string) *big.Int {
-		raw, _ := base64.RawURLEncoding.DecodeString(s) // a wrong key verifies nothing
-		return new(big.Int).SetBytes(raw)
-	}
-	switch {
-	case k.Type == "RSA" && k.N != "" && k.E != "" && number(k.E).IsInt64():
-		return &rsa.PublicKey{N: number(k.N), E: int(number(k.E).Int64())}
-	case k.Type == "EC" && k.Curve == "P-256" &&
-		max(number(k.X).BitLen(), number(k.Y).BitLen()) <= 256:
-		point := []byte{4} // uncompressed: both coordinates, 32 bytes each
-		for _, coordinate := range []string{k.X, k.Y} {
-			point = append(point, number(coordinate).FillBytes(make([]byte, 32))...)
-		}
-		if key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), point); err == nil {
-			return key
-		}
-	}
-	return nil
-}
-
 // RegisterIssuer registers the keys of an issuer that publishes none, as a JSON Web Key Set.
 func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
-	var set struct {
-		Keys []JWK `json:"keys"`
-	}
+	var set jose.JSONWebKeySet
 	if err := json.Unmarshal(keySet, &set); err != nil {
 		return fmt.Errorf("the keys of %s: %w", issuer, err)
 	}
-	if issuer == "" || !slices.ContainsFunc(set.Keys, func(k JWK) bool { return k.Key() != nil }) {
+	if issuer == "" || !slices.ContainsFunc(set.Keys, verifies) {
 		return fmt.Errorf("the issuer %q needs a name and at least one RSA or P-256 key", issuer)
 	}
 	defer s.kernel.Lock()()
 	s.Identity.mu.Lock()
 	defer s.Identity.mu.Unlock()
-	s.Identity.Issuers[issuer] = set.Keys
+	s.Identity.Issuers[issuer] = set
 	return nil
 }
 
-// KeysOf returns the keys of an issuer: the registered ones, or the published ones.
-func (i *Identity) keysOf(issuer string) ([]JWK, error) {
-	i.mu.Lock()
-	keys, registered := i.Issuers[issuer]
-	i.mu.Unlock()
-	if registered {
-		return keys, nil
+// verifies reports whether a key is of a kind that can verify an assertion.
+func verifies(k jose.JSONWebKey) bool {
+	switch key := k.Key.(type) {
+	case *rsa.PublicKey:
+		return key.N.Sign() > 0
+	case *ecdsa.PublicKey:
+		return key.Curve == elliptic.P256()
 	}
-	var configuration struct {
-		KeysAt string `json:"jwks_uri"`
-	}
-	if err := fetch(strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration",
-		&configuration); err != nil {
-		return nil, err
-	}
-	var set struct {
-		Keys []JWK `json:"keys"`
-	}
-	err := fetch(configuration.KeysAt, &set)
-	return set.Keys, err
+	return false
 }
 
-// fetch reads a JSON document of an issuer.
-func fetch(url string, into any) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// keysOf returns the keys of an issuer: the emulator's own key for a cluster, the registered keys,
+// or the published ones.
+func (s *Entra) keysOf(ctx context.Context, issuer string) (oidc.KeySet, error) {
+	static := &oidc.StaticKeySet{}
+	if s.Issuers.IsIssuer(issuer) {
+		static.PublicKeys = append(static.PublicKeys, &s.Identity.Key().PublicKey)
+		return static, nil
+	}
+	s.Identity.mu.Lock()
+	set, registered := s.Identity.Issuers[issuer]
+	s.Identity.mu.Unlock()
+	if registered {
+		for _, k := range set.Keys {
+			if verifies(k) { // the set refuses to verify if a key is of another type
+				static.PublicKeys = append(static.PublicKeys, k.Key)
+			}
+		}
+		return static, nil
+	}
+	provider, err := oidc.NewProvider(ctx, issuer)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return err
+	var published struct {
+		KeysAt string `json:"jwks_uri"`
 	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s answered %s", url, answer.Status)
-	}
-	return json.NewDecoder(io.LimitReader(answer.Body, kernel.MaxBody)).Decode(into)
+	err = provider.Claims(&published)
+	return oidc.NewRemoteKeySet(ctx, published.KeysAt), err
 }

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math/big"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
 
@@ -31,9 +31,9 @@ type Identity struct {
 	KeyID string
 
 	mu         sync.Mutex
-	principals []kernel.Principal // the options' first, then managed identities
-	seen       map[string]session // verified tokens
-	Issuers    map[string][]JWK   // registered keys of external issuers
+	principals []kernel.Principal            // the options' first, then managed identities
+	seen       map[string]session            // verified tokens
+	Issuers    map[string]jose.JSONWebKeySet // registered keys of external issuers
 }
 
 type session struct {
@@ -45,14 +45,18 @@ type session struct {
 func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) *Identity {
 	i := &Identity{tenants: tenants, KeyID: uuid.NewString(), seen: map[string]session{},
 		Key:     sync.OnceValue(func() *rsa.PrivateKey { return newKey(2048) }),
-		Issuers: map[string][]JWK{}}
+		Issuers: map[string]jose.JSONWebKeySet{}}
 	if key != nil {
-		i.restoreKey(key, i.KeyID)
+		i.setKey(key, i.KeyID)
 	}
 	for _, p := range principals {
 		i.Add(p)
 	}
 	return i
+}
+
+func (i *Identity) setKey(key *rsa.PrivateKey, id string) {
+	i.Key, i.KeyID = func() *rsa.PrivateKey { return key }, id
 }
 
 // Add adds a principal that can log in.
@@ -62,19 +66,20 @@ func (i *Identity) Add(p kernel.Principal) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.principals = append(slices.DeleteFunc(i.principals, func(have kernel.Principal) bool {
-		return have.ClientID == p.ClientID
-	}), p)
+	i.principals = append(slices.DeleteFunc(i.principals, client(p.ClientID)), p)
 }
 
 // Remove removes a principal, and its tokens become invalid.
 func (i *Identity) Remove(p kernel.Principal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.principals = slices.DeleteFunc(i.principals, func(have kernel.Principal) bool {
-		return have.ClientID == p.ClientID
-	})
+	i.principals = slices.DeleteFunc(i.principals, client(p.ClientID))
 	maps.DeleteFunc(i.seen, func(_ string, s session) bool { return s.who.ClientID == p.ClientID })
+}
+
+// client selects the principal with a client ID.
+func client(id string) func(kernel.Principal) bool {
+	return func(p kernel.Principal) bool { return strings.EqualFold(p.ClientID, id) }
 }
 
 // Find returns the first matching principal of a tenant. The very first principal belongs to every
@@ -93,9 +98,7 @@ func (i *Identity) Find(tenant string, meant func(kernel.Principal) bool) (kerne
 
 // Has reports whether a principal still exists.
 func (i *Identity) Has(who kernel.Principal) bool {
-	_, known := i.Find(who.Tenant, func(p kernel.Principal) bool {
-		return p.ClientID == who.ClientID
-	})
+	_, known := i.Find(who.Tenant, client(who.ClientID))
 	return known
 }
 
@@ -119,9 +122,7 @@ const TokenLife = time.Hour
 // the key takes a quarter of the time in which a scenario is built.
 func (s *Entra) Session(p kernel.Principal) (token string, end func(), err error) {
 	i := s.Identity
-	who, known := i.Find(cmp.Or(p.Tenant, i.tenants[0]), func(have kernel.Principal) bool {
-		return have.ClientID == p.ClientID
-	})
+	who, known := i.Find(cmp.Or(p.Tenant, i.tenants[0]), client(p.ClientID))
 	if !known {
 		return "", nil, fmt.Errorf("no principal has the client ID %q", p.ClientID)
 	}
@@ -152,7 +153,8 @@ func (i *Identity) Token(p kernel.Principal, audience string) (string, time.Time
 		claims["appidacr"] = "2"
 	}
 	t := jwt.NewWithClaims(jwt.SigningMethodRS256, claims)
-	t.Header["kid"], t.Header["x5t"] = i.KeyID, i.thumbprint()
+	t.Header["kid"] = i.KeyID
+	t.Header["x5t"] = base64.RawURLEncoding.EncodeToString(i.thumbprint())
 	signed, err := t.SignedString(i.Key())
 	return signed, expires, err
 }
@@ -212,13 +214,13 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 		return session{}, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
 			"The access token is invalid: %v.", err)
 	}
-	client, _ := claims["appid"].(string)
+	appID, _ := claims["appid"].(string)
 	tenant, _ := claims["tid"].(string)
-	who, known := i.Find(tenant, func(p kernel.Principal) bool { return p.ClientID == client })
+	who, known := i.Find(tenant, client(appID))
 	if !known {
 		return session{}, kernel.Fail(http.StatusUnauthorized, "InvalidAuthenticationToken",
 			"The access token is invalid: no principal in the tenant %q has the client ID %q.",
-			tenant, client)
+			tenant, appID)
 	}
 	audiences, _ := claims.GetAudience()     // none does not match
 	expires, _ := claims.GetExpirationTime() // required above
@@ -249,16 +251,13 @@ func isARM(audience, base string) bool {
 
 // thumbprint stands in for the SHA-1 thumbprint of Entra ID's certificate. Clients check its
 // length.
-func (i *Identity) thumbprint() string {
+func (i *Identity) thumbprint() []byte {
 	sum := sha1.Sum(x509.MarshalPKCS1PublicKey(&i.Key().PublicKey))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
+	return sum[:]
 }
 
-func (i *Identity) Keys() kernel.Object {
-	pub := i.Key().PublicKey
-	return kernel.Object{"keys": []kernel.Object{{
-		"kty": "RSA", "use": "sig", "alg": "RS256", "kid": i.KeyID, "x5t": i.thumbprint(),
-		"n": base64.RawURLEncoding.EncodeToString(pub.N.Bytes()),
-		"e": base64.RawURLEncoding.EncodeToString(big.NewInt(int64(pub.E)).Bytes()),
-	}}}
+// Keys returns the keys that verify the tokens.
+func (i *Identity) Keys() jose.JSONWebKeySet {
+	return jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: &i.Key().PublicKey, KeyID: i.KeyID,
+		Use: "sig", Algorithm: "RS256", CertificateThumbprintSHA1: i.thumbprint()}}}
 }

@@ -139,20 +139,18 @@ func (s *Entra) clientCredentials(c *kernel.Call) kernel.Reply {
 					"(application ID URI).", scope)
 		}
 	}
-	client, secret := form.Get("client_id"), form.Get("client_secret")
-	if client == "" { // HTTP Basic is the other way to send it
-		client, secret, _ = (&http.Request{Header: c.Header}).BasicAuth()
+	appID, secret := form.Get("client_id"), form.Get("client_secret")
+	if appID == "" { // HTTP Basic is the other way to send it
+		appID, secret, _ = (&http.Request{Header: c.Header}).BasicAuth()
 	}
-	who, known := s.Identity.Find(tenant, func(p kernel.Principal) bool {
-		return strings.EqualFold(p.ClientID, client)
-	})
+	who, known := s.Identity.Find(tenant, client(appID))
 	switch assertion := form.Get("client_assertion"); {
 	case !known:
 		return refusedLogin(c, http.StatusBadRequest, "unauthorized_client", 700016,
 			"Application with identifier '%s' was not found in the directory '%s'. This can "+
 				"happen if the application has not been installed by the administrator of the "+
 				"tenant or consented to by any user in the tenant. You may have sent your "+
-				"authentication request to the wrong tenant.", client, tenant)
+				"authentication request to the wrong tenant.", appID, tenant)
 	case assertion != "":
 		if refusal := s.checkAssertion(c, who, form.Get("client_assertion_type"),
 			assertion); refusal != nil {
@@ -166,7 +164,7 @@ func (s *Entra) clientCredentials(c *kernel.Call) kernel.Reply {
 		return refusedLogin(c, http.StatusUnauthorized, "invalid_client", 7000215,
 			"Invalid client secret provided. Ensure the secret being sent in the request is the "+
 				"client secret value, not the client secret ID, for a secret added to app '%s'.",
-			client)
+			appID)
 	}
 	return s.grant(c, who, audience, false)
 }

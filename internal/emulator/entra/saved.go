@@ -1,9 +1,7 @@
 package entra
 
 import (
-	"crypto/rsa"
 	"crypto/x509"
-	"maps"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -28,36 +26,11 @@ func (s *Entra) things() []kernel.Thing {
 		if err != nil {
 			return err
 		}
-		s.Identity.restoreKey(key, keys.KeyID)
+		s.Identity.setKey(key, keys.KeyID)
 		return nil
-	}
-	restoreIssuers := func(read func(into any) error) error {
-		issuers := map[string][]JWK{}
-		err := read(&issuers)
-		s.Identity.restoreIssuers(issuers)
-		return err
 	}
 	return []kernel.Thing{
 		{Name: "keys", Save: saveKeys, Restore: restoreKeys},
-		{Name: "issuers", Save: func() any { return s.Identity.keptIssuers() },
-			Restore: restoreIssuers},
+		kernel.ThingAt("issuers", &s.Identity.Issuers),
 	}
-}
-
-func (i *Identity) keptIssuers() map[string][]JWK {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return maps.Clone(i.Issuers)
-}
-
-func (i *Identity) restoreIssuers(issuers map[string][]JWK) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.Issuers = issuers
-}
-
-func (i *Identity) restoreKey(key *rsa.PrivateKey, id string) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.Key, i.KeyID = func() *rsa.PrivateKey { return key }, id
 }
