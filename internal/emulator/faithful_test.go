@@ -257,7 +257,7 @@ func TestPanic(t *testing.T) {
 	b := withNetwork(t, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	b.put(aksID, clusterBody(``, `,"count":2`))
 	before := string(kernel.Encode([]kernel.Object{b.get(vnet), b.get(aksID), b.get(rt)}))
-	k := b.e.kernel.Kinds[kernel.KindKey(arm.TypeCluster)]
+	k := b.e.kernel.Kinds[strings.ToLower(arm.TypeCluster)]
 	show := k.Stored
 	k.Stored = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 		if f := show(c, r, old); f != nil {

@@ -146,7 +146,7 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 	}
 	p := ""
 	switch strings.ToLower(id.Type()) {
-	case kernel.KindKey(arm.TypeVNet):
+	case strings.ToLower(arm.TypeVNet):
 		p = fmt.Sprintf(`"addressSpace":{"addressPrefixes":["10.%c.0.0/16"]}`, space())
 		if rapid.Bool().Draw(t, "lists subnets") {
 			var all []string
@@ -156,30 +156,30 @@ func (u *universe) body(t *rapid.T, id arm.ID) string {
 			}
 			p += `,"subnets":[` + strings.Join(all, ",") + `]`
 		}
-	case kernel.KindKey(arm.TypeSubnet):
+	case strings.ToLower(arm.TypeSubnet):
 		p = subnet()
-	case kernel.KindKey(network.TypePeering):
+	case strings.ToLower(network.TypePeering):
 		p = `"x":1` + link("remoteVirtualNetwork", arm.TypeVNet)
-	case kernel.KindKey(arm.TypeRouteTable):
+	case strings.ToLower(arm.TypeRouteTable):
 		p = `"routes":[{"name":"r0","properties":` + route() + `},{"name":"r1","properties":` +
 			route() + `}]`
-	case kernel.KindKey(arm.TypeRouteTable + "/routes"):
+	case strings.ToLower(arm.TypeRouteTable + "/routes"):
 		return `{"properties":` + route() + `}`
-	case kernel.KindKey(arm.TypeSecurityGroup + "/securityRules"):
+	case strings.ToLower(arm.TypeSecurityGroup + "/securityRules"):
 		return fmt.Sprintf(
 			`{"properties":{"priority":%d,"direction":"Inbound","access":"Allow","protocol":"*"}}`,
 			rapid.IntRange(99, 101).Draw(t, "priority"))
-	case kernel.KindKey(arm.TypeNATGateway):
+	case strings.ToLower(arm.TypeNATGateway):
 		p = fmt.Sprintf(`"publicIpAddresses":[{"id":"%s"}]`,
 			rapid.SampledFrom(u.of(arm.TypePublicIP)).Draw(t, "address"))
-	case kernel.KindKey(arm.TypeInterface):
+	case strings.ToLower(arm.TypeInterface):
 		p = `"enableIPForwarding":true,"ipConfigurations":[{"name":"c0","properties":{` + place() +
 			link("publicIPAddress", arm.TypePublicIP) + `}}`
 		if rapid.Bool().Draw(t, "two") {
 			p += `,{"name":"c1","properties":{` + place() + `}}`
 		}
 		p += `]` + link("networkSecurityGroup", arm.TypeSecurityGroup)
-	case kernel.KindKey(arm.TypeGateway):
+	case strings.ToLower(arm.TypeGateway):
 		p = fmt.Sprintf(`"gatewayIPConfigurations":[{"name":"g","properties":{"subnet":{"id":"%s"}}}]`, rapid.SampledFrom(u.of(arm.TypeSubnet)).Draw(t, "subnet"))
 	}
 	return `{"location":"westeurope","properties":{` + p + `}}`

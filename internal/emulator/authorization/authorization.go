@@ -4,6 +4,8 @@ package authorization
 
 import (
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -43,8 +45,7 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 			{Type: TypePolicyDefinition, Path: "systemData", Since: "2021-06-01"},
 			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},
 		},
-		Calls: []kernel.Special{s.roleDefinitionCall, s.roleAssignmentCall, s.lockCall,
-			policies{s}.call},
+		Calls:  []kernel.Special{s.call, policies{s}.call},
 		Things: []kernel.Thing{kernel.ThingAt("takesEffect", &s.takesEffect)},
 	})
 	return s
@@ -107,6 +108,58 @@ func (s *Authorization) types() []kernel.Kind {
 		policy(TypePolicyExemption, "PolicyExemptionNotFound",
 			"The policy exemption '{name}' could not be found.", p.settleExemption),
 	}
+}
+
+// call answers for role definitions, and lists what applies at a scope.
+func (s *Authorization) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
+	scope, kind, rest, found := extension(c)
+	switch {
+	case found && kind == "roledefinitions":
+		return s.roleDefinitions(c, scope, rest)
+	case !found || len(rest) > 0 || c.Method != http.MethodGet:
+		return kernel.Reply{}, nil, false
+	}
+	// A list has what is at the scope, above and below it. At a resource's scope, atScope() does
+	// not exist.
+	filter := c.Param("$filter")
+	atScope := strings.Contains(strings.ToLower(filter), "atscope()")
+	listed := func(at arm.ID) bool { return Covers(at, scope) || !atScope && Below(at, scope) }
+	switch kind {
+	case "permissions":
+		var docs []kernel.Object
+		for _, r := range s.rolesAt(c.Who, scope) {
+			docs = append(docs, r.Permissions...)
+		}
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
+	case "denyassignments":
+		docs := s.NodeGroups.DenyAssignments(scope)
+		docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
+			return !listed(arm.ID(kernel.Text(d, "properties", "scope")))
+		})
+		return kernel.Handled(s.kernel.PageObjects(c, docs))
+	case "roleassignments":
+		return kernel.Handled(s.kernel.Page(c, s.roleAssignments(filter, listed)))
+	case "locks":
+		locks := slices.DeleteFunc(s.kernel.Store.List(arm.TypeLock, ""),
+			func(l *kernel.Resource) bool { return !listed(l.ID.Parent()) })
+		return kernel.Handled(s.kernel.Page(c, locks))
+	}
+	return kernel.Reply{}, nil, false
+}
+
+// extension reads the path of a resource of Microsoft.Authorization at any scope ("" is above all
+// subscriptions): the last word of its type in lower case, and the part after it.
+func extension(c *kernel.Call) (scope arm.ID, kind string, rest []string, found bool) {
+	for i := len(c.Path) - 3; i >= 0 && i >= len(c.Path)-4; i-- {
+		if strings.EqualFold(c.Path[i], "providers") &&
+			strings.EqualFold(c.Path[i+1], "Microsoft.Authorization") {
+			if i > 0 {
+				scope = c.ID(i)
+			}
+			return scope, strings.ToLower(c.Path[i+2]), c.Path[i+3:], true
+		}
+	}
+	return "", "", nil, false
 }
 
 // Sees reports whether a principal has any role in a subscription.

@@ -10,7 +10,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/entra"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
-	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
 // Need is the permission that a call needs, in the terms of roles: an action at a scope.
@@ -34,7 +33,6 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 	case http.MethodPost:
 		w.verb = "action"
 	}
-	at := func(n int) arm.ID { return arm.ID("/" + strings.Join(c.Path[:n], "/")) }
 	n := len(c.Path)
 	last := -1 // the last segment named providers that a provider can follow
 	for i := 0; i < n; i += 2 {
@@ -43,13 +41,13 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 		}
 	}
 	if last < 0 || last+2 >= n { // above the resources
-		w.Scope, w.Action = at(min(n, 2)), "Microsoft.Resources/subscriptions"
+		w.Scope, w.Action = c.ID(min(n, 2)), "Microsoft.Resources/subscriptions"
 		switch {
 		case n >= 3 && strings.EqualFold(c.Path[2], "resourceGroups"):
 			w.Action += "/resourceGroups"
 			w.list = n == 3 || n == 5 // groups, or the content of one
 			if n >= 4 {
-				w.Scope = at(4)
+				w.Scope = c.ID(4)
 			}
 			if n >= 5 {
 				w.Action += "/" + c.Path[4]
@@ -71,16 +69,16 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 		types = append(types[:len(types):len(types)], c.Path[i])
 	}
 	name := strings.Join(types, "/")
-	if k := s.kernel.Kinds[kernel.KindKey(name)]; k != nil {
+	if k := s.kernel.Kinds[strings.ToLower(name)]; k != nil {
 		name = k.Name
 	}
-	w.Action, w.Scope = name+"/"+w.verb, at(n)
+	w.Action, w.Scope = name+"/"+w.verb, c.ID(n)
 	if (n-last)%2 == 1 { // no name at the end: a list, or an action
 		w.list = w.verb == "read"
-		w.Scope = at(n - 1)
+		w.Scope = c.ID(n - 1)
 		// the activity log belongs to the subscription
 		if last+3 == n || strings.EqualFold(types[1], "eventtypes") {
-			w.Scope = at(last)
+			w.Scope = c.ID(last)
 		}
 	}
 	// The operation's caller may poll it without a role.
@@ -284,9 +282,6 @@ func (s *Authorization) joinsOf(id arm.ID, body kernel.Object) map[arm.ID]string
 	}
 	for _, id := range entra.AssignedIdentities(body) {
 		out[id] = arm.TypeIdentity + "/assign/action"
-	}
-	for _, ref := range network.ReferencesIn(id, body) {
-		out[ref.Target()] = ref.Link.To + "/join/action"
 	}
 	var walk func(name string, v any)
 	walk = func(name string, v any) {

@@ -15,5 +15,8 @@ func builtInRoles() (all []Role) {
 	if err := json.Unmarshal(builtIn, &all); err != nil {
 		panic(err) // it is part of the program
 	}
+	for _, r := range all {
+		completePermissions(r.Permissions)
+	}
 	return all
 }

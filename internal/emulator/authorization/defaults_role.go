@@ -23,11 +23,12 @@ var roleHistory = []struct {
 		"ed7f3fbd-7b88-4dd4-9017-9adb7ce333f8",
 		"2023-12-01",
 		func(r *Role) { // Azure Kubernetes Service Contributor Role
-			r.Permissions = []permission{{Actions: []string{
+			r.Permissions = []kernel.Object{{"actions": []any{
 				"Microsoft.ContainerService/managedClusters/read",
 				"Microsoft.ContainerService/managedClusters/write",
 				"Microsoft.Resources/deployments/*",
 			}}}
+			completePermissions(r.Permissions)
 		},
 	},
 	{
@@ -37,8 +38,7 @@ var roleHistory = []struct {
 			const cluster = "Microsoft.ContainerService/managedClusters/"
 			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/", cluster+"coordination.k8s.io/", cluster+"events/")
-			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
-				cluster+"events/read", cluster+"replicationcontrollers/*") // Azure lists it twice
+			grant(r, cluster+"events/read", cluster+"replicationcontrollers/*") // the latter twice
 		},
 	},
 	{"d5a2ae44-610b-4500-93be-660a0c5f5ca6", "2023-06-01", func(r *Role) {
@@ -52,8 +52,7 @@ var roleHistory = []struct {
 			const cluster = "Microsoft.ContainerService/managedClusters/"
 			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/")
-			r.Permissions[0].DataActions = append(r.Permissions[0].DataActions,
-				cluster+"replicationcontrollers/read") // twice
+			grant(r, cluster+"replicationcontrollers/read") // twice
 		},
 	},
 }
@@ -68,22 +67,25 @@ func (r Role) asOf(c *kernel.Call) Role {
 	return r
 }
 
-// without removes the actions with one of the given beginnings.
-func without(permissions []permission, prefixes ...string) []permission {
-	kept := func(actions []string) []string {
-		return slices.DeleteFunc(slices.Clone(actions), func(action string) bool {
-			return slices.ContainsFunc(prefixes,
-				func(p string) bool { return strings.HasPrefix(action, p) })
-		})
-	}
-	out := make([]permission, len(permissions))
-	for i, p := range permissions {
-		out[i] = permission{
-			kept(p.Actions),
-			kept(p.NotActions),
-			kept(p.DataActions),
-			kept(p.NotDataActions),
+// grant adds data actions to a role.
+func grant(r *Role, actions ...string) {
+	all := append(kernel.List(r.Permissions[0], "dataActions"), actions...)
+	r.Permissions[0]["dataActions"] = kernel.Items(all)
+}
+
+// without returns the permissions without the actions that have one of the given beginnings.
+func without(permissions []kernel.Object, prefixes ...string) []kernel.Object {
+	var out []kernel.Object
+	for _, p := range permissions {
+		kept := kernel.Object{}
+		for name := range p {
+			actions := slices.DeleteFunc(kernel.List(p, name), func(action string) bool {
+				return slices.ContainsFunc(prefixes,
+					func(prefix string) bool { return strings.HasPrefix(action, prefix) })
+			})
+			kept[name] = kernel.Items(actions)
 		}
+		out = append(out, kept)
 	}
 	return out
 }

@@ -1,7 +1,6 @@
 package authorization
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -26,14 +25,13 @@ func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *ker
 // checkLocks refuses a write that a lock forbids: one at the scope, above it or, for a delete,
 // below it. Locks themselves can always be changed.
 func (s *Authorization) checkLocks(w Need) *kernel.Failure {
-	locks := s.kernel.Store.ByType[strings.ToLower(arm.TypeLock)]
+	locks := s.kernel.Store.List(arm.TypeLock, "")
 	if len(locks) == 0 || w.Scope.Is(arm.TypeLock) {
 		return nil
 	}
 	var locked []string
-	for _, key := range slices.Sorted(maps.Keys(locks)) {
-		scope := locks[key].ID.Parent()
-		readOnly := kernel.Text(locks[key].Properties(), "level") == "ReadOnly"
+	for _, l := range locks {
+		scope, readOnly := l.ID.Parent(), kernel.Text(l.Properties(), "level") == "ReadOnly"
 		if Covers(scope, w.Scope) && (readOnly || w.verb == "delete") ||
 			w.verb == "delete" && Below(scope, w.Scope) {
 			locked = append(locked, string(scope))
@@ -53,7 +51,7 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 
 // nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
 // AKS checks the whole group (Azure/AKS#3291; [U] the code).
-func (s *Authorization) nodeGroupLocked(w Need, locks map[string]*kernel.Resource) *kernel.Failure {
+func (s *Authorization) nodeGroupLocked(w Need, locks []*kernel.Resource) *kernel.Failure {
 	group := s.NodeGroups.NodeGroupOf(kernel.WholeOf(w.Scope))
 	if group == "" {
 		return nil
@@ -66,22 +64,4 @@ func (s *Authorization) nodeGroupLocked(w Need, locks map[string]*kernel.Resourc
 		}
 	}
 	return nil
-}
-
-// lockCall lists the locks at a scope, above and below it. At a resource's scope, atScope() does
-// not exist.
-func (s *Authorization) lockCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	scope, rest, found := extension(c, "locks")
-	if !found || len(rest) > 0 || c.Method != http.MethodGet {
-		return kernel.Reply{}, nil, false
-	}
-	atScope := strings.Contains(strings.ToLower(c.Param("$filter")), "atscope()")
-	matches := []*kernel.Resource{}
-	for _, l := range s.kernel.Store.List(arm.TypeLock, "") {
-		at := l.ID.Parent()
-		if Covers(at, scope) || Below(at, scope) && !atScope {
-			matches = append(matches, l)
-		}
-	}
-	return kernel.Handled(s.kernel.Page(c, matches))
 }

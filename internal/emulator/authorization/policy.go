@@ -2,7 +2,6 @@ package authorization
 
 import (
 	"cmp"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -130,7 +129,7 @@ func (s policies) settleExemption(c *kernel.Call, r, old *kernel.Resource) *kern
 
 // exempted reports whether an exemption that has not expired frees a resource from an assignment.
 func (s policies) exempted(id, assignment arm.ID) bool {
-	for _, r := range s.kernel.Store.ByType[strings.ToLower(TypePolicyExemption)] {
+	for _, r := range s.kernel.Store.List(TypePolicyExemption, "") {
 		p := r.Properties()
 		until, err := time.Parse(time.RFC3339, kernel.Text(p, "expiresOn"))
 		if assignment.Equal(arm.ID(kernel.Text(p, "policyAssignmentId"))) &&
@@ -166,16 +165,15 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 
 // violated returns the refusal by the assigned policies that have an effect. All of them are named.
 func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
-	assignments := s.kernel.Store.ByType[strings.ToLower(TypePolicyAssignment)]
 	var identifiers []kernel.Object
 	var more []any
-	for _, key := range slices.Sorted(maps.Keys(assignments)) {
-		a := assignments[key].Properties()
-		if !Covers(assignments[key].ID.Parent(), id) ||
+	for _, assignment := range s.kernel.Store.List(TypePolicyAssignment, "") {
+		a := assignment.Properties()
+		if !Covers(assignment.ID.Parent(), id) ||
 			kernel.Text(a, "enforcementMode") == "DoNotEnforce" ||
 			slices.ContainsFunc(kernel.List(a, "notScopes"), func(excluded string) bool {
 				return Covers(arm.ID(excluded), id)
-			}) || s.exempted(id, assignments[key].ID) {
+			}) || s.exempted(id, assignment.ID) {
 			continue
 		}
 		for _, m := range s.members(a) {
@@ -188,7 +186,7 @@ func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel
 				rule.Holds(request) != policy.Yes {
 				continue
 			}
-			identifier, detail := violation(assignments[key], m.definition, rule)
+			identifier, detail := violation(assignment, m.definition, rule)
 			identifiers, more = append(identifiers, identifier), append(more, detail)
 		}
 	}

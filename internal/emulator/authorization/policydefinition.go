@@ -94,7 +94,7 @@ func (s policies) show(r *kernel.Resource, doc kernel.Object, version string) {
 
 // call answers for built-in policies, and refuses paths inside a policy: it has no children.
 func (s policies) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if r := builtInDefinitions()[arm.ID("/"+strings.Join(c.Path, "/")).Key()]; r != nil &&
+	if r := builtInDefinitions()[c.Key()]; r != nil &&
 		c.Method == http.MethodGet {
 		return kernel.OK(r.Body), nil, true
 	}
@@ -105,7 +105,7 @@ func (s policies) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		if i == 2 { // recorded, of a caller with all rights
 			return kernel.Reply{}, Unauthorized(c.Who, Need{
 				Action: TypePolicyDefinition + "/" + c.Path[4] + "/read",
-				Scope:  arm.ID("/" + strings.Join(c.Path[:4], "/")),
+				Scope:  c.ID(4),
 			}), true
 		}
 		return kernel.Reply{}, kernel.Fail(http.StatusNotFound, "ResourceTypeNotSupported",

@@ -2,6 +2,7 @@ package authorization
 
 import (
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -10,13 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// Role is the actions of a role definition.
+// Role is a role definition. Its permissions are as its document shows them.
 type Role struct {
 	Guid, Name, Description string
-	Permissions             []permission
+	Permissions             []kernel.Object
 }
-
-type permission struct{ Actions, NotActions, DataActions, NotDataActions []string }
 
 const NetworkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
 
@@ -30,7 +29,7 @@ func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 			return r, true
 		}
 	}
-	for _, r := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleDefinition)] {
+	for _, r := range s.kernel.Store.List(arm.TypeRoleDefinition, "") {
 		if strings.EqualFold(r.ID.Name(), guid) {
 			return roleOf(r), true
 		}
@@ -41,29 +40,21 @@ func (s *Authorization) roleByGUID(guid string) (Role, bool) {
 // roleOf reads a custom role's document.
 func roleOf(r *kernel.Resource) Role {
 	p := r.Properties()
-	out := Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName")}
-	for _, q := range kernel.ListAt(p, "permissions") {
-		out.Permissions = append(out.Permissions,
-			permission{kernel.List(q, "actions"), kernel.List(q, "notActions"),
-				kernel.List(q, "dataActions"),
-				kernel.List(q, "notDataActions")})
-	}
-	return out
+	return Role{Guid: r.ID.Name(), Name: kernel.Text(p, "roleName"),
+		Permissions: kernel.ListAt(p, "permissions")}
 }
 
 // allows reports whether the role grants an action, or a data action.
 func (r Role) allows(action string, data bool) bool {
-	for _, p := range r.Permissions {
-		grants := func(pattern string) bool { return MatchAction(pattern, action) }
-		with, without := p.Actions, p.NotActions
-		if data {
-			with, without = p.DataActions, p.NotDataActions
-		}
-		if slices.ContainsFunc(with, grants) && !slices.ContainsFunc(without, grants) {
-			return true
-		}
+	with, without := "actions", "notActions"
+	if data {
+		with, without = "dataActions", "notDataActions"
 	}
-	return false
+	grants := func(pattern string) bool { return MatchAction(pattern, action) }
+	return slices.ContainsFunc(r.Permissions, func(p kernel.Object) bool {
+		return slices.ContainsFunc(kernel.List(p, with), grants) &&
+			!slices.ContainsFunc(kernel.List(p, without), grants)
+	})
 }
 
 // MatchAction compares an action with a pattern, without case. A star matches any text, slashes
@@ -71,52 +62,24 @@ func (r Role) allows(action string, data bool) bool {
 // userAssignedIdentities.
 func MatchAction(pattern, action string) bool {
 	pattern, action = strings.ToLower(pattern), strings.ToLower(action)
-	if strings.Contains(pattern, "/*/") &&
-		matchStars(strings.ReplaceAll(pattern, "/*/", "/"), action) {
-		return true
-	}
-	return matchStars(pattern, action)
+	return matchStars(pattern, action) ||
+		matchStars(strings.ReplaceAll(pattern, "/*/", "/"), action)
 }
 
-func matchStars(pattern, s string) bool {
-	head, rest, hasStar := strings.Cut(pattern, "*")
-	if !hasStar {
-		return pattern == s
-	}
-	if !strings.HasPrefix(s, head) {
-		return false
-	}
-	s = s[len(head):]
-	parts := strings.Split(rest, "*")
-	for _, middle := range parts[:len(parts)-1] {
-		i := strings.Index(s, middle)
-		if i < 0 {
-			return false
-		}
-		s = s[i+len(middle):]
-	}
-	return strings.HasSuffix(s, parts[len(parts)-1])
-}
-
-func (p permission) document() kernel.Object {
-	return kernel.Object{
-		"actions": kernel.Items(p.Actions), "notActions": kernel.Items(p.NotActions),
-		"dataActions":    kernel.Items(p.DataActions),
-		"notDataActions": kernel.Items(p.NotDataActions),
-	}
+// matchStars compares with path.Match. Its stars match no slashes, so spaces replace them.
+func matchStars(pattern, action string) bool {
+	matches, err := path.Match(strings.ReplaceAll(pattern, "/", " "),
+		strings.ReplaceAll(action, "/", " "))
+	return matches && err == nil
 }
 
 // document returns a built-in role as shown in a subscription, or above all ("").
 func (r Role) document(subscription string) kernel.Object {
-	permissions := []any{}
-	for _, p := range r.Permissions {
-		permissions = append(permissions, p.document())
-	}
 	return kernel.Object{
 		"id": RoleID(subscription, r.Guid), "name": r.Guid, "type": arm.TypeRoleDefinition,
 		"properties": kernel.Object{
 			"roleName": r.Name, "type": "BuiltInRole", "description": r.Description,
-			"assignableScopes": []any{"/"}, "permissions": permissions,
+			"assignableScopes": []any{"/"}, "permissions": r.Permissions,
 			"createdOn": "2015-02-02T21:55:09.8806423Z",
 			"updatedOn": "2023-07-10T15:10:53.8891650Z", "createdBy": nil, "updatedBy": nil,
 		},
@@ -140,7 +103,8 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	}
 	p := r.Properties()
 	p["type"] = "CustomRole"
-	stampRole(p, old, c.Who)
+	stampAuthors(p, old, c.Who)
+	completePermissions(kernel.ListAt(p, "permissions"))
 	name := kernel.Text(p, "roleName")
 	if name == "" || len(kernel.ListAt(p, "permissions")) == 0 ||
 		len(kernel.List(p, "assignableScopes")) == 0 {
@@ -150,7 +114,7 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	taken := slices.ContainsFunc(BuiltInRoles, func(b Role) bool {
 		return strings.EqualFold(b.Name, name) || strings.EqualFold(b.Guid, r.ID.Name())
 	})
-	for _, other := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleDefinition)] {
+	for _, other := range s.kernel.Store.List(arm.TypeRoleDefinition, "") {
 		taken = taken || strings.EqualFold(roleOf(other).Name, name) &&
 			!strings.EqualFold(other.ID.Name(), r.ID.Name())
 	}
@@ -161,13 +125,12 @@ func (s *Authorization) settleRoleDefinition(c *kernel.Call, r,
 	return nil
 }
 
-// stampRole fills in a custom role's authors, times and empty lists.
-func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
-	stampAuthors(p, old, by)
-	for _, q := range kernel.ListAt(p, "permissions") {
+// completePermissions fills in the lists that permissions lack.
+func completePermissions(permissions []kernel.Object) {
+	for _, p := range permissions {
 		for _, name := range []string{"actions", "notActions", "dataActions", "notDataActions"} {
-			if q[name] == nil {
-				q[name] = []any{}
+			if p[name] == nil {
+				p[name] = []any{}
 			}
 		}
 	}
@@ -175,7 +138,7 @@ func stampRole(p kernel.Object, old *kernel.Resource, by kernel.Principal) {
 
 // roleDefinitionRemovable refuses a delete while the role is assigned.
 func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Failure {
-	for _, a := range s.kernel.Store.ByType[strings.ToLower(arm.TypeRoleAssignment)] {
+	for _, a := range s.kernel.Store.List(arm.TypeRoleAssignment, "") {
 		if strings.EqualFold(roleGUID(a), r.ID.Name()) {
 			return kernel.Bad("RoleDefinitionHasAssignments", "There are existing role "+
 				"assignments referencing role (code: RoleDefinitionHasAssignments).")
@@ -186,15 +149,15 @@ func (s *Authorization) roleDefinitionRemovable(r *kernel.Resource) *kernel.Fail
 
 var roleFilter = lazy.Regexp(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 
-// roleDefinitionCall answers for role definitions at any scope: built-in ones exist everywhere,
-// custom ones where they can be assigned.
-func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	scope, rest, found := extension(c, "roleDefinitions")
-	if found && len(rest) == 1 && scope.ResourceGroup() != "" {
+// roleDefinitions answers for role definitions at any scope: built-in ones exist everywhere, custom
+// ones where they can be assigned.
+func (s *Authorization) roleDefinitions(c *kernel.Call, scope arm.ID, rest []string) (kernel.Reply,
+	*kernel.Failure, bool) {
+	if len(rest) == 1 && scope.ResourceGroup() != "" {
 		// It belongs to the subscription, even if it was written at a scope below it [R].
 		c.Path = strings.Split(strings.TrimPrefix(RoleID(scope.Subscription(), rest[0]), "/"), "/")
 	}
-	if !found || c.Method != http.MethodGet {
+	if c.Method != http.MethodGet {
 		return kernel.Reply{}, nil, false
 	}
 	docs := []kernel.Object{}
@@ -224,19 +187,4 @@ func (s *Authorization) roleDefinitionCall(c *kernel.Call) (kernel.Reply, *kerne
 		})
 	}
 	return kernel.Handled(s.kernel.PageObjects(c, docs))
-}
-
-// extension reads the path of a resource of Microsoft.Authorization at any scope ("" is above all
-// subscriptions): the part after its type.
-func extension(c *kernel.Call, typeName string) (scope arm.ID, rest []string, found bool) {
-	for i := len(c.Path) - 3; i >= 0 && i >= len(c.Path)-4; i-- {
-		if strings.EqualFold(c.Path[i], "providers") && strings.EqualFold(c.Path[i+1],
-			"Microsoft.Authorization") && strings.EqualFold(c.Path[i+2], typeName) {
-			if i > 0 {
-				scope = arm.ID("/" + strings.Join(c.Path[:i], "/"))
-			}
-			return scope, c.Path[i+3:], true
-		}
-	}
-	return "", nil, false
 }

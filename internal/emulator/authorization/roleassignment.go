@@ -193,50 +193,23 @@ var (
 	assignedFilter  = lazy.Regexp(`(?i)assignedTo\(\s*'([^']*)'\s*\)`)
 )
 
-// roleAssignmentCall lists the assignments at a scope, above and below it, or without the ones
-// below (atScope()), and answers for the caller's permissions there.
-func (s *Authorization) roleAssignmentCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
-	if c.Method != http.MethodGet {
-		return kernel.Reply{}, nil, false
-	}
-	if scope, rest, found := extension(c, "permissions"); found && len(rest) == 0 {
-		docs := []kernel.Object{}
-		for _, r := range s.rolesAt(c.Who, scope) {
-			for _, p := range r.Permissions {
-				docs = append(docs, p.document())
-			}
-		}
-		return kernel.Handled(s.kernel.PageObjects(c, docs))
-	}
-	if scope, rest, found := extension(c, "denyAssignments"); found && len(rest) == 0 {
-		docs := s.NodeGroups.DenyAssignments(scope)
-		if strings.Contains(strings.ToLower(c.Param("$filter")), "atscope()") { // not those below
-			docs = slices.DeleteFunc(docs, func(d kernel.Object) bool {
-				return !Covers(arm.ID(kernel.Text(d, "properties", "scope")), scope)
-			})
-		}
-		return kernel.Handled(s.kernel.PageObjects(c, docs))
-	}
-	scope, rest, found := extension(c, "roleAssignments")
-	if !found || len(rest) > 0 {
-		return kernel.Reply{}, nil, false
-	}
-	filter, principal := c.Param("$filter"), ""
+// roleAssignments returns the listed assignments. If a filter names a principal, it returns only
+// those of this principal.
+func (s *Authorization) roleAssignments(filter string, listed func(at arm.ID) bool) (
+	matches []*kernel.Resource) {
+	principal := ""
 	for _, expression := range []*regexp.Regexp{principalFilter(), assignedFilter()} {
 		if m := expression.FindStringSubmatch(filter); m != nil {
 			principal = m[1]
 		}
 	}
-	matches := []*kernel.Resource{}
 	for _, a := range s.kernel.Store.List(arm.TypeRoleAssignment, "") {
-		at := a.ID.Parent()
-		isBelow := Below(at, scope) && !strings.Contains(strings.ToLower(filter), "atscope()")
-		if (Covers(at, scope) || isBelow) &&
+		if listed(a.ID.Parent()) &&
 			(principal == "" || strings.EqualFold(assignedTo(a), principal)) {
 			matches = append(matches, a)
 		}
 	}
-	return kernel.Handled(s.kernel.Page(c, matches))
+	return matches
 }
 
 // rolesAt returns a principal's effective roles at a scope.

@@ -88,7 +88,7 @@ func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Fai
 // enabledAlerts counts the enabled alerts of a subscription.
 func (s *Insights) enabledAlerts(subscription string) int {
 	n := 0
-	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
+	for _, r := range s.kernel.Store.List(arm.TypeAlertRule, "") {
 		if strings.EqualFold(r.ID.Subscription(), subscription) &&
 			r.Properties()["enabled"] != false {
 			n++
@@ -138,7 +138,7 @@ func actionGroupFacts() []kernel.Fact {
 
 // alert fires the alerts that match a record, after the delay.
 func (s *Insights) alert(record kernel.ActivityRecord) {
-	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypeAlertRule)] {
+	for _, r := range s.kernel.Store.List(arm.TypeAlertRule, "") {
 		if alertMatches(r.Properties(), record) {
 			s.kernel.At(time.Now().Add(s.opts.AlertDelay), func() { s.fire(r, record) })
 		}

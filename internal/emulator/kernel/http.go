@@ -55,6 +55,9 @@ func CallBy(who Principal, method string, id arm.ID, version string, body []byte
 		IDs: [2]string{uuid.NewString(), uuid.NewString()}}
 }
 
+// ID returns the ID of the first n words of the path.
+func (c *Call) ID(n int) arm.ID { return arm.ID("/" + strings.Join(c.Path[:n], "/")) }
+
 // Key returns the path as the store keys it.
 func (c *Call) Key() string { return "/" + strings.ToLower(strings.Join(c.Path, "/")) }
 

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -103,7 +104,7 @@ func (k *Kernel) Add(s Service) {
 	known := namesOf(s.Names)
 	for _, t := range s.Types {
 		t.spelling = t.names(known)
-		k.Kinds[KindKey(t.Name)] = &t
+		k.Kinds[strings.ToLower(t.Name)] = &t
 	}
 	maps.Copy(k.waits, s.Waits)
 	k.specials = append(k.specials, s.Calls...)
@@ -140,7 +141,7 @@ func New(opts Options) *Kernel {
 		Opts: opts,
 		Log:  opts.Log,
 		Store: &store{Resources: map[string]*Resource{},
-			ByType: map[string]map[string]*Resource{}},
+			byType: map[string]map[string]*Resource{}},
 		kinds:      kinds{Kinds: map[string]*Kind{}, waits: map[string][2]int{}},
 		Operations: map[string]*Operation{},
 		leaving:    leaving{},

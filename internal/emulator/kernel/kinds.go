@@ -73,7 +73,7 @@ type Kind struct {
 
 // kinds has the resource types of all services, and their behavior.
 type kinds struct {
-	Kinds       map[string]*Kind // by KindKey
+	Kinds       map[string]*Kind // by type in lower case
 	newerFields []NewerField
 	waits       map[string][2]int // Service.Waits
 }
@@ -81,7 +81,7 @@ type kinds struct {
 // KindOf returns the type of a resource. If no service knows a type, its documents are stored as
 // they are sent.
 func (k *kinds) KindOf(id arm.ID) *Kind {
-	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
+	if kind := k.Kinds[strings.ToLower(id.Type())]; kind != nil {
 		return kind
 	}
 	return &Kind{unknown: true, Immediate: true}
@@ -133,7 +133,7 @@ func (k *Kernel) Document(r *Resource, version string) Object {
 
 // KindName returns the type in Azure's case, whatever the case of the ID.
 func (k *kinds) KindName(id arm.ID) string {
-	if kind := k.Kinds[KindKey(id.Type())]; kind != nil {
+	if kind := k.Kinds[strings.ToLower(id.Type())]; kind != nil {
 		return kind.Name
 	}
 	return id.Type()
@@ -158,8 +158,6 @@ func (k *kinds) Spelled(id arm.ID) arm.ID {
 	}
 	return arm.ID(strings.Join(segments, "/"))
 }
-
-func KindKey(resourceType string) string { return strings.ToLower(resourceType) }
 
 func State(r *Resource) string {
 	if r.Deleting {

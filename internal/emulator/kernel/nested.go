@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // ItemList is a list in a document whose items are also resources: writing one writes the document.
@@ -49,7 +47,7 @@ func (q request) nested() (Reply, *Failure, bool) {
 	if n < 9 || n > 10 {
 		return Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(q.c.Path[:8], "/"))
+	id := q.c.ID(8)
 	for _, list := range q.KindOf(id).Lists {
 		if !strings.EqualFold(q.c.Path[8], list.Name) {
 			continue
@@ -75,10 +73,10 @@ func (q request) within() (Reply, *Failure, bool) {
 	if len(q.c.Path) < 9 {
 		return Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(q.c.Path[:8], "/"))
+	id := q.c.ID(8)
 	rest := strings.Split(strings.ToLower(strings.Join(q.c.Path[8:], "/")), "/")
 	if q.KindOf(id).Within == nil || rest[0] == "providers" ||
-		q.Kinds[KindKey(id.Type()+"/"+rest[0])] != nil {
+		q.Kinds[strings.ToLower(id.Type()+"/"+rest[0])] != nil {
 		return Reply{}, nil, false
 	}
 	r := q.Store.Get(id)

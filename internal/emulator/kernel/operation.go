@@ -93,7 +93,7 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 
 // AcceptedUntil answers with the URL of an operation.
 func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
-	id := arm.ID("/" + strings.Join(c.Path, "/"))
+	id := c.ID(len(c.Path))
 	header := map[string]string{"Location": k.on(c).follow(id, op, "operationResults")}
 	if !c.LocationOnly {
 		header["Azure-AsyncOperation"] = k.on(c).follow(id, op, "operations")

@@ -42,7 +42,7 @@ func ofNetwork(id arm.ID) bool {
 
 // wait adds Retry-After to the headers of an answer that starts an operation.
 func (q request) wait(header map[string]string) {
-	if seconds := q.waitAfter(arm.ID("/" + strings.Join(q.c.Path, "/"))); seconds > 0 {
+	if seconds := q.waitAfter(q.c.ID(len(q.c.Path))); seconds > 0 {
 		header["Retry-After"] = strconv.Itoa(seconds)
 	}
 }

@@ -71,7 +71,7 @@ func newETag() string { return `W/"` + uuid.NewString() + `"` }
 type store struct {
 	Subscriptions []string
 	Resources     map[string]*Resource            // by ID.Key()
-	ByType        map[string]map[string]*Resource // by lower-case type, then ID.Key()
+	byType        map[string]map[string]*Resource // by lower-case type, then ID.Key()
 	// indexes are called for stored and removed documents.
 	indexes []index
 	// dirty are the keys of resources that changed since they were last saved; nil if nothing saves
@@ -107,10 +107,10 @@ func (s *store) Put(r *Resource) {
 	s.Remove(r.ID)
 	s.Resources[r.ID.Key()] = r
 	t := strings.ToLower(r.ID.Type())
-	if s.ByType[t] == nil {
-		s.ByType[t] = map[string]*Resource{}
+	if s.byType[t] == nil {
+		s.byType[t] = map[string]*Resource{}
 	}
-	s.ByType[t][r.ID.Key()] = r
+	s.byType[t][r.ID.Key()] = r
 	for _, index := range s.indexes {
 		index.Added(r)
 	}
@@ -127,7 +127,7 @@ func (s *store) Remove(id arm.ID) {
 	if s.dirty != nil {
 		s.dirty[id.Key()] = true
 	}
-	delete(s.ByType[strings.ToLower(id.Type())], id.Key())
+	delete(s.byType[strings.ToLower(id.Type())], id.Key())
 	for _, index := range s.indexes {
 		index.Removed(r)
 	}
@@ -158,7 +158,7 @@ func (s *store) TouchAround(id arm.ID) {
 // List returns the resources of a type whose ID starts with the scope, sorted by key.
 func (s *store) List(resourceType string, scope arm.ID) []*Resource {
 	prefix := scope.Key() + "/"
-	all := s.ByType[strings.ToLower(resourceType)]
+	all := s.byType[strings.ToLower(resourceType)]
 	var keys []string
 	for key := range all {
 		if strings.HasPrefix(key, prefix) {

@@ -131,7 +131,7 @@ func (s *KeyVault) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 		!strings.EqualFold(c.Path[3], "Microsoft.KeyVault") {
 		return kernel.Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(c.Path[:min(8, len(c.Path))], "/"))
+	id := c.ID(min(8, len(c.Path)))
 	words := strings.ToLower(strings.Join(c.Path[4:], "/"))
 	switch {
 	case c.Method == http.MethodPost && words == "checknameavailability":

@@ -143,7 +143,7 @@ func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 		!strings.HasPrefix(strings.ToLower(c.Path[n-1]), "effective") {
 		return kernel.Reply{}, nil, false
 	}
-	id := arm.ID("/" + strings.Join(c.Path[:n-1], "/"))
+	id := c.ID(n - 1)
 	subnet := s.subnetOf(id)
 	if subnet == nil {
 		return kernel.Reply{}, s.kernel.Missing(id), true

@@ -57,7 +57,7 @@ func healthAsked(c *kernel.Call) arm.ID {
 		"applicationGateways") || !strings.EqualFold(c.Path[8], "backendhealth") {
 		return ""
 	}
-	return arm.ID("/" + strings.Join(c.Path[:8], "/"))
+	return c.ID(8)
 }
 
 // probe finds out the health of a gateway's servers before the call is handled. The function that

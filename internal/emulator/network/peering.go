@@ -150,7 +150,7 @@ func (s *peerings) setOther(r *kernel.Resource, state string) {
 // touchPeers makes the peerings to a network be rendered again, because they show its address
 // space.
 func (s *peerings) touchPeers(vnet arm.ID) {
-	for _, p := range s.kernel.Store.ByType[kernel.KindKey(TypePeering)] {
+	for _, p := range s.kernel.Store.List(TypePeering, "") {
 		if kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(vnet) {
 			s.kernel.Store.TouchAround(p.ID)
 		}

@@ -84,7 +84,7 @@ func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
 		return kernel.Bad("InvalidDomainNameLabel", "The domain name label %s is invalid. It "+
 			"must conform to the following regular expression: %s.", label, domainLabel())
 	}
-	for _, other := range k.Store.ByType[kernel.KindKey(arm.TypePublicIP)] {
+	for _, other := range k.Store.List(arm.TypePublicIP, "") {
 		if !other.ID.Equal(r.ID) && strings.EqualFold(other.ID.Subscription(),
 			r.ID.Subscription()) && other.Body["location"] == r.Body["location"] &&
 			kernel.Text(other.Body, "properties", "dnsSettings", "domainNameLabel") == label {
@@ -119,7 +119,7 @@ func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version st
 // PublicAddress finds a free address. The same name gets the same address if possible.
 func (s *Network) PublicAddress(id arm.ID, v6 bool) netip.Addr {
 	taken := map[string]bool{}
-	for _, r := range s.kernel.Store.ByType[kernel.KindKey(arm.TypePublicIP)] {
+	for _, r := range s.kernel.Store.List(arm.TypePublicIP, "") {
 		taken[kernel.Text(r.Properties(), "ipAddress")] = true
 	}
 	h := fnv.New32a()

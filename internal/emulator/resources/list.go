@@ -18,7 +18,7 @@ func (s *Resources) resourcesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure
 		c.Method != http.MethodGet {
 		return kernel.Reply{}, nil, false
 	}
-	scope := arm.ID("/" + strings.Join(c.Path[:n-1], "/"))
+	scope := c.ID(n - 1)
 	if n == 5 && s.kernel.Store.Get(scope) == nil {
 		return kernel.Reply{}, s.kernel.Missing(scope), true
 	}

@@ -51,7 +51,7 @@ func (s *Resources) tagNamesCall(c *kernel.Call) (kernel.Reply, *kernel.Failure,
 		if !had {
 			in[c.Path[n-1]], answer.Status = kernel.Object{}, http.StatusCreated
 		}
-		answer.Body = kernel.Encode(tagDocument("/"+strings.Join(c.Path, "/"), c.Path[n-1], 0))
+		answer.Body = kernel.Encode(tagDocument(string(c.ID(n)), c.Path[n-1], 0))
 	}
 	s.kernel.Store.Changed(subscription)
 	return answer, nil, true

@@ -17,7 +17,7 @@ func (s *Resources) tagsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, boo
 	if n < 6 || !strings.HasSuffix(c.Key(), "/providers/microsoft.resources/tags/default") {
 		return kernel.Reply{}, nil, false
 	}
-	scope := arm.ID("/" + strings.Join(c.Path[:n-4], "/"))
+	scope := c.ID(n - 4)
 	r := s.kernel.Store.Get(scope)
 	if scope.Is(arm.TypeSubscription) {
 		r = s.subscriptionDocument(c, scope)
