@@ -41,10 +41,6 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 	k.Guard = s
 	k.Add(kernel.Service{
 		Types: s.types(), Names: names.Of("authorization") + policyNames, Index: s,
-		NewerFields: []kernel.NewerField{
-			{Type: TypePolicyDefinition, Path: "systemData", Since: "2021-06-01"},
-			{Type: TypePolicyAssignment, Path: "systemData", Since: "2021-06-01"},
-		},
 		Calls:  []kernel.Special{s.call, policies{s}.call},
 		Things: []kernel.Thing{kernel.ThingAt("takesEffect", &s.takesEffect)},
 	})
@@ -83,10 +79,12 @@ type nodeGroups interface {
 // types returns the resource types of Microsoft.Authorization.
 func (s *Authorization) types() []kernel.Kind {
 	p := policies{s}
-	policy := func(name, code, missing string,
+	newer := map[string]string{"systemData": "2021-06-01"}
+	policy := func(name, code, missing string, newer map[string]string,
 		settle func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure) kernel.Kind {
 		return kernel.Kind{Name: name, Immediate: true, PutStatus: http.StatusCreated,
-			Missing: [2]string{code, missing}, Settle: settle, Show: p.show}
+			Missing: [2]string{code, missing}, Settle: settle, Show: p.show,
+			Newer: newer}
 	}
 	return []kernel.Kind{
 		{Name: arm.TypeRoleDefinition, Immediate: true, PutStatus: http.StatusCreated,
@@ -100,13 +98,13 @@ func (s *Authorization) types() []kernel.Kind {
 			Missing: [2]string{"LockNotFound", "The lock '{name}' could not be found."},
 			Settle:  s.settleLock, Show: kernel.ShowBare},
 		policy(TypePolicyDefinition, "PolicyDefinitionNotFound",
-			"The policy definition '{name}' could not be found.", p.settleDefinition),
+			"The policy definition '{name}' could not be found.", newer, p.settleDefinition),
 		policy(TypePolicySet, "PolicySetDefinitionNotFound",
-			"The policy set definition '{name}' could not be found.", p.settleSet),
+			"The policy set definition '{name}' could not be found.", nil, p.settleSet),
 		s.entra.WithSystemIdentity(policy(TypePolicyAssignment, "PolicyAssignmentNotFound",
-			"The policy assignment '{name}' is not found.", p.settleAssignment)),
+			"The policy assignment '{name}' is not found.", newer, p.settleAssignment)),
 		policy(TypePolicyExemption, "PolicyExemptionNotFound",
-			"The policy exemption '{name}' could not be found.", p.settleExemption),
+			"The policy exemption '{name}' could not be found.", nil, p.settleExemption),
 	}
 }
 

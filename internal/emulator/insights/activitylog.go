@@ -262,15 +262,10 @@ func (s *Insights) activityCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 			selected(recordDocument(r, s.kernel.Opts.TenantOf(c.Path[1])), c.Param("$select")))
 		next = r.ID
 	}
-	doc := kernel.Object{"value": values}
-	if len(values) == s.kernel.Opts.PageSize {
-		query := map[string]string{"$filter": c.Param("$filter"), "$skiptoken": next}
-		if fields := c.Param("$select"); fields != "" {
-			query["$select"] = fields
-		}
-		doc["nextLink"] = c.Link(query)
+	if len(values) < s.kernel.Opts.PageSize {
+		next = ""
 	}
-	return kernel.OK(doc), nil, true
+	return c.PageEnding(values, next), nil, true
 }
 
 // selected reduces a record to the fields of $select.

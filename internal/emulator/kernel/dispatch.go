@@ -3,6 +3,7 @@ package kernel
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strconv"
@@ -198,7 +199,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	k.Remember(id)
 	before := k.compared(old)
 	r := k.NewResource(id, sent, old)
-	k.DropNewer(id, r.Body, c.Version)
+	kind.DropNewer(r.Body, c.Version)
 	if kind.Tracked {
 		if f := checkLocation(r.Body, old); f != nil {
 			return nil, f
@@ -230,7 +231,6 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	}
 	k.Seats.Take(r)
 	k.Store.Put(r)
-	k.Fabric.GivePublic(r)
 	if kind.Stored != nil {
 		if f := kind.Stored(c, r, old); f != nil {
 			return nil, f
@@ -433,29 +433,21 @@ func (k *Kernel) Page(c *Call, resources []*Resource) (Reply, *Failure) {
 		}
 	}
 	end := min(start+k.Opts.PageSize, len(resources))
-	body := []byte(`{"value":[`)
+	docs := []json.RawMessage{}
 	for _, r := range resources[start:end] {
 		raw, stale := k.on(c).was(r.ID)
-		if stale && raw == nil {
-			continue
-		} else if !stale {
+		if !stale {
 			raw = k.Render(r, c.Version)
 		}
-		if body[len(body)-1] == '}' {
-			body = append(body, ',')
+		if raw != nil {
+			docs = append(docs, raw)
 		}
-		body = append(body, raw...)
 	}
-	body = append(body, ']')
+	token := ""
 	if end < len(resources) {
-		body = append(body, `,"nextLink":`...)
-		next := map[string]string{"$skiptoken": resources[end-1].ID.Key()}
-		if filter := c.Param("$filter"); filter != "" {
-			next["$filter"] = filter
-		}
-		body = append(body, Encode(c.Link(next))...)
+		token = resources[end-1].ID.Key()
 	}
-	return Reply{Status: http.StatusOK, Body: append(body, '}')}, nil
+	return c.PageEnding(docs, token), nil
 }
 
 // PageObjects answers with one page of objects that are not stored; the token is the position.
@@ -477,15 +469,9 @@ func (k *Kernel) PageOf(c *Call, all []Object, top int) (Reply, *Failure) {
 	start, _ := strconv.Atoi(c.Param("$skiptoken")) // no token is the first page
 	start = min(max(start, 0), len(all))
 	end := min(start+size, len(all))
-	doc := Object{"value": append([]Object{}, all[start:end]...)}
+	token := ""
 	if end < len(all) {
-		next := map[string]string{"$skiptoken": strconv.Itoa(end)}
-		for _, kept := range []string{"$filter", "$expand", "$top"} {
-			if value := c.Param(kept); value != "" {
-				next[kept] = value
-			}
-		}
-		doc["nextLink"] = c.Link(next)
+		token = strconv.Itoa(end)
 	}
-	return OK(doc), nil
+	return c.PageEnding(append([]Object{}, all[start:end]...), token), nil
 }

@@ -65,13 +65,24 @@ func (c *Call) Param(name string) string {
 	return url.Values(c.Query).Get(KeyIn(c.Query, name))
 }
 
-// Link returns an absolute link to the same path with other query parameters.
-func (c *Call) Link(query map[string]string) string {
-	q := url.Values{"api-version": {c.Version}}
-	for k, v := range query {
-		q.Set(k, v)
+// nextLink returns the absolute link to the next page of a list.
+func (c *Call) nextLink(token string) string {
+	q := url.Values{"api-version": {c.Version}, "$skiptoken": {token}}
+	for _, kept := range []string{"$filter", "$expand", "$top", "$select"} {
+		if value := c.Param(kept); value != "" {
+			q.Set(kept, value)
+		}
 	}
-	return c.Base + (&url.URL{Path: "/" + strings.Join(c.Path, "/"), RawQuery: q.Encode()}).String()
+	return c.Base + (&url.URL{Path: string(c.ID(len(c.Path))), RawQuery: q.Encode()}).String()
+}
+
+// PageEnding answers with the given part of a list; a token means that there is more.
+func (c *Call) PageEnding(values any, token string) Reply {
+	doc := Object{"value": values}
+	if token != "" {
+		doc["nextLink"] = c.nextLink(token)
+	}
+	return OK(doc)
 }
 
 // Reply is an answer: a status, additional headers, and a JSON body.

@@ -76,8 +76,6 @@ type Service struct {
 	// Waits are the seconds that Azure asks a client to wait after a PUT and after a DELETE, by
 	// type.
 	Waits map[string][2]int
-	// NewerFields exist from an api-version on.
-	NewerFields []NewerField
 	// Refuse refuses calls that the caller has the rights for. Spell completes paths that Azure
 	// also accepts in a shortened form. Listen is called for each record of the activity log.
 	Refuse func(c *Call) *Failure
@@ -109,7 +107,6 @@ func (k *Kernel) Add(s Service) {
 	maps.Copy(k.waits, s.Waits)
 	k.specials = append(k.specials, s.Calls...)
 	k.above = append(k.above, s.Above...)
-	k.newerFields = append(k.newerFields, s.NewerFields...)
 	k.things = append(k.things, s.Things...)
 	k.sections = append(k.sections, s.Sections...)
 	k.HostNames = append(k.HostNames, s.HostNames...)
@@ -199,8 +196,6 @@ func (k *Kernel) Close() {
 type fabric interface {
 	// SettleLinks checks the links of a document.
 	SettleLinks(r *Resource, location string) *Failure
-	// GivePublic assigns addresses to the public IP addresses that a resource uses.
-	GivePublic(r *Resource)
 	// ShowBack adds the back links to a document, Unlinked refuses to delete a linked resource.
 	ShowBack(r *Resource, doc Object)
 	Unlinked(r *Resource) *Failure

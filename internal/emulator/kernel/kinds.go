@@ -34,6 +34,9 @@ type Kind struct {
 	Facts []Fact
 	// ReadOnly are the properties that only Azure writes: a PUT drops them.
 	ReadOnly []string
+	// Newer has the api-versions from which on some fields exist, by path, such as
+	// properties.defaultOutboundAccess. At an older one a GET hides them, and a PUT drops them.
+	Newer map[string]string
 	// spelling has the names of its properties (spelling.go).
 	spelling names
 	// Removable refuses a delete, Removed does the work after one.
@@ -73,9 +76,8 @@ type Kind struct {
 
 // kinds has the resource types of all services, and their behavior.
 type kinds struct {
-	Kinds       map[string]*Kind // by type in lower case
-	newerFields []NewerField
-	waits       map[string][2]int // Service.Waits
+	Kinds map[string]*Kind  // by type in lower case
+	waits map[string][2]int // Service.Waits
 }
 
 // KindOf returns the type of a resource. If no service knows a type, its documents are stored as
@@ -125,9 +127,7 @@ func (k *Kernel) Document(r *Resource, version string) Object {
 	}
 	k.showFacts(r, doc, version)
 	k.showNested(r, doc)
-	for _, f := range k.newer(r.ID, version) {
-		removePath(doc, f.Path)
-	}
+	k.KindOf(r.ID).DropNewer(doc, version)
 	return doc
 }
 
@@ -172,28 +172,12 @@ func State(r *Resource) string {
 	return "Succeeded"
 }
 
-// NewerField is a field that exists from an api-version on: at an older one a GET hides it, and a
-// PUT drops it.
-type NewerField struct {
-	Type  string // resource type
-	Path  string // such as properties.defaultOutboundAccess
-	Since string // api-version, such as 2023-09-01
-}
-
-func (k *kinds) newer(id arm.ID, version string) []NewerField {
-	var out []NewerField
-	for _, f := range k.newerFields {
-		if version < f.Since && id.Is(f.Type) {
-			out = append(out, f)
+// DropNewer removes the fields of a document that an api-version does not know.
+func (kind *Kind) DropNewer(doc Object, version string) {
+	for path, since := range kind.Newer {
+		if version < since {
+			removePath(doc, path)
 		}
-	}
-	return out
-}
-
-// DropNewer removes the fields of a request that its api-version does not know.
-func (k *kinds) DropNewer(id arm.ID, body Object, version string) {
-	for _, f := range k.newer(id, version) {
-		removePath(body, f.Path)
 	}
 }
 

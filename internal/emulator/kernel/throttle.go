@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Bucket is a token bucket: how many calls at once, and how many more each second.
@@ -24,7 +25,7 @@ var azureBuckets = Buckets{Reads: Bucket{250, 25}, Writes: Bucket{200, 10},
 type buckets struct {
 	Limits Buckets
 	mu     sync.Mutex
-	left   map[string]*tokens
+	left   map[string]*rate.Limiter
 	lifted bool
 }
 
@@ -35,13 +36,8 @@ func (b *buckets) Lift(lifted bool) {
 	b.lifted = lifted
 }
 
-type tokens struct {
-	n    float64
-	seen time.Time
-}
-
 func newBuckets(l Buckets) *buckets {
-	return &buckets{left: map[string]*tokens{}, Limits: Buckets{
+	return &buckets{left: map[string]*rate.Limiter{}, Limits: Buckets{
 		Reads: cmp.Or(l.Reads, azureBuckets.Reads), Writes: cmp.Or(l.Writes, azureBuckets.Writes),
 		Deletes:  cmp.Or(l.Deletes, azureBuckets.Deletes),
 		Clusters: cmp.Or(l.Clusters, azureBuckets.Clusters)}}
@@ -92,20 +88,13 @@ func (b *buckets) take(c *Call, own *OwnBucket) (map[string]string, *Failure) {
 // takeOne takes a token from a bucket and returns how many remain, or the seconds until the next
 // one.
 func (b *buckets) takeOne(key string, limit Bucket) (left, wait int) {
-	now := time.Now()
-	t := b.left[key]
-	if t == nil {
-		t = &tokens{n: limit.Size, seen: now}
-		b.left[key] = t
+	l := b.left[key]
+	if l == nil {
+		l = rate.NewLimiter(rate.Limit(limit.PerSecond), int(limit.Size))
+		b.left[key] = l
 	}
-	t.n = math.Min(limit.Size, t.n+now.Sub(t.seen).Seconds()*limit.PerSecond)
-	t.seen = now
-	if b.lifted {
-		return int(t.n), 0
+	if !b.lifted && !l.Allow() {
+		return 0, max(1, int(math.Ceil((1-l.Tokens())/limit.PerSecond)))
 	}
-	if t.n < 1 {
-		return 0, max(1, int(math.Ceil((1-t.n)/limit.PerSecond)))
-	}
-	t.n--
-	return int(t.n), 0
+	return int(l.Tokens()), 0
 }

@@ -15,6 +15,16 @@ var vnetFacts = []kernel.Fact{
 	{Path: "properties.encryption.enforcement", Value: "AllowUnencrypted"}, // documented
 }
 
+// Some of the fields that are newer than older api-versions (Microsoft.Network's API
+// specifications); clients with these lose them on Azure too.
+var (
+	newerInVNet = map[string]string{"properties.encryption": "2021-08-01",
+		"properties.privateEndpointVNetPolicies": "2024-03-01"}
+	newerInSubnet = map[string]string{"properties.defaultOutboundAccess": "2023-09-01",
+		"properties.sharingScope":              "2023-09-01",
+		"properties.ipamPoolPrefixAllocations": "2024-05-01"}
+)
+
 var peeringFacts = []kernel.Fact{
 	{Path: "properties.routeServiceVips", Value: kernel.Object{}},
 	{Path: "properties.peerCompleteVnets", Value: true, Since: "2022-01-01"},

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -56,10 +55,9 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 
 // gatewayIn returns the IP configuration of an Application Gateway in the subnet, or "".
 func (s *gateways) gatewayIn(subnet arm.ID) arm.ID {
-	users := s.Linked[subnet.Key()]
-	for _, key := range slices.Sorted(maps.Keys(users)) {
-		if users[key].Is(arm.TypeGateway + "/gatewayIPConfigurations") {
-			return users[key]
+	for _, user := range s.users(subnet) {
+		if user.Is(arm.TypeGateway + "/gatewayIPConfigurations") {
+			return user
 		}
 	}
 	return ""

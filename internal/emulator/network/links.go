@@ -212,6 +212,16 @@ func (s *Network) locationOf(r *kernel.Resource) string {
 	return kernel.Text(r.Body, "location")
 }
 
+// users returns the resources that link to a resource, or their parts that do, sorted.
+func (s *Network) users(of arm.ID) []arm.ID {
+	linked := s.Linked[of.Key()]
+	var all []arm.ID
+	for _, key := range slices.Sorted(maps.Keys(linked)) {
+		all = append(all, linked[key])
+	}
+	return all
+}
+
 // backNames returns the fields in which resources of a type show who links to them. Only Azure
 // writes these fields.
 func backNames(resourceType string) []string {
@@ -226,13 +236,8 @@ func backNames(resourceType string) []string {
 
 // ShowBack adds the back links to a document.
 func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
-	users := s.Linked[r.ID.Key()]
-	if len(users) == 0 {
-		return
-	}
 	properties := kernel.ObjectAt(doc, "properties")
-	for _, key := range slices.Sorted(maps.Keys(users)) {
-		holder := users[key]
+	for _, holder := range s.users(r.ID) {
 		for _, l := range Links {
 			if !r.ID.Is(l.To) || !holder.Is(l.holderType()) {
 				continue
@@ -266,14 +271,13 @@ func (l link) holderType() string {
 
 // Unlinked refuses to delete a linked resource.
 func (s *Network) Unlinked(r *kernel.Resource) *kernel.Failure {
-	users := s.Linked[r.ID.Key()]
 	refusal, known := inUse[s.kernel.KindName(r.ID)]
-	if len(users) == 0 || !known {
+	if len(s.Linked[r.ID.Key()]) == 0 || !known {
 		return nil
 	}
 	var by []string
-	for _, key := range slices.Sorted(maps.Keys(users)) {
-		by = append(by, string(users[key]))
+	for _, holder := range s.users(r.ID) {
+		by = append(by, string(holder))
 	}
 	return kernel.Bad(refusal[0], "%s",
 		fmt.Sprintf(refusal[1], r.ID, strings.Join(by, ", "), len(by)))

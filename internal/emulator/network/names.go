@@ -17,8 +17,5 @@ func allNames() string {
 	for _, l := range Links {
 		add(l.path)
 	}
-	for _, f := range newerFields {
-		add(f.Path)
-	}
 	return strings.Join(out, " ")
 }

@@ -39,13 +39,14 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	s.peerings, s.gateways = &peerings{s}, &gateways{s}
 	k.Fabric, k.Seats = s, s.Addresses
 	k.Add(kernel.Service{
-		Types: s.types(), Names: allNames(), Waits: waits(), NewerFields: newerFields, Index: s,
+		Types: s.types(), Names: allNames(), Waits: waits(), Index: s,
 		Prepare: s.gateways.probe, Calls: []kernel.Special{s.effectiveCall},
 	})
 	return s
 }
 
-// Added indexes the links of a stored document.
+// Added indexes the links of a stored document. The dynamic public IP addresses that it uses get
+// their addresses.
 func (s *Network) Added(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		target := ref.Target()
@@ -53,6 +54,9 @@ func (s *Network) Added(r *kernel.Resource) {
 			s.Linked[target.Key()] = map[string]arm.ID{}
 		}
 		s.Linked[target.Key()][ref.Holder.Key()] = ref.Holder
+		if r := s.kernel.Store.Get(target); r != nil && target.Is(arm.TypePublicIP) {
+			s.giveAddress(r)
+		}
 		s.kernel.Store.TouchAround(target)
 	}
 	touchBalancers(s, r)
@@ -77,11 +81,11 @@ type instances interface {
 // types returns the resource types of Microsoft.Network.
 func (s *Network) types() []kernel.Kind {
 	kinds := []kernel.Kind{
-		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Settle: s.settleVNet,
-			Stored: s.storedVNet, Show: s.showVNet, Removable: s.vnetRemovable,
-			Removed: s.peerings.vnetRemoved, ChildRemoved: s.changedVNet, Retagged: s.changedVNet,
-			Together: s.together, Within: s.inVNet},
-		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag,
+		{Name: arm.TypeVNet, Tracked: true, Facts: vnetFacts, Newer: newerInVNet,
+			Settle: s.settleVNet, Stored: s.storedVNet, Show: s.showVNet, Within: s.inVNet,
+			Removable: s.vnetRemovable, Removed: s.peerings.vnetRemoved,
+			ChildRemoved: s.changedVNet, Retagged: s.changedVNet, Together: s.together},
+		{Name: arm.TypeSubnet, IgnoresMatch: s.Opts.IgnoreSubnetETag, Newer: newerInSubnet,
 			Together: s.together, Extra: s.Addresses.kept, Restored: s.Addresses.restore,
 			Settle: s.settleSubnet, Stored: s.storedSubnet, Show: s.showSubnet,
 			Removable: s.subnetRemovable, ReadOnly: []string{"ipConfigurations",

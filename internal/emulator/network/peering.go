@@ -1,9 +1,7 @@
 package network
 
 import (
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -191,9 +189,7 @@ func (s *peerings) showPeering(r *kernel.Resource, doc kernel.Object, version st
 // gatewaysOf returns the VPN and ExpressRoute gateways of a virtual network.
 func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	var out []any
-	for _, key := range slices.Sorted(
-		maps.Keys(s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()])) {
-		holder := s.Linked[vnet.Child("subnets", "GatewaySubnet").Key()][key]
+	for _, holder := range s.users(vnet.Child("subnets", "GatewaySubnet")) {
 		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
 			out = append(out, kernel.Link(gateway))
 		}

@@ -28,7 +28,7 @@ const privateZoneNames = " virtualNetwork registrationEnabled resolutionPolicy t
 // settlePrivateZoneLink marks a link as complete at once.
 func (s zones) settlePrivateZoneLink(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := r.Properties()
-	network := arm.ID(kernel.Text(p, "virtualNetwork", "id"))
+	network := kernel.LinkOf(r.Body, "virtualNetwork")
 	if found := s.kernel.Store.Get(network); found == nil || !network.Is(arm.TypeVNet) {
 		return referenceMissing(network)
 	}

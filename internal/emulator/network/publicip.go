@@ -95,19 +95,6 @@ func checkDomainLabel(k *kernel.Kernel, r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// GivePublic assigns addresses to the dynamic public IP addresses that a resource uses.
-func (s *Network) GivePublic(holder *kernel.Resource) {
-	for _, ref := range ReferencesIn(holder.ID, holder.Body) {
-		if ref.Link.To != arm.TypePublicIP {
-			continue
-		}
-		if r := s.kernel.Store.Get(ref.Target()); r != nil && r.Properties()["ipAddress"] == nil {
-			s.giveAddress(r)
-			s.kernel.Store.Changed(r)
-		}
-	}
-}
-
 // showPublicIP hides the address of an unused dynamic one: it has none.
 func (s *Network) showPublicIP(r *kernel.Resource, doc kernel.Object, version string) {
 	if p := kernel.ObjectAt(doc, "properties"); kernel.Text(p,

@@ -63,7 +63,7 @@ func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Fa
 		}
 		wanted[id.Key()] = true
 		child := s.kernel.NewResource(id, doc, s.kernel.Store.Get(id))
-		s.kernel.DropNewer(id, child.Body, c.Version)
+		s.kernel.KindOf(id).DropNewer(child.Body, c.Version)
 		if f := s.settleSubnetAmong(c.Version, child, r.Body, kernel.Text(r.Body, "location"),
 			r.Children); f != nil {
 			return f
