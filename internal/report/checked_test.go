@@ -2,12 +2,13 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/finding"
 )
@@ -72,23 +73,22 @@ func TestSARIF(t *testing.T) {
 	if err := checkedExample.Write(&b, SARIF, Style{}); err != nil {
 		t.Fatal(err)
 	}
-	var log sarifLog
-	if err := json.Unmarshal(b.Bytes(), &log); err != nil {
-		t.Fatal(err)
-	}
-	results := log.Runs[0].Results
+	run := gjson.GetBytes(b.Bytes(), "runs.0")
 	for i, want := range []struct {
 		level, uri string
-		line       int
+		line       int64
 	}{{"error", "infra/main.tf", 12}, {"warning", "infra/main.tf", 1}, {"note",
 		"infra/plan%201.json", 1}} {
-		place := results[i].Locations[0].Physical
-		if results[i].Level != want.level || place.Artifact.URI != want.uri ||
-			place.Region.StartLine != want.line {
-			t.Errorf("result %d: %+v, expected %+v", i, results[i], want)
+		result := run.Get(fmt.Sprintf("results.%d", i))
+		place := result.Get("locations.0.physicalLocation")
+		if result.Get("level").Str != want.level ||
+			place.Get("artifactLocation.uri").Str != want.uri ||
+			place.Get("region.startLine").Int() != want.line {
+			t.Errorf("result %d: %s, expected %+v", i, result, want)
 		}
-		if rule := log.Runs[0].Tool.Driver.Rules[results[i].RuleIndex]; rule.ID != results[i].RuleID {
-			t.Errorf("result %d has rule %s, and index of %s", i, results[i].RuleID, rule.ID)
+		id := run.Get(fmt.Sprintf("tool.driver.rules.%d.id", result.Get("ruleIndex").Int())).Str
+		if id == "" || id != result.Get("ruleId").Str {
+			t.Errorf("result %d has rule %s, and index of %s", i, result.Get("ruleId"), id)
 		}
 	}
 }
