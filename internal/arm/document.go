@@ -24,7 +24,7 @@ func (d Document) Received() Document { return d }
 // Decode decodes a document of one of the given resource types, and its properties. Errors name the
 // first type. In the flattened shape, in which `az … show` prints the properties next to the name
 // and the ID, the properties are the document itself.
-func Decode(raw []byte, properties any, resourceTypes ...string) (Document, error) {
+func Decode(raw []byte, properties any, resourceTypes ...string) (d Document, _ error) {
 	var h struct {
 		ID         string          `json:"id"`
 		ETag       string          `json:"etag"`
@@ -33,31 +33,31 @@ func Decode(raw []byte, properties any, resourceTypes ...string) (Document, erro
 	}
 	text, err := Text(raw)
 	if err != nil {
-		return Document{}, err
+		return d, err
 	}
 	if err := json.Unmarshal(text, &h); err != nil {
-		return Document{}, DescribeJSON(text, err)
+		return d, DescribeJSON(text, err)
 	}
 	if key := doubled(text); key != "" {
-		return Document{}, fmt.Errorf("the key %q is in one object twice: what the document says depends "+
+		return d, fmt.Errorf("the key %q is in one object twice: what the document says depends "+
 			"on the reader", key)
 	}
 	if h.ID == "" {
-		return Document{}, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
+		return d, fmt.Errorf("no field id: expected one resource of type %s", resourceTypes[0])
 	}
 	id, err := ParseID(h.ID)
 	if err != nil {
-		return Document{}, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
+		return d, fmt.Errorf("id: %q is not a resource ID: %w", h.ID, err)
 	}
 	if !slices.ContainsFunc(resourceTypes, id.Is) {
-		return Document{}, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceTypes[0])
+		return d, fmt.Errorf("id: %s is a %s, expected a %s", id, id.Type(), resourceTypes[0])
 	}
 	body := h.Properties
 	if body == nil {
 		body = text
 	}
 	if err := json.Unmarshal(body, properties); err != nil {
-		return Document{}, DescribeJSON(body, err)
+		return d, DescribeJSON(body, err)
 	}
 	return Document{ID: id, ETag: h.ETag, Location: h.Location, Raw: raw}, nil
 }

@@ -112,14 +112,19 @@ func (l *networkLog) first(c *caller, subscription arm.ID) string {
 	l.used = now
 	link, ok := l.start[subscription.Key()]
 	if !ok {
-		filter := "eventTimestamp ge '" + now.Add(-logReach).Format(time.RFC3339) +
-			"' and eventTimestamp le '" + now.Format(time.RFC3339Nano) +
-			"' and resourceProvider eq 'Microsoft.Network'"
-		link = c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
-			activityVersion) + "&$filter=" + url.QueryEscape(filter)
+		link = logAddress(c, subscription, now.Add(-logReach), now,
+			"resourceProvider eq 'Microsoft.Network'")
 		l.start[subscription.Key()] = link
 	}
 	return link
+}
+
+// logAddress returns the link to the newest records of a span of time that a filter selects.
+func logAddress(c *caller, subscription arm.ID, since, until time.Time, filter string) string {
+	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
+		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
+	return c.address(subscription, "/providers/Microsoft.Insights/eventtypes/management/values",
+		activityVersion) + "&$filter=" + url.QueryEscape(filter)
 }
 
 // page returns a page of a log. If another cluster is reading it, page waits for the result, but no

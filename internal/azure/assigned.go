@@ -121,7 +121,7 @@ func readDefinitions(ctx context.Context, c *Client, s *inventory.Snapshot, subs
 			if err != nil {
 				return noted(s, subscription+arm.ID("/providers/"+kind), err)
 			}
-			if err := json.Unmarshal(page.body, d); err != nil {
+			if err := json.Unmarshal(page.Body, d); err != nil {
 				garbled(s, arm.ID(id), err)
 				return nil
 			}

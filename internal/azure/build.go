@@ -65,7 +65,7 @@ func (c *builder) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, err := document(id, a)
+	doc, err := a.Document(id)
 	return &doc, err
 }
 
@@ -235,7 +235,7 @@ func (c *builder) Kubeconfig(ctx context.Context, cluster arm.ID) ([]byte, error
 	var answer struct {
 		Kubeconfigs []struct{ Value []byte }
 	}
-	if err := json.Unmarshal(a.body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
+	if err := json.Unmarshal(a.Body, &answer); err != nil || len(answer.Kubeconfigs) == 0 {
 		return nil, fmt.Errorf("the answer for the kubeconfig of %s contains no kubeconfig",
 			cluster.Short())
 	}

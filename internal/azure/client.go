@@ -24,7 +24,6 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/streaming"
-	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -44,13 +43,8 @@ const (
 
 // apiVersion returns the api-version for a resource type.
 func apiVersion(id arm.ID) string {
-	if id.Is(arm.TypeCluster) {
-		return clusterVersion
-	}
-	for _, t := range alertTypes {
-		if id.Is(t) {
-			return buildVersions[t]
-		}
+	if version, err := buildVersion(id); err == nil {
+		return version
 	}
 	return networkVersion
 }
@@ -232,18 +226,11 @@ func callOf(r *http.Request, response *http.Response, err error) Call {
 	return call
 }
 
-// answer is ARM's answer.
-type answer struct {
-	status int
-	header http.Header
-	body   []byte
-}
-
 // get reads a URL below the endpoint, once the throttle allows it.
-func (c *caller) get(ctx context.Context, address string) (answer, error) {
+func (c *caller) get(ctx context.Context, address string) (Reply, error) {
 	if u, err := url.Parse(address); err == nil {
 		if err := c.throttle.wait(ctx, http.MethodGet, u.Path); err != nil {
-			return answer{}, err
+			return Reply{}, err
 		}
 	}
 	if sending := mannerOf(ctx).sending; sending != nil {
@@ -257,7 +244,7 @@ func (c *caller) get(ctx context.Context, address string) (answer, error) {
 	a, err := c.send(limited, http.MethodGet, address, nil, "")
 	if err != nil {
 		if fault := late(idOf(address)); fault != nil {
-			return answer{}, fault
+			return Reply{}, fault
 		}
 	}
 	var fault *Error
@@ -290,21 +277,7 @@ func (c *caller) getResource(ctx context.Context, id arm.ID) (arm.Document, erro
 	if err != nil {
 		return arm.Document{}, err
 	}
-	return document(id, a)
-}
-
-// document makes a Document of an answer. The ETag is in the body or in the header.
-func document(id arm.ID, a answer) (arm.Document, error) {
-	head := gjson.GetManyBytes(a.body, "id", "etag")
-	if !gjson.ValidBytes(a.body) || head[0].Type != gjson.String || head[0].String() == "" {
-		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: a.status,
-			Message: "the answer is not a resource"}
-	}
-	doc := arm.Document{ID: arm.ID(head[0].String()), ETag: head[1].String(), Raw: a.body}
-	if doc.ETag == "" {
-		doc.ETag = a.header.Get("ETag")
-	}
-	return doc, nil
+	return a.Document(id)
 }
 
 // address returns the URL of a resource or of something below it.
@@ -315,20 +288,20 @@ func (c *caller) address(id arm.ID, below, version string) string {
 
 // send makes one call and turns every answer but a success into an *Error.
 func (c *caller) send(ctx context.Context, method, address string, body []byte,
-	ifMatch string) (answer, error) {
-	r := Request{Method: method, Address: address, Body: body, IfMatch: ifMatch}
-	a, err := c.transmit(ctx, r)
+	ifMatch string) (Reply, error) {
+	a, err := c.transmit(ctx, Request{method, address, body, ifMatch})
 	if err != nil {
-		return answer{}, err
+		return Reply{}, err
 	}
-	if fault := a.fault(r); fault != nil {
-		return answer{}, fault
+	if fault := a.Fault(); fault != nil {
+		return Reply{}, fault
 	}
 	return a, nil
 }
 
 // transmit makes one call and returns any answer. A call without an answer returns an *Error.
-func (c *caller) transmit(ctx context.Context, r Request) (a answer, err error) {
+func (c *caller) transmit(ctx context.Context, r Request) (a Reply, err error) {
+	a.Request, a.Sent = r, time.Now()
 	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
 	// Follow a link from an answer only to the origin that our token is for.
 	if u, err := url.Parse(r.Address); err != nil || !sameOrigin(u, c.origin) {
@@ -352,8 +325,8 @@ func (c *caller) transmit(ctx context.Context, r Request) (a answer, err error) 
 	}
 	response, err := c.pipeline.Do(request)
 	if err == nil {
-		a.status, a.header = response.StatusCode, response.Header
-		a.body, err = runtime.Payload(response) // already in memory: no copy
+		a.Status, a.Header = response.StatusCode, response.Header
+		a.Body, err = runtime.Payload(response) // already in memory: no copy
 	}
 	if err != nil && ctx.Err() != nil {
 		return a, ctx.Err()
@@ -363,15 +336,6 @@ func (c *caller) transmit(ctx context.Context, r Request) (a answer, err error) 
 		return a, fault
 	}
 	return a, nil
-}
-
-// fault returns the error in the answer to a call, nil for a success.
-func (a answer) fault(r Request) *Error {
-	if a.status < 300 {
-		return nil
-	}
-	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
-	return fault.read(&http.Response{StatusCode: a.status, Header: a.header}, a.body)
 }
 
 // sameOrigin compares scheme, host (ignoring case) and port (explicit or not).

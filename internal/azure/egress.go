@@ -159,7 +159,7 @@ func (r egressReader) get(ctx context.Context, id arm.ID) error {
 	if err != nil {
 		return r.noted(id, err)
 	}
-	if err := r.s.Add(answer.body); err != nil {
+	if err := r.s.Add(answer.Body); err != nil {
 		r.e.Unread[id.Key()] = err.Error()
 	}
 	return nil

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -72,14 +70,7 @@ func (c *surveyor) readInto(ctx context.Context, s *inventory.Snapshot, resource
 	ids = slices.DeleteFunc(inventory.SortIDs(ids), func(id arm.ID) bool {
 		return !id.Is(resourceType)
 	})
-	return c.read(ctx, resourceType, networkVersion, asWanted(ids),
-		func(_ wanted, id arm.ID, body []byte, fault *Error) {
-			if fault != nil {
-				unread(s, id, fault)
-			} else {
-				add(s, id, body)
-			}
-		})
+	return c.read(ctx, resourceType, networkVersion, asWanted(ids), addRead(s))
 }
 
 // readPeers reads the peers of the snapshot's networks that are outside the surveyed scopes.
@@ -166,54 +157,35 @@ func (c *surveyor) readLocks(ctx context.Context, s *inventory.Snapshot) error {
 // listInto lists a type in a scope into the snapshot.
 func (c *surveyor) listInto(ctx context.Context, s *inventory.Snapshot, scope arm.ID, resourceType,
 	version string) error {
-	return c.listSerial(ctx, s, scope, "/providers/"+resourceType, version, make(chan struct{}, 1))
-}
-
-// listSerial works like listInto for several concurrent lists: only the holder of the channel's
-// token touches the snapshot.
-func (c *surveyor) listSerial(ctx context.Context, s *inventory.Snapshot, scope arm.ID, below,
-	version string, serial chan struct{}) error {
 	var documents []json.RawMessage
+	below := "/providers/" + resourceType
 	err := c.listAll(ctx, c.address(scope, below, version), func(raw json.RawMessage) bool {
 		documents = append(documents, raw)
 		return true
 	})
-	serial <- struct{}{}
-	defer func() { <-serial }()
-	where := scope + arm.ID(below)
+	return addList(s, scope+arm.ID(below), documents, err)
+}
+
+// addList adds the documents of a list, and notes why it is incomplete.
+func addList(s *inventory.Snapshot, list arm.ID, documents []json.RawMessage, err error) error {
 	for _, raw := range documents {
-		addListed(s, where, raw)
+		addListed(s, list, raw)
 	}
-	return noted(s, where, err)
+	return noted(s, list, err)
 }
 
 // readInterfaces reads all network interfaces in a scope, including those of scale sets. The scope
 // counts as read only if all of it was.
 func (c *surveyor) readInterfaces(ctx context.Context, s *inventory.Snapshot, scope arm.ID) error {
 	before := len(s.Unread)
-	sets, err := c.listIDs(ctx, c.address(scope, "/providers/"+arm.TypeScaleSet, scaleSetVersion))
-	if err := noted(s, scope+"/providers/"+arm.TypeScaleSet, err); err != nil {
-		return err
-	}
-	serial := make(chan struct{}, 1)
-	g, inner := errgroup.WithContext(ctx)
-	g.SetLimit(parallel)
-	g.Go(func() error {
-		return c.listSerial(inner, s, scope, "/providers/"+arm.TypeInterface, networkVersion,
-			serial)
-	})
-	for _, set := range sets {
-		g.Go(func() error {
-			return c.listSerial(inner, s, set, "/networkInterfaces", scaleSetNICsVersion, serial)
+	err := c.listInterfaces(ctx, scope,
+		func(list arm.ID, documents []json.RawMessage, err error) error {
+			return addList(s, list, documents, err)
 		})
-	}
-	if err := g.Wait(); err != nil {
-		return err
-	}
-	if len(s.Unread) == before {
+	if err == nil && len(s.Unread) == before {
 		s.InterfacesOf = append(s.InterfacesOf, scope)
 	}
-	return nil
+	return err
 }
 
 // ReadWriters notes who wrote resources last. If the activity log does not show who it was, the

@@ -1,6 +1,7 @@
 package azure
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/policy"
+	"github.com/tidwall/gjson"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 )
@@ -42,16 +44,17 @@ func (c *caller) Exchange(ctx context.Context, r Request) (Reply, error) {
 	}
 	// A limit on the wait for the answer keeps the client from sending a throttled GET again.
 	ctx = withCall(policy.WithRetryOptions(ctx, once), func(m *manner) { m.answer = tryTimeout })
-	reply := Reply{Request: r, Sent: time.Now()}
-	a, err := c.transmit(ctx, r)
-	reply.Status, reply.Header, reply.Body = a.status, a.header, a.body
-	return reply, err
+	return c.transmit(ctx, r)
 }
 
 // Fault returns the error in an answer, nil for a success.
-func (r Reply) Fault() *Error { return r.answer().fault(r.Request) }
-
-func (r Reply) answer() answer { return answer{status: r.Status, header: r.Header, body: r.Body} }
+func (r Reply) Fault() *Error {
+	if r.Status < 300 {
+		return nil
+	}
+	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
+	return fault.read(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
+}
 
 // OperationFault returns how an operation failed, read from the answer to a poll.
 func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), r.Body) }
@@ -59,7 +62,13 @@ func (r Reply) OperationFault() *Error { return operationFault(idOf(r.Address), 
 // RetryAfter returns how long the answer asks to wait, or 0.
 func (r Reply) RetryAfter() time.Duration { return retryAfter(&http.Response{Header: r.Header}) }
 
-// Document reads an answer as a resource.
+// Document reads an answer as a resource. The ETag is in the body or in the header.
 func (r Reply) Document(id arm.ID) (arm.Document, error) {
-	return document(id, r.answer())
+	head := gjson.GetManyBytes(r.Body, "id", "etag", "location")
+	if !gjson.ValidBytes(r.Body) || head[0].Type != gjson.String || head[0].String() == "" {
+		return arm.Document{}, &Error{Method: http.MethodGet, ID: id, Status: r.Status,
+			Message: "the answer is not a resource"}
+	}
+	return arm.Document{ID: arm.ID(head[0].String()), Location: head[2].String(), Raw: r.Body,
+		ETag: cmp.Or(head[1].String(), r.Header.Get("ETag"))}, nil
 }

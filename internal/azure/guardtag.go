@@ -18,7 +18,7 @@ type guardTags struct {
 
 // note notes the tag of a network. The rest of the network's document may be impossible to decode.
 func (g *guardTags) note(network arm.ID, raw []byte) {
-	tag := inventory.GuardTagIn(raw)
+	tag := inventory.GuardPauseIn(raw)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	switch {
@@ -50,6 +50,6 @@ func (g *guardTags) decode(raw []byte) (*inventory.Subnet, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	subnet.GuardTag = g.of[subnet.ID.Parent().Key()]
+	subnet.GuardPausedUntil = g.of[subnet.ID.Parent().Key()]
 	return subnet, nil
 }

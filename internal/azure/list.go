@@ -346,44 +346,53 @@ func (c *lister) learnFor(scope arm.ID, resourceType string, calls int, believed
 // maxPages limits a list that does not end.
 const maxPages = 10_000
 
-// listAll reads every page of a list.
+// listAll reads every page of a list, until each returns false.
 func (c *caller) listAll(ctx context.Context, first string,
 	each func(json.RawMessage) (more bool)) error {
-	next := first
-	for range maxPages {
+	whole, err := c.listSome(ctx, first, maxPages, each)
+	if err == nil && !whole {
+		return &Error{Method: http.MethodGet, ID: idOf(first), Status: http.StatusOK,
+			Message: "the list does not end"}
+	}
+	return err
+}
+
+// listSome works like listAll for a limited number of pages. whole is false if the list has more.
+func (c *caller) listSome(ctx context.Context, next string, pages int,
+	each func(json.RawMessage) (more bool)) (whole bool, err error) {
+	for range pages {
 		page, err := c.get(ctx, next)
 		if err != nil {
-			return err
+			return false, err
 		}
 		values, link, fault := readPage(page, next)
 		if fault != nil {
-			return fault
+			return false, fault
 		}
 		for _, raw := range values {
 			if !each(raw) {
-				return nil
+				return true, nil
 			}
 		}
 		if next = link; next == "" {
-			return nil
+			return true, nil
 		}
 	}
-	return &Error{Method: http.MethodGet, ID: idOf(first), Status: http.StatusOK,
-		Message: "the list does not end"}
+	return false, nil
 }
 
 // readPage reads a page of a list and the link to the next.
-func readPage(page answer, address string) (values []json.RawMessage, next string, fault *Error) {
+func readPage(page Reply, address string) (values []json.RawMessage, next string, fault *Error) {
 	var doc struct {
 		Value    []json.RawMessage `json:"value"`
 		NextLink string            `json:"nextLink"`
 	}
-	switch err := json.Unmarshal(page.body, &doc); {
+	switch err := json.Unmarshal(page.Body, &doc); {
 	case err != nil:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status,
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.Status,
 			Message: "the answer is not a list"}
 	case doc.NextLink == address:
-		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.status,
+		return nil, "", &Error{Method: http.MethodGet, ID: idOf(address), Status: page.Status,
 			Message: "a page of the list links to itself"}
 	}
 	return doc.Value, doc.NextLink, nil

@@ -27,7 +27,7 @@ func (c *monitor) AlertResources(ctx context.Context, groups []arm.ID) ([]arm.Do
 		for _, t := range alertTypes {
 			err := c.listAll(ctx, c.address(group, "/providers/"+t, buildVersions[t]),
 				func(raw json.RawMessage) bool {
-					if d, err := document(group, answer{body: raw}); err == nil {
+					if d, err := (Reply{Body: raw}).Document(group); err == nil {
 						all = append(all, d)
 					}
 					return true

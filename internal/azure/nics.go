@@ -22,17 +22,20 @@ func (c *documents) readNICs(ctx context.Context, s *inventory.Snapshot,
 	nics := &inventory.NICs{Holder: map[netip.Addr]string{}, Nodes: map[netip.Addr]string{},
 		Drops: map[netip.Addr]bool{}, Read: time.Now()}
 	s.Learn(cluster.ID).NICs = nics
-	sets, err := c.listIDs(ctx,
-		c.address(cluster.NodeGroup(), "/providers/"+arm.TypeScaleSet, scaleSetVersion))
-	if err == nil {
-		lists := []string{
-			c.address(cluster.NodeGroup(), "/providers/Microsoft.Network/networkInterfaces",
-				networkVersion)}
-		for _, set := range sets {
-			lists = append(lists, c.address(set, "/networkInterfaces", scaleSetNICsVersion))
-		}
-		err = c.readNICLists(ctx, lists, nics)
-	}
+	err := c.listInterfaces(ctx, cluster.NodeGroup(),
+		func(list arm.ID, documents []json.RawMessage, err error) error {
+			var garbled arm.ID
+			for _, raw := range documents {
+				if !addNIC(nics, raw) {
+					garbled = cmp.Or(idIn(raw), "a network interface")
+				}
+			}
+			if err == nil && garbled != "" {
+				return &Error{Method: http.MethodGet, ID: list, Status: http.StatusOK,
+					Message: string(garbled) + " cannot be decoded"}
+			}
+			return err
+		})
 	fault, fatal := asFault(err)
 	if fault != nil {
 		nics.Failed = fault.Error()
@@ -43,27 +46,36 @@ func (c *documents) readNICs(ctx context.Context, s *inventory.Snapshot,
 	return fatal
 }
 
-func (c *documents) readNICLists(ctx context.Context, lists []string, nics *inventory.NICs) error {
+// listInterfaces lists the network interfaces in a scope: in one list those of single machines, and
+// in a list for each scale set those of its instances. It passes on each list, one at a time, with
+// the error that ended it, and stops at the first error that use returns.
+func (c *lister) listInterfaces(ctx context.Context, scope arm.ID,
+	use func(list arm.ID, documents []json.RawMessage, err error) error) error {
+	const ofSets = "/providers/" + arm.TypeScaleSet
+	sets, err := c.listIDs(ctx, c.address(scope, ofSets, scaleSetVersion))
+	if err != nil {
+		if err := use(scope+ofSets, nil, err); err != nil {
+			return err
+		}
+	}
+	serial := make(chan struct{}, 1)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(parallel)
-	serial := make(chan struct{}, 1)
-	for _, list := range lists {
+	read := func(list arm.ID, version string) {
 		g.Go(func() error {
-			var garbled arm.ID
-			err := c.listAll(ctx, list, func(raw json.RawMessage) bool {
-				serial <- struct{}{}
-				defer func() { <-serial }()
-				if !addNIC(nics, raw) {
-					garbled = cmp.Or(idIn(raw), "a network interface")
-				}
+			var documents []json.RawMessage
+			err := c.listAll(ctx, c.address(list, "", version), func(raw json.RawMessage) bool {
+				documents = append(documents, raw)
 				return true
 			})
-			if err == nil && garbled != "" {
-				return &Error{Method: http.MethodGet, ID: idOf(list), Status: http.StatusOK,
-					Message: string(garbled) + " cannot be decoded"}
-			}
-			return err
+			serial <- struct{}{}
+			defer func() { <-serial }()
+			return use(list, documents, err)
 		})
+	}
+	read(scope+"/providers/"+arm.TypeInterface, networkVersion)
+	for _, set := range sets {
+		read(set+"/networkInterfaces", scaleSetNICsVersion)
 	}
 	return g.Wait()
 }

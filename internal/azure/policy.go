@@ -38,7 +38,7 @@ func (c *caller) NetworkAliases(ctx context.Context, subscription arm.ID) ([]str
 			Aliases []struct{ Name string }
 		}
 	}
-	if err := json.Unmarshal(page.body, &doc); err != nil {
+	if err := json.Unmarshal(page.Body, &doc); err != nil {
 		return nil, fmt.Errorf("the resource types of Microsoft.Network: %w", err)
 	}
 	var names []string
@@ -69,7 +69,7 @@ func (c *activityLog) Writes(ctx context.Context, group arm.ID, ids ...arm.ID) (
 	found := map[string]int{}
 	now := time.Now()
 	whole, err = c.eachRecord(ctx, group, now.Add(-logReach), now,
-		"resourceGroupName eq '"+group.ResourceGroup()+"'", func(raw []byte) bool {
+		"resourceGroupName eq '"+group.ResourceGroup()+"'", func(raw json.RawMessage) bool {
 			var r struct {
 				logRecord
 				OperationID string            `json:"operationId"`

@@ -100,7 +100,7 @@ func intoSnapshot(s *inventory.Snapshot) sink {
 	}
 }
 
-// readKind reads documents of one inventory.Kind. It passes on each of them, or why it was not read.
+// readKind reads documents of one inventory.Kind. It passes on each, or why it was not read.
 func (c *documents) readKind(ctx context.Context, kind string, ids []arm.ID, out sink) error {
 	told := map[string]bool{}
 	each := func(id arm.ID, doc any, miss *inventory.Unread) {
@@ -264,13 +264,7 @@ func asWanted(ids []arm.ID) []wanted {
 
 // readVNets reads virtual networks with their address space, peerings and all their subnets.
 func (c *documents) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	return c.readEach(ctx, asWanted(ids), func(w wanted, id arm.ID, body []byte, fault *Error) {
-		if fault != nil {
-			unread(s, id, fault)
-		} else {
-			add(s, id, body)
-		}
-	})
+	return c.readEach(ctx, asWanted(ids), addRead(s))
 }
 
 // itself stands for the GET of a virtual network in list costs: that GET may be refused, or hang,

@@ -216,8 +216,8 @@ func (c *rightsReader) readRole(ctx context.Context, r *role) error {
 			Permissions []inventory.Permission `json:"permissions"`
 		} `json:"properties"`
 	}
-	if json.Unmarshal(a.body, &doc) != nil || doc.Properties.Permissions == nil {
-		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.status,
+	if json.Unmarshal(a.Body, &doc) != nil || doc.Properties.Permissions == nil {
+		r.failed = (&Error{Method: http.MethodGet, ID: r.id, Status: a.Status,
 			Message: "the answer is not a role definition"}).Error()
 	}
 	r.name, r.permissions = doc.Properties.Name, doc.Properties.Permissions

@@ -36,6 +36,17 @@ func add(s *inventory.Snapshot, id arm.ID, raw []byte) {
 	}
 }
 
+// addRead adds what was read to a snapshot, or notes why it is missing there.
+func addRead(s *inventory.Snapshot) report {
+	return func(_ wanted, id arm.ID, body []byte, fault *Error) {
+		if fault != nil {
+			unread(s, id, fault)
+		} else {
+			add(s, id, body)
+		}
+	}
+}
+
 // addListed works like add for a document of a list.
 func addListed(s *inventory.Snapshot, list arm.ID, raw []byte) {
 	id := idIn(raw)
@@ -61,14 +72,14 @@ func subnetsIn(vnet arm.ID, raw []byte) []oneSubnet {
 	properties := sole(gjson.ParseBytes(raw), "properties")
 	subnets := sole(properties, "subnets")
 	var out []oneSubnet
-	tag := inventory.GuardTagIn(raw)
+	tag := inventory.GuardPauseIn(raw)
 	for _, item := range subnets.Array() {
 		one := oneSubnet{id: idIn([]byte(item.Raw))}
 		if !one.id.Is(arm.TypeSubnet) || !one.id.Parent().Equal(vnet) {
 			continue
 		}
 		if one.subnet, one.err = inventory.DecodeSubnet([]byte(item.Raw)); one.err == nil {
-			one.subnet.GuardTag = tag
+			one.subnet.GuardPausedUntil = tag
 		}
 		out = append(out, one)
 	}

@@ -201,7 +201,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 	var fault *Error
 	switch {
 	case err == nil:
-		w.c.ownWrites.note(ctx, w.c.caller, a.header.Get("x-ms-correlation-request-id"), w.id)
+		w.c.ownWrites.note(ctx, w.c.caller, a.Header.Get("x-ms-correlation-request-id"), w.id)
 		if accepted, wanted := ctx.Value(acceptedKey{}).(func()); wanted {
 			accepted()
 		}
@@ -237,7 +237,7 @@ func (w *writing) put(ctx context.Context, attempt int, body []byte, etag string
 const pollInterval = 2 * time.Second
 
 // follow waits for the operation of an accepted write to end.
-func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (again bool,
+func (w *writing) follow(ctx context.Context, attempt int, accepted Reply) (again bool,
 	err error) {
 	ctx = policy.WithRetryOptions(context.WithoutCancel(ctx), readRetries)
 	fault, err := w.c.follow(ctx, w.id, accepted, w.deadline)
@@ -258,12 +258,12 @@ func (w *writing) follow(ctx context.Context, attempt int, accepted answer) (aga
 // follow waits for the operation that an answer names to end, and returns how it failed. If there
 // is no operation, or it cannot be polled, or the deadline comes first, the resource itself shows
 // the result.
-func (c *caller) follow(ctx context.Context, id arm.ID, accepted answer, deadline time.Time) (
+func (c *caller) follow(ctx context.Context, id arm.ID, accepted Reply, deadline time.Time) (
 	*Error, error) {
 	ctx = withCall(ctx, func(m *manner) { m.polling = true })
-	operation, last := accepted.header.Get("Azure-AsyncOperation"), accepted
+	operation, last := accepted.Header.Get("Azure-AsyncOperation"), accepted
 	for operation != "" {
-		wait := cmp.Or(retryAfter(&http.Response{Header: last.header}), pollInterval)
+		wait := cmp.Or(last.RetryAfter(), pollInterval)
 		if time.Now().Add(wait).After(deadline) {
 			return nil, nil
 		}
@@ -276,11 +276,11 @@ func (c *caller) follow(ctx context.Context, id arm.ID, accepted answer, deadlin
 				string(id), "error", err.Error())
 			return nil, nil
 		}
-		switch strings.ToLower(gjson.GetBytes(last.body, "status").String()) {
+		switch strings.ToLower(gjson.GetBytes(last.Body, "status").String()) {
 		case "succeeded", "":
 			return nil, nil
 		case "failed", "canceled":
-			return operationFault(id, last.body), nil
+			return operationFault(id, last.Body), nil
 		}
 	}
 	return nil, nil

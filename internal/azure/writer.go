@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -107,7 +106,7 @@ func (c *activityLog) lastWrite(ctx context.Context, from, until time.Time,
 	ids []arm.ID) (LastWrite, error) {
 	var last LastWrite
 	newest := func(id arm.ID, since time.Time, filter string) (found LastWrite, err error) {
-		_, err = c.eachRecord(ctx, id, since, until, filter, func(raw []byte) (more bool) {
+		_, err = c.eachRecord(ctx, id, since, until, filter, func(raw json.RawMessage) (more bool) {
 			w, ok := writeRecord(raw, id)
 			if ok {
 				found = w
@@ -161,7 +160,7 @@ func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
 	id arm.ID) (last RefusedDelete, known bool, err error) {
 	ctx = withCall(ctx, func(m *manner) { m.yield = true })
 	_, err = c.eachRecord(ctx, id, from, time.Now(), "resourceUri eq '"+string(id)+"'",
-		func(raw []byte) (more bool) {
+		func(raw json.RawMessage) (more bool) {
 			var r struct {
 				logRecord
 				Properties map[string]any `json:"properties"`
@@ -182,32 +181,9 @@ func (c *activityLog) RefusedDelete(ctx context.Context, from time.Time,
 // eachRecord calls use with the records of a filtered log, the newest first, until use returns
 // false. whole is false if the log has more records than were read.
 func (c *activityLog) eachRecord(ctx context.Context, id arm.ID, since, until time.Time,
-	filter string, use func(raw []byte) (more bool)) (whole bool, err error) {
-	filter = "eventTimestamp ge '" + since.UTC().Format(time.RFC3339) +
-		"' and eventTimestamp le '" + until.UTC().Format(time.RFC3339Nano) + "' and " + filter
-	next := c.address(id.SubscriptionID(),
-		"/providers/Microsoft.Insights/eventtypes/management/values", activityVersion) +
-		"&$filter=" + url.QueryEscape(filter)
-	for pages := 0; next != ""; pages++ {
-		if pages == logPages {
-			return false, nil
-		}
-		page, err := c.get(ctx, next)
-		if err != nil {
-			return false, err
-		}
-		values, following, fault := readPage(page, next)
-		if fault != nil {
-			return false, fault
-		}
-		next = following
-		for _, raw := range values {
-			if !use(raw) {
-				return true, nil
-			}
-		}
-	}
-	return true, nil
+	filter string, use func(json.RawMessage) (more bool)) (whole bool, err error) {
+	return c.listSome(ctx, logAddress(c.caller, id.SubscriptionID(), since, until, filter),
+		logPages, use)
 }
 
 // writeRecord reads a record of the activity log: an accepted or completed write of the resource,

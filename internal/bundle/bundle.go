@@ -69,7 +69,7 @@ type manifest struct {
 	CallerRights map[string]inventory.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
 	Writers      map[string]inventory.Writer            `json:"writers,omitempty"`
-	Had          map[string][]inventory.Had             `json:"had,omitempty"`
+	Had          map[string][]inventory.Former          `json:"had,omitempty"`
 	Policies     []inventory.AssignedPolicy             `json:"policies,omitempty"`
 	Egress       *egress                                `json:"egress,omitempty"`
 }
@@ -116,7 +116,7 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		Proposed: b.Proposed, Configs: b.Configs,
 		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
 		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
-		Had: s.Had, Policies: s.Policies,
+		Had: s.Former, Policies: s.Policies,
 	}
 	if e := s.Egress; e != nil {
 		m.Egress = &egress{e.ExtensionsOf, e.Unread}
@@ -274,7 +274,7 @@ func (b *Bundle) addManifest(data []byte) error {
 	maps.Copy(s.CallerRights, m.CallerRights)
 	maps.Copy(s.Rights, m.Rights)
 	maps.Copy(s.Writers, m.Writers)
-	maps.Copy(s.Had, m.Had)
+	maps.Copy(s.Former, m.Had)
 	s.Policies = m.Policies
 	if m.Egress != nil {
 		s.WithEgress().ExtensionsOf = m.Egress.ExtensionsOf

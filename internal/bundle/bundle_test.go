@@ -78,7 +78,8 @@ func full(t testing.TB) Bundle {
 	s.Rights["p"] = map[string]inventory.Rights{group.Key(): {Roles: []string{"Reader"}}}
 	s.Caller = "me"
 	s.Writers[vnet.Key()] = inventory.Writer{Line: "ann@example.com"}
-	s.NoteHad(vnet, inventory.Had{Property: inventory.PropertyNAT, Value: "/n", How: "the log"})
+	s.NoteFormer(vnet, inventory.Former{Property: inventory.PropertyNAT, Value: "/n",
+		How: "the log"})
 	s.Kubernetes[cluster.Key()] = &inventory.Kubernetes{
 		Nodes: []inventory.Node{
 			{Name: "n", PodCIDRs: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/24")}}},
@@ -109,7 +110,7 @@ func plain(t testing.TB, s *inventory.Snapshot) string {
 		A, B, C, D, E, F, G, H, I, J, K, L, M any
 	}{s.Clusters, s.VNets, s.Subnets, s.Tables, s.SecurityGroups, s.Gateways, s.Interfaces, s.Locks,
 		s.Unread, s.Kubernetes, s.Known(cluster), []any{s.Caller, s.CallerRights, s.Rights,
-			s.Writers, s.Had,
+			s.Writers, s.Former,
 			s.Listed, s.InterfacesOf, s.Taken}, s.Egress})
 	if err != nil {
 		t.Fatal(err)

@@ -132,7 +132,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 		return nil, err
 	}
 	knew := len(e.Snapshot.Unread)
-	if err := e.client.ReadHad(ctx, e.Snapshot, lost); err != nil {
+	if err := e.client.ReadFormer(ctx, e.Snapshot, lost); err != nil {
 		return nil, err
 	}
 	unread, err := e.recall(inventory.SortIDs(lost))
@@ -142,7 +142,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	if err := e.client.ReadNamed(ctx, e.Snapshot); err != nil {
 		return nil, err
 	}
-	if len(changed)+len(e.Snapshot.Had) == 0 && len(e.Snapshot.Unread) == knew {
+	if len(changed)+len(e.Snapshot.Former) == 0 && len(e.Snapshot.Unread) == knew {
 		return append(found, notAsked...), nil // nothing more is known
 	}
 	found = e.check() // the writer distinguishes the causes: a policy or a person
@@ -164,7 +164,7 @@ func (e *examination) recall(lost []arm.ID) (unread string, err error) {
 	if len(lost) == 0 || path == "" {
 		return "", nil
 	}
-	all, err := history.Had(path, lost)
+	all, err := history.Former(path, lost)
 	if err != nil && e.history != "" {
 		return "", fmt.Errorf("--history: %w", err)
 	}
@@ -173,7 +173,7 @@ func (e *examination) recall(lost []arm.ID) (unread string, err error) {
 			"read: %v", path, err)
 	}
 	for key, had := range all {
-		e.Snapshot.NoteHad(arm.ID(key), had...)
+		e.Snapshot.NoteFormer(arm.ID(key), had...)
 	}
 	return unread, nil
 }

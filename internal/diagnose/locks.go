@@ -50,7 +50,7 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 		var lines []string
 		severity := finding.Info
 		holds := func(n need) bool {
-			return lock.ReadOnly && lock.Holds(n.scope) && strings.HasSuffix(n.action, "/write")
+			return lock.ReadOnly && lock.AppliesTo(n.scope) && strings.HasSuffix(n.action, "/write")
 		}
 		for _, n := range identity {
 			if holds(n) && n.scope.Is(arm.TypeRouteTable) &&
@@ -61,7 +61,7 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 		}
 		// AKS checks the group as a whole: a lock of any level on anything in it counts (AKS#3291,
 		// azure-aks-docs#427).
-		if group.Holds(lock.Scope) || lock.ReadOnly && lock.Holds(group.Scope) {
+		if group.AppliesTo(lock.Scope) || lock.ReadOnly && lock.AppliesTo(group.Scope) {
 			lines, severity = append(lines, "AKS refuses to scale, upgrade or repair the cluster "+
 				"while anything is locked in its node resource group "+group.Scope.Name()),
 				finding.Warning

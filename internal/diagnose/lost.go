@@ -15,7 +15,7 @@ import (
 )
 
 // How it works: if no config says what a subnet must have, this file looks for evidence. The best
-// evidence is what earlier writes gave the subnet (Snapshot.Had: the activity log, the history).
+// evidence is what earlier writes gave the subnet (Snapshot.Former: the activity log, the history).
 // Next is what the cluster's other node subnets have, then tables that are on no subnet. A single
 // candidate completes the command. With several, each gets a command. No command has a placeholder
 // to fill in.
@@ -101,10 +101,10 @@ func checkHad(p *clusterCase, found []finding.Finding) (more []finding.Finding) 
 		return nil
 	}
 	for _, subnet := range p.subnets {
-		had := p.s.Had[subnet.ID.Key()]
+		had := p.s.Former[subnet.ID.Key()]
 		for _, property := range inventory.Properties {
 			if subnet.Has(property) != "" || !slices.ContainsFunc(had,
-				func(h inventory.Had) bool { return h.Property == property }) {
+				func(h inventory.Former) bool { return h.Property == property }) {
 				continue
 			}
 			all := lostProperty(p, subnet, property)
@@ -146,7 +146,7 @@ func lostProperty(p *clusterCase, subnet *inventory.Subnet,
 			return []candidate{{string(own), "it is the cluster's route table"}}
 		}
 	}
-	for _, h := range p.s.Had[subnet.ID.Key()] {
+	for _, h := range p.s.Former[subnet.ID.Key()] {
 		if h.Property == property {
 			add(h.Value, "the subnet had it: "+h.How)
 		}
@@ -205,7 +205,7 @@ func withProperty(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 func withRoute(p *clusterCase, f finding.Finding, subnet *inventory.Subnet,
 	table *inventory.RouteTable) finding.Finding {
 	var all []candidate
-	for _, h := range p.s.Had[table.ID.Key()] {
+	for _, h := range p.s.Former[table.ID.Key()] {
 		if h.Hop.IsValid() {
 			all = withCandidate(all, h.Hop.String(), "the table had it: "+h.How)
 		}

@@ -79,7 +79,7 @@ func TestHad(t *testing.T) {
 		return w.also(func(s *inventory.Snapshot) {
 			for property, id := range map[inventory.Property]arm.ID{
 				inventory.PropertyNAT: nat, inventory.PropertyGroup: group} {
-				s.NoteHad(nodes, inventory.Had{Property: property, Value: id, How: "the log"})
+				s.NoteFormer(nodes, inventory.Former{Property: property, Value: id, How: "the log"})
 			}
 		})
 	}
@@ -129,11 +129,11 @@ func TestManyBare(t *testing.T) {
 // TestLost: the command gives back what evidence shows that a subnet or a table had; several
 // candidates get a command each, and none has a word to fill in.
 func TestLost(t *testing.T) {
-	had := func(of arm.ID, all ...inventory.Had) func(*inventory.Snapshot) {
-		return func(s *inventory.Snapshot) { s.NoteHad(of, all...) }
+	had := func(of arm.ID, all ...inventory.Former) func(*inventory.Snapshot) {
+		return func(s *inventory.Snapshot) { s.NoteFormer(of, all...) }
 	}
-	hadTable := func(id arm.ID) inventory.Had {
-		return inventory.Had{Property: inventory.PropertyTable, Value: id,
+	hadTable := func(id arm.ID) inventory.Former {
+		return inventory.Former{Property: inventory.PropertyTable, Value: id,
 			How: "the write of nodes"}
 	}
 	loose := func(w *world, id arm.ID, hop string) *world {
@@ -196,7 +196,7 @@ func TestLost(t *testing.T) {
 		return healthy(t).overlay().profile("outboundType", "userAssignedNATGateway").
 			muted(finding.RoutesOrphaned)
 	}
-	f = noNAT().also(had(nodes, inventory.Had{Property: inventory.PropertyNAT, Value: nat,
+	f = noNAT().also(had(nodes, inventory.Former{Property: inventory.PropertyNAT, Value: nat,
 		How: "the history"})).finds(finding.EgressDiffers)
 	says(t, f, "they leave by default outbound access", update+" --nat-gateway "+string(nat))
 	f = pool(noNAT(), object{"natGateway": link(nat)}).finds(finding.EgressDiffers)
@@ -208,7 +208,7 @@ func TestLost(t *testing.T) {
 		"net-rg --route-table-name shop-rt --name egress --address-prefix 0.0.0.0/0 " +
 		"--next-hop-type VirtualAppliance --next-hop-ip-address "
 	noRoute := func() *world { return stripped(t).set(nodes, "routeTable", link(shopTable)) }
-	f = loose(noRoute(), fwRT, "10.42.3.4").also(had(shopTable, inventory.Had{Route: "out",
+	f = loose(noRoute(), fwRT, "10.42.3.4").also(had(shopTable, inventory.Former{Route: "out",
 		Hop: netip.MustParseAddr("10.42.3.9"), How: "the write of shop-rt"})).
 		finds(finding.EgressBypassed)
 	says(t, f, create+"10.42.3.9", "the table had it: the write of shop-rt")

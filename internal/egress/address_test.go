@@ -21,8 +21,8 @@ type behind struct {
 
 func newBehind(t *testing.T, dns ...string) *behind {
 	b := &behind{t, inventory.NewSnapshot(), &inventory.Cluster{
-		Document: arm.Document{ID: shop}, Location: "westeurope",
-		Hosts: []string{"shop-1.hcp.westeurope.azmk8s.io"}, Pools: []inventory.Pool{
+		Document: arm.Document{ID: shop, Location: "westeurope"},
+		Hosts:    []string{"shop-1.hcp.westeurope.azmk8s.io"}, Pools: []inventory.Pool{
 			{Name: "np", Subnet: network + "/virtualNetworks/v/subnets/nodes"}}}}
 	servers := ""
 	for i, server := range dns {

@@ -128,7 +128,7 @@ func TestSources(t *testing.T) {
 // TestRequired: each feature and each cloud adds its names, and nothing else does.
 func TestRequired(t *testing.T) {
 	names := func(change func(*inventory.Cluster)) (out []string) {
-		c := &inventory.Cluster{Document: arm.Document{ID: shop}, Location: "West Europe",
+		c := &inventory.Cluster{Document: arm.Document{ID: shop, Location: "West Europe"},
 			Hosts: []string{
 				"shop-1.hcp.westeurope.azmk8s.io"}, Pools: []inventory.Pool{
 				{Size: "Standard_D4s_v5"}, {Size: "Standard_NP10s"}}}

@@ -28,7 +28,7 @@ const (
 	SubnetMissing    Code = "subnet-missing"
 	DeleteRefused    Code = "delete-refused"
 	GuardPaused      Code = "guard-paused"
-	GuardTag         Code = "guard-tag-invalid"
+	GuardTagInvalid  Code = "guard-tag-invalid"
 	GuardEnded       Code = "guard-ended"
 
 	SourceEmpty      Code = "source-empty"
@@ -272,9 +272,10 @@ func All() []Description {
 // keeping has the codes about the tables and subnets that a keeper manages.
 var keeping = []Code{
 	ClusterMissing, ClusterNotKubenet, ClusterPodCIDR, TableUnknown, TableMissing, AssociationLost,
-	AssociationOther, SubnetMissing, DeleteRefused, GuardPaused, GuardTag, GuardEnded, SourceEmpty,
-	SourceHop, PodCIDRsExclude, SurgeShort, DeletesWithheld, UpdatesWithheld, TargetMissing,
-	TargetIsSource, TargetDrift, TargetFull, StaleKept, PrefixTaken, UnmanagedOverlap,
+	AssociationOther, SubnetMissing, DeleteRefused, GuardPaused, GuardTagInvalid, GuardEnded,
+	SourceEmpty, SourceHop, PodCIDRsExclude, SurgeShort, DeletesWithheld, UpdatesWithheld,
+	TargetMissing, TargetIsSource, TargetDrift, TargetFull, StaleKept, PrefixTaken,
+	UnmanagedOverlap,
 	UnmanagedShadow, ClustersOverlap, AzureUnreachable, ReadFailed, WriteRefused, WriteFailed,
 	WriteUndone, WriteDropped, Unsettled, Conflict, Paused, ChangesLimited, ChangesWithheld,
 	TooManyOpenFiles, AnotherKeeper,

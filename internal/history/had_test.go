@@ -17,13 +17,13 @@ import (
 // the keeper's memory. Reading it changes nothing, and no other file is taken for one.
 func TestHad(t *testing.T) {
 	p := newPast(t)
-	had := func(want ...inventory.Had) {
+	had := func(want ...inventory.Former) {
 		t.Helper()
 		before, err := os.ReadFile(p.path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := Had(p.path, []arm.ID{nodes})
+		all, err := Former(p.path, []arm.ID{nodes})
 		if err != nil || len(all[nodes.Key()]) != len(want) {
 			t.Fatalf("%+v %v", all, err)
 		}
@@ -41,18 +41,18 @@ func TestHad(t *testing.T) {
 	older.New = &plan.Value{RouteTable: table + "-old"}
 	p.change(older)
 	p.change(associate())
-	had(inventory.Had{Property: inventory.PropertyTable, Value: table})
+	had(inventory.Former{Property: inventory.PropertyTable, Value: table})
 	p.Keep(map[string]keeper.Lasting{"shop": {Had: map[string]map[inventory.Property]arm.ID{
 		nodes.Key(): {inventory.PropertyTable: table + "-new", inventory.PropertyNAT: "/nat"}}}})
-	had(inventory.Had{Property: inventory.PropertyTable, Value: table + "-new"},
-		inventory.Had{Property: inventory.PropertyNAT, Value: "/nat"})
+	had(inventory.Former{Property: inventory.PropertyTable, Value: table + "-new"},
+		inventory.Former{Property: inventory.PropertyNAT, Value: "/nat"})
 
 	text := filepath.Join(t.TempDir(), "text.db")
 	if err := os.WriteFile(text, []byte("no database"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range []string{text, t.TempDir(), text + "2"} {
-		if all, err := Had(path, []arm.ID{nodes}); err == nil {
+		if all, err := Former(path, []arm.ID{nodes}); err == nil {
 			t.Errorf("%s: %v", path, all)
 		}
 	}

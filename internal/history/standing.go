@@ -102,9 +102,9 @@ func readLasting(q querier) (map[string]keeper.Lasting, error) {
 	return all, err
 }
 
-// Had returns the last known values of subnets, by ID.Key(). They come from the keeper's memory,
+// Former returns the last known values of subnets, by ID.Key(). They come from the keeper's memory,
 // and from the associations that an older keeper made or observed. It does not change the file.
-func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
+func Former(path string, subnets []arm.ID) (map[string][]inventory.Former, error) {
 	if err := regular(path); err != nil {
 		return nil, err
 	}
@@ -137,12 +137,12 @@ func Had(path string, subnets []arm.ID) (map[string][]inventory.Had, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %s", path, reason(err))
 	}
-	all := map[string][]inventory.Had{}
+	all := map[string][]inventory.Former{}
 	for key, of := range values {
 		for _, property := range inventory.Properties {
 			if value := of[property]; value != "" {
 				all[key] = append(all[key],
-					inventory.Had{Property: property, Value: value, How: "the history " + path})
+					inventory.Former{Property: property, Value: value, How: "the history " + path})
 			}
 		}
 	}

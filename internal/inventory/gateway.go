@@ -69,7 +69,7 @@ func DecodeLock(raw []byte) (*Lock, error) {
 		ReadOnly: strings.EqualFold(p.Level, "ReadOnly"), Notes: p.Notes}, nil
 }
 
-// Holds reports whether a lock applies to a resource: it is at the resource's scope or above it.
-func (l *Lock) Holds(id arm.ID) bool {
+// AppliesTo reports whether a lock applies to a resource: it is at the resource's scope or above.
+func (l *Lock) AppliesTo(id arm.ID) bool {
 	return l.Scope.Equal(id) || strings.HasPrefix(id.Key(), l.Scope.Key()+"/")
 }

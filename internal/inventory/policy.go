@@ -33,8 +33,8 @@ type AssignedPolicy struct {
 	Defaults   map[string]any `json:"defaults,omitempty"`
 }
 
-// Holds reports whether it applies to a resource.
-func (p AssignedPolicy) Holds(id arm.ID) bool {
+// AppliesTo reports whether it applies to a resource.
+func (p AssignedPolicy) AppliesTo(id arm.ID) bool {
 	covers := func(scope string) bool {
 		return strings.HasPrefix(id.Key()+"/", strings.ToLower(scope)+"/")
 	}

@@ -43,9 +43,9 @@ type Snapshot struct {
 	Kubernetes map[string]*Kubernetes
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
-	// Had is what subnets and route tables once had, by the resource's key. A key without values
+	// Former is what subnets and route tables once had, by the resource's key. A key without values
 	// belongs to a resource that was asked about.
-	Had map[string][]Had
+	Former map[string][]Former
 	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
 	// the identity's permissions.
 	Listed []arm.ID
@@ -219,7 +219,7 @@ func NewSnapshot() *Snapshot {
 		Rights:         map[string]map[string]Rights{},
 		Kubernetes:     map[string]*Kubernetes{},
 		Writers:        map[string]Writer{},
-		Had:            map[string][]Had{},
+		Former:         map[string][]Former{},
 	}
 }
 
@@ -278,7 +278,7 @@ func (s *Snapshot) Fork() *Snapshot {
 		maps.Clone(s.Subnets), maps.Clone(s.Unread)
 	c.Firewalls, c.Balancers = maps.Clone(s.Firewalls), maps.Clone(s.Balancers)
 	c.Kubernetes, c.Writers = maps.Clone(s.Kubernetes), maps.Clone(s.Writers)
-	c.Had = maps.Clone(s.Had)
+	c.Former = maps.Clone(s.Former)
 	c.known = make(map[string]*Known, len(s.known))
 	for key, k := range s.known {
 		same := *k

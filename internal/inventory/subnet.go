@@ -27,9 +27,9 @@ type Subnet struct {
 	// unless you configure it (default-outbound-access).
 	Private bool
 	Used    int // the number of addresses in use that the document shows
-	// GuardTag is the value of its network's GuardTag; nil if the network has none, or was
-	// never read.
-	GuardTag *string
+	// GuardPausedUntil is the value of its network's GuardPauseTag; nil if the network has none, or
+	// was never read.
+	GuardPausedUntil *string
 	// Failed is set if the last operation on the subnet failed: then the document may not be in
 	// effect.
 	Failed bool

@@ -21,9 +21,9 @@ type VNet struct {
 	Subnets []*Subnet
 }
 
-// GuardTag is the tag of a virtual network that pauses the guard of its subnets until the time in
-// its value.
-const GuardTag = "routekeeper-guard-paused-until"
+// GuardPauseTag is the tag of a virtual network that pauses the guard of its subnets until the time
+// in its value.
+const GuardPauseTag = "routekeeper-guard-paused-until"
 
 // Peering is a virtual network's side of a peering.
 type Peering struct {
@@ -92,23 +92,24 @@ func DecodeVNet(raw []byte) (*VNet, error) {
 				*q.AllowAccess, Forwarded: q.AllowForwarding, RemoteGateways: q.RemoteGateways,
 		})
 	}
-	tag := GuardTagIn(raw)
+	tag := GuardPauseIn(raw)
 	for i, rawSubnet := range p.Subnets {
 		subnet, err := DecodeSubnet(rawSubnet)
 		if err != nil {
 			return nil, fmt.Errorf("subnets[%d]: %w", i, err)
 		}
-		subnet.GuardTag = tag
+		subnet.GuardPausedUntil = tag
 		v.Subnets = append(v.Subnets, subnet)
 	}
 	return v, nil
 }
 
-// GuardTagIn returns the value of the GuardTag in the document of a network; nil if it has none.
-func GuardTagIn(raw []byte) (tag *string) {
+// GuardPauseIn returns the value of the GuardPauseTag in the document of a network; nil if it has
+// none.
+func GuardPauseIn(raw []byte) (tag *string) {
 	// the names of tags are case-insensitive (tag-resources)
 	gjson.GetBytes(raw, "tags").ForEach(func(name, value gjson.Result) bool {
-		if text := value.String(); strings.EqualFold(name.String(), GuardTag) {
+		if text := value.String(); strings.EqualFold(name.String(), GuardPauseTag) {
 			tag = &text
 		}
 		return true

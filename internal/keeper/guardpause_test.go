@@ -58,7 +58,7 @@ func TestGuardTag(t *testing.T) {
 			t.Errorf("the delete was answered with %d", status)
 		}
 		r = last(20 * time.Minute)
-		w.expect(r, "", finding.GuardTag)
+		w.expect(r, "", finding.GuardTagInvalid)
 		if !w.tableOf(g.nodes).Equal(g.table) {
 			t.Error("it was not put back after the tag's time")
 		}
@@ -73,7 +73,7 @@ func TestGuardTag(t *testing.T) {
 func (w *world) tagged(vnet arm.ID) {
 	w.t.Helper()
 	doc := w.get(vnet)
-	doc["tags"] = object{inventory.GuardTag: time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
+	doc["tags"] = object{inventory.GuardPauseTag: time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}
 	w.put(vnet, doc)
 }
 

@@ -21,10 +21,10 @@ func TestGuardTag(t *testing.T) {
 		t.Run(test.tag, func(t *testing.T) {
 			w := quiet(t)
 			w.s.Taken = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-			w.s.Subnet(nodesA).GuardTag = &test.tag
+			w.s.Subnet(nodesA).GuardPausedUntil = &test.tag
 			w.expect("", test.whole)
 			w.subnet(nodesA, "10.240.0.0/24", "")
-			w.s.Subnet(nodesA).GuardTag = &test.tag
+			w.s.Subnet(nodesA).GuardPausedUntil = &test.tag
 			if test.lost == "" {
 				w.expect("", "association-lost\n"+test.whole)
 				return

@@ -67,7 +67,7 @@ func Refusing(policies []inventory.AssignedPolicy, id arm.ID,
 		return nil
 	}
 	for _, p := range policies {
-		if rule := ruleOf(p); p.Holds(id) && rule.Effect() == "deny" &&
+		if rule := ruleOf(p); p.AppliesTo(id) && rule.Effect() == "deny" &&
 			rule.Applies(request.Type) && rule.Holds(request) == policy.Yes {
 			all = append(all, p)
 		}

@@ -61,7 +61,7 @@ func Opposing(s *inventory.Snapshot, needs []Need, tables []arm.ID) (all []Oppos
 	}
 	for _, p := range s.Policies {
 		for _, r := range requests {
-			if !p.Holds(r.ID) {
+			if !p.AppliesTo(r.ID) {
 				continue
 			}
 			if o, opposes := oppose(p, r, repaired); opposes {

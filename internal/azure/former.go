@@ -17,11 +17,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// ReadHad notes what subnets and route tables had before, as far as the activity log shows it. The
-// record of a write's begin has the body of its request (captured: a write of a route table), and
-// the record of its end can have the body of the answer (captured: a write of a machine). A subnet
-// has no PATCH, so the body of every write has all values that the subnet keeps.
-func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
+// ReadFormer notes what subnets and route tables had before, as far as the activity log shows it.
+// The record of a write's begin has the body of its request (captured: a write of a route table),
+// and the record of its end can have the body of the answer (captured: a write of a machine). A
+// subnet has no PATCH, so the body of every write has all values that the subnet keeps.
+func (c *documents) ReadFormer(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
 	logs := map[arm.ID][]arm.ID{} // the resources to which a write of each resource gives something
 	newest := map[arm.ID]map[inventory.Property]bodyOf{}
 	for _, id := range inventory.SortIDs(ids) {
@@ -58,7 +58,7 @@ func (c *documents) ReadHad(ctx context.Context, s *inventory.Snapshot, ids []ar
 	err := g.Wait()
 	for id, all := range newest {
 		for _, property := range slices.Sorted(maps.Keys(all)) {
-			s.NoteHad(id, all[property].Had)
+			s.NoteFormer(id, all[property].Former)
 		}
 	}
 	return err
@@ -75,7 +75,7 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 	all, known := make([]map[inventory.Property]bodyOf, len(parts)), 0
 	took := map[string]bool{} // writes by correlation and resource: their end comes first
 	now := time.Now()
-	_, err := c.eachRecord(ctx, written, now.Add(-logReach), now, filter, func(raw []byte) bool {
+	each := func(raw json.RawMessage) (more bool) {
 		for i, id := range parts {
 			for property, b := range bodiesIn(raw, id, took) {
 				if _, newer := all[i][property]; !newer {
@@ -88,7 +88,8 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 			}
 		}
 		return known < most
-	})
+	}
+	_, err := c.eachRecord(ctx, written, now.Add(-logReach), now, filter, each)
 	return all, err
 }
 
@@ -97,7 +98,7 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 // NAT gateways it reads the activity log, because nothing else needs a right to read them.
 func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error {
 	named := map[inventory.Property][]arm.ID{}
-	for _, all := range s.Had {
+	for _, all := range s.Former {
 		for _, h := range all {
 			if h.Value != "" {
 				named[h.Property] = append(named[h.Property], h.Value)
@@ -121,12 +122,9 @@ func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error 
 			continue
 		}
 		if err := c.read(ctx, property.Type(), networkVersion, asWanted(ids),
-			func(_ wanted, id arm.ID, body []byte, fault *Error) {
-				switch {
-				case fault == nil:
-					add(s, id, body)
-				case unreadFor(id, fault).Absent:
-					unread(s, id, fault)
+			func(w wanted, id arm.ID, body []byte, fault *Error) {
+				if fault == nil || unreadFor(id, fault).Absent {
+					addRead(s)(w, id, body, fault)
 				}
 			}); err != nil {
 			return err
@@ -139,7 +137,7 @@ func (c *documents) ReadNamed(ctx context.Context, s *inventory.Snapshot) error 
 func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, err error) {
 	now := time.Now()
 	_, err = c.eachRecord(ctx, id, now.Add(-logReach), now, "resourceUri eq '"+string(id)+"'",
-		func(raw []byte) (more bool) {
+		func(raw json.RawMessage) (more bool) {
 			var r logRecord
 			if json.Unmarshal(raw, &r) != nil || !r.took() || !r.ResourceID.Equal(id) {
 				return true
@@ -152,7 +150,7 @@ func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, e
 
 // bodyOf has the resources that the body of a write named.
 type bodyOf struct {
-	inventory.Had
+	inventory.Former
 	at time.Time
 }
 
@@ -179,7 +177,7 @@ func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Propert
 		return nil
 	}
 	all := map[inventory.Property]bodyOf{}
-	for _, h := range inventory.HadIn(body, r.ResourceID, id) {
+	for _, h := range inventory.FormerIn(body, r.ResourceID, id) {
 		h.How = fmt.Sprintf("the write of %s by %s at %s, says the activity log",
 			r.ResourceID.Short(), w.who(), w.At.UTC().Format("2006-01-02 15:04:05 UTC"))
 		all[h.Property] = bodyOf{h, w.At}

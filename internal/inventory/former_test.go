@@ -43,7 +43,7 @@ func TestHadIn(t *testing.T) {
 		"a route of another table": {route, table + "2/routes/egress", table, "[]"},
 	} {
 		words := []string{}
-		for _, h := range HadIn(tt.body, tt.written, tt.id) {
+		for _, h := range FormerIn(tt.body, tt.written, tt.id) {
 			if h.Property != "" {
 				words = append(words, string(h.Property), h.Value.Name())
 			} else {
@@ -67,7 +67,7 @@ func FuzzHadIn(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body string) {
 		for _, id := range []arm.ID{subnet, table} {
 			for _, written := range []arm.ID{id, id.Parent(), id.Child("routes", "r")} {
-				for _, h := range HadIn(body, written, id) {
+				for _, h := range FormerIn(body, written, id) {
 					if h.Property != "" && !h.Value.Is(h.Property.Type()) ||
 						h.Property == "" && !h.Hop.IsValid() {
 						t.Errorf("%+v", h)

@@ -9,8 +9,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// Had is what a subnet or a route table had once, and how that is known.
-type Had struct {
+// Former is what a subnet or a route table had once, and how that is known.
+type Former struct {
 	// Property and Value are what a subnet had.
 	Property Property `json:"property,omitempty"`
 	Value    arm.ID   `json:"value,omitempty"`
@@ -21,9 +21,9 @@ type Had struct {
 	How string `json:"how"`
 }
 
-// NoteHad adds what a subnet or a table had once.
-func (s *Snapshot) NoteHad(id arm.ID, all ...Had) {
-	s.Had[id.Key()] = append(slices.Clip(s.Had[id.Key()]), all...)
+// NoteFormer adds what a subnet or a table had once.
+func (s *Snapshot) NoteFormer(id arm.ID, all ...Former) {
+	s.Former[id.Key()] = append(slices.Clip(s.Former[id.Key()]), all...)
 }
 
 // NoteBefore adds what a subnet and its table had in an earlier snapshot.
@@ -34,18 +34,18 @@ func (s *Snapshot) NoteBefore(before *Snapshot, id arm.ID, how string) {
 	}
 	for _, property := range Properties {
 		if value := subnet.Has(property); value != "" {
-			s.NoteHad(id, Had{Property: property, Value: value, How: how})
+			s.NoteFormer(id, Former{Property: property, Value: value, How: how})
 		}
 	}
 	if table := before.Table(subnet.RouteTable); table != nil && len(table.Default()) > 0 {
 		r := table.Default()[0]
-		s.NoteHad(table.ID, Had{Route: r.Name, Hop: r.Hop, How: how})
+		s.NoteFormer(table.ID, Former{Route: r.Name, Hop: r.Hop, How: how})
 	}
 }
 
-// HadIn returns what a write gave a resource, according to its body in the activity log: the body
-// of a write of a subnet or its network, or of a table or one of its routes.
-func HadIn(body string, written, id arm.ID) (all []Had) {
+// FormerIn returns what a write gave a resource, according to its body in the activity log: the
+// body of a write of a subnet or its network, or of a table or one of its routes.
+func FormerIn(body string, written, id arm.ID) (all []Former) {
 	type subnet struct {
 		Name       string
 		Properties map[string]json.RawMessage
@@ -61,14 +61,14 @@ func HadIn(body string, written, id arm.ID) (all []Had) {
 				continue
 			}
 			if value, err := arm.ParseID(string(ref.ID)); err == nil && value.Is(property.Type()) {
-				all = append(all, Had{Property: property, Value: value})
+				all = append(all, Former{Property: property, Value: value})
 			}
 		}
 	}
 	leads := func(r route) {
 		hop, err := netip.ParseAddr(r.Properties.NextHopIPAddress)
 		if r.Properties.AddressPrefix == "0.0.0.0/0" && err == nil {
-			all = append(all, Had{Route: r.Name, Hop: hop})
+			all = append(all, Former{Route: r.Name, Hop: hop})
 		}
 	}
 	raw := []byte(body)
