@@ -54,10 +54,10 @@ type Name struct {
 	// a service tag that may replace it in a network rule, with or without the region
 	service string
 	region  string
-	// hosts has names that may replace it in a network rule. unknown is set if addresses may
-	// replace it that ARM does not show. addresses are these, if they were resolved.
-	hosts     []string
-	unknown   bool
+	// host is the name of the API server, if the destination is the API server or the tunnel from
+	// it. A network rule may have the name, or its addresses, which ARM does not show. addresses
+	// are these, if they were resolved.
+	host      string
 	addresses []netip.Addr
 }
 
@@ -187,7 +187,7 @@ func (n *Name) now() string {
 	for _, a := range n.addresses {
 		all = append(all, a.String())
 	}
-	return fmt.Sprintf("%s is at %s now", n.hosts[0], strings.Join(all, ", "))
+	return fmt.Sprintf("%s is at %s now", n.host, strings.Join(all, ", "))
 }
 
 // judge looks a destination up in the rules.
@@ -195,7 +195,7 @@ func (n *Name) judge(rules []inventory.FirewallRule, nodes []netip.Prefix) {
 	n.Verdict, n.Rule = decide(rules, *n, nodes)
 	switch {
 	case n.Verdict == Check:
-		n.Why = "check that the rule's addresses are those of " + n.hosts[0] +
+		n.Why = "check that the rule's addresses are those of " + n.host +
 			" (--resolve looks them up)"
 	case len(n.addresses) > 0 && n.Verdict == Allowed:
 		other := *n

@@ -18,27 +18,18 @@ const (
 )
 
 // required is a destination that a cluster's nodes must reach. REGION stands for the cluster's
-// region.
+// region, API for the name of its API server.
 type required struct {
 	// names are by cloud. A cloud that is missing needs none.
 	names map[cloud]string
-	port  string // 443 with HTTPS, 80 with HTTP
+	// port is 443 with HTTPS or 80 with HTTP. If it names a protocol, only a network rule can allow
+	// the destination.
+	port string
 	// tagged is set if the FQDN tag AzureKubernetesService includes the destination.
 	tagged bool
 	// service is a service tag that may replace the name in a network rule, or "".
 	service string
 	needed  func(*subject) need // nil: every cluster needs it
-}
-
-// address is a destination that only a network rule can allow.
-type address struct {
-	names          map[cloud]string
-	port, protocol string
-	// service is a service tag that may replace the address, or "". unknown is set if addresses may
-	// replace it that ARM does not show.
-	service string
-	unknown bool
-	needed  func(*subject) need
 }
 
 // everywhere returns a name that is the same in all clouds.
@@ -65,16 +56,7 @@ const (
 	kindBackup = "microsoft.dataprotection.kubernetes"
 )
 
-// addresses has the rules for addresses. API stands for the name of the API server.
-var addresses = []address{
-	{everywhere("AzureCloud.REGION"), "1194", "UDP", azureCloud, true, tunnel},
-	{everywhere("AzureCloud.REGION"), "9000", "TCP", azureCloud, true, tunnel},
-	{in("", "", "AzureCloud.REGION"), "22", "TCP", azureCloud, true, tunnel},
-	{everywhere("ntp.ubuntu.com"), "123", "UDP", "", false, ntp},
-	{everywhere("API"), "443", "TCP", azureCloud, true, direct},
-}
-
-// table has the rules for names.
+// table has the rules for names, and then those for addresses.
 var table = []required{
 	// A private cluster's API server has an address in its own network.
 	{in("*.hcp.REGION.azmk8s.io", "*.hcp.REGION.cx.aks.containerservice.azure.us",
@@ -152,4 +134,10 @@ var table = []required{
 	{in("*.digicert.cn", "", "*.digicert.cn"), "80", false, "", backup},
 	{in("*.geotrust.com", "", "*.geotrust.com"), "80", false, "", backup},
 	{in("*.msocsp.com", "", "*.msocsp.com"), "80", false, "", backup},
+
+	{everywhere("AzureCloud.REGION"), "1194/UDP", false, azureCloud, tunnel},
+	{everywhere("AzureCloud.REGION"), "9000/TCP", false, azureCloud, tunnel},
+	{in("", "", "AzureCloud.REGION"), "22/TCP", false, azureCloud, tunnel},
+	{everywhere("ntp.ubuntu.com"), "123/UDP", false, "", ntp},
+	{everywhere("API"), "443/TCP", false, azureCloud, direct},
 }

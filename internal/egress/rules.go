@@ -85,9 +85,7 @@ func reaches(r inventory.FirewallRule, n Name) bool {
 		return onNetwork(r, n) && (r.AnyDestination || includes(r, n.addresses) ||
 			slices.ContainsFunc(r.Destinations, n.isAt) ||
 			slices.ContainsFunc(r.FQDNs, func(name string) bool {
-				return covers(name, n.Name) || slices.ContainsFunc(n.hosts, func(h string) bool {
-					return covers(name, h)
-				})
+				return covers(name, n.Name) || n.host != "" && covers(name, n.host)
 			}))
 	}
 	if n.tagged && slices.ContainsFunc(r.Tags, func(tag string) bool {
@@ -129,7 +127,7 @@ func includes(r inventory.FirewallRule, addresses []netip.Addr) bool {
 
 // mayReach reports whether a rule allows public addresses to which the destination may belong.
 func mayReach(r inventory.FirewallRule, n Name) bool {
-	return n.unknown && len(n.addresses) == 0 && !r.Denies && onNetwork(r, n) &&
+	return n.host != "" && len(n.addresses) == 0 && !r.Denies && onNetwork(r, n) &&
 		slices.ContainsFunc(r.Destinations, func(to string) bool {
 			if to == "" {
 				return false

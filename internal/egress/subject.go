@@ -84,44 +84,40 @@ func viaDefault(vnet *inventory.VNet, table *inventory.RouteTable, to netip.Addr
 // names returns the destinations that the cluster needs, or may need.
 func (c *subject) names() []Name {
 	all := []Name{}
-	add := func(n Name, names map[cloud]string, needed func(*subject) need) {
-		name, has := names[c.cloud]
+	add := func(r required) {
+		name, has := r.names[c.cloud]
 		when := yes
-		if needed != nil {
-			when = needed(c)
+		if r.needed != nil {
+			when = r.needed(c)
 		}
 		if !has || when == no {
 			return
 		}
-		n.Verdict, n.If, n.region = Ask, string(when), region(c.Location)
+		n := Name{Verdict: Ask, If: string(when), tagged: r.tagged, service: r.service,
+			region: region(c.Location)}
+		n.Port, n.Protocol, _ = strings.Cut(r.port, "/")
 		n.Name = strings.ReplaceAll(name, "REGION", n.region)
+		if n.Protocol != "" && n.service != "" {
+			n.host, n.addresses = c.host(), c.addresses
+		}
+		if name == "API" {
+			n.Name = n.host
+		}
 		all = append(all, n)
 	}
 	for _, r := range table {
-		add(Name{Port: r.port, tagged: r.tagged, service: r.service}, r.names, r.needed)
-	}
-	for _, r := range addresses {
-		names := r.names
-		if names[c.cloud] == "API" {
-			names = everywhere(c.host())
-		}
-		n := Name{Port: r.port, Protocol: r.protocol, service: r.service, unknown: r.unknown,
-			hosts: []string{c.host()}}
-		if r.unknown {
-			n.addresses = c.addresses
-		}
-		add(n, names, r.needed)
+		add(r)
 	}
 	for _, server := range c.dns {
 		when := yes
 		if c.learned {
 			when = "no route that a gateway has learned leads to it another way"
 		}
-		add(Name{Port: "53", Protocol: "UDP"}, everywhere(server.String()), whenever(when))
+		add(required{everywhere(server.String()), "53/UDP", false, "", whenever(when)})
 		if when == yes {
 			when = "answers do not fit into a UDP packet"
 		}
-		add(Name{Port: "53", Protocol: "TCP"}, everywhere(server.String()), whenever(when))
+		add(required{everywhere(server.String()), "53/TCP", false, "", whenever(when)})
 	}
 	return all
 }
