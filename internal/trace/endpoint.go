@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/agext/levenshtein"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -244,7 +246,7 @@ func (t *Tracer) machineNames() []named {
 			continue
 		}
 		names := []string{machineName(nic.ID)}
-		if nic.Machine.Is("Microsoft.Compute/virtualMachines") {
+		if nic.Machine.Is(arm.TypeVM) {
 			names = append(names, nic.Machine.Name())
 		}
 		slices.Sort(names)
@@ -291,7 +293,7 @@ func Near(name string, names []string) string {
 		if strings.Contains(other, name) || strings.Contains(name, other) {
 			return 0
 		}
-		return distance(name, other)
+		return levenshtein.Distance(name, other, nil)
 	}
 	names = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(names))),
 		func(n string) bool { return far(n) > max(2, len(name)/3) })
@@ -300,26 +302,4 @@ func Near(name string, names []string) string {
 		return ""
 	}
 	return ": did you mean " + strings.Join(names[:min(3, len(names))], ", ") + "?"
-}
-
-// distance returns the number of letters to insert, remove or change to get from one word to the
-// other (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

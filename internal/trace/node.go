@@ -1,10 +1,10 @@
 package trace
 
 import (
+	"cmp"
 	"maps"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -120,7 +120,7 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 		if cluster.NodeResourceGroup != "" && nic.ID.Group().Equal(cluster.NodeGroup()) &&
 			holds(cluster, nic) {
 			machines[strings.ToLower(machineName(nic.ID))] = nic
-			if nic.Machine.Is("Microsoft.Compute/virtualMachines") {
+			if nic.Machine.Is(arm.TypeVM) {
 				machines[strings.ToLower(nic.Machine.Name())] = nic
 			}
 		}
@@ -141,7 +141,7 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 	there := nodes[:0]
 	for _, n := range nodes {
 		at, found := address(n.Name, n.Pods)
-		if !found && poolHolds(cluster, n.Name) && vacant(s, cluster, n.Addr) {
+		if !found && cluster.PoolOf(n.Name) != "" && vacant(s, cluster, n.Addr) {
 			continue
 		}
 		if found {
@@ -154,7 +154,8 @@ func misrouted(s *inventory.Snapshot, own []*inventory.RouteTable, cluster *inve
 	for _, table := range own {
 		for _, r := range table.Routes() {
 			name := inventory.RouteNode(r.Name)
-			if seen[r.Prefix] || !isNodes(r.Prefix, cluster.PodCIDRs) || !poolHolds(cluster, name) {
+			if seen[r.Prefix] || !isNodes(r.Prefix, cluster.PodCIDRs) ||
+				cluster.PoolOf(name) == "" {
 				continue
 			}
 			at, found := address(name, r.Prefix)
@@ -204,19 +205,13 @@ func nicsRead(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 // resource group also contains private endpoints and resources of others.
 func holds(cluster *inventory.Cluster, nic *inventory.Interface) bool {
 	return (nic.Machine != "" || nic.ID.Is(arm.TypeScaleSetInterface)) &&
-		poolHolds(cluster, machineName(nic.ID))
+		cluster.PoolOf(machineName(nic.ID)) != ""
 }
 
 // podsOf reports whether pods in the address's family have routes, and so a pod CIDR.
 func podsOf(cluster *inventory.Cluster, a netip.Addr) bool {
 	return slices.ContainsFunc(cluster.PodCIDRs, func(p netip.Prefix) bool {
 		return p.Addr().Is4() == a.Is4()
-	})
-}
-
-func poolHolds(cluster *inventory.Cluster, machine string) bool {
-	return slices.ContainsFunc(cluster.Pools, func(p inventory.Pool) bool {
-		return p.Holds(machine)
 	})
 }
 
@@ -301,19 +296,9 @@ func idle(nic *inventory.Interface) bool {
 	return nic.Machine == "" && nic.ID.Is(arm.TypeInterface)
 }
 
-// machineName returns the host name that AKS gives to a machine: the name of the scale set and the
-// instance number with six digits in base 36.
+// machineName returns the host name of a machine, or else the name of its interface.
 func machineName(nic arm.ID) string {
-	for at := nic; at != ""; at = at.Parent() {
-		if at.Is(arm.TypeScaleSet + "/virtualMachines") {
-			if number, err := strconv.ParseInt(at.Name(), 10, 64); err == nil {
-				digits := strconv.FormatInt(number, 36)
-				return strings.ToLower(at.Parent().Name()) +
-					strings.Repeat("0", max(0, 6-len(digits))) + digits
-			}
-		}
-	}
-	return nic.Name()
+	return cmp.Or(inventory.NodeName(inventory.HolderName(nic)), nic.Name())
 }
 
 // String shows the node's name and address, as far as they are known.
