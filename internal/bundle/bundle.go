@@ -64,7 +64,7 @@ type manifest struct {
 	Listed       []arm.ID                               `json:"listed,omitempty"`
 	InterfacesOf []arm.ID                               `json:"interfacesOf,omitempty"`
 	Unread       map[string]inventory.Unread            `json:"unread,omitempty"`
-	Known        map[string]known                       `json:"known,omitempty"`
+	Known        map[string]inventory.Known             `json:"known,omitempty"`
 	Caller       string                                 `json:"caller,omitempty"`
 	CallerRights map[string]inventory.Rights            `json:"ownRights,omitempty"`
 	Rights       map[string]map[string]inventory.Rights `json:"rights,omitempty"`
@@ -79,18 +79,6 @@ type manifest struct {
 type egress struct {
 	ExtensionsOf []arm.ID          `json:"extensionsOf,omitempty"`
 	Unread       map[string]string `json:"unread,omitempty"`
-}
-
-// known holds the fields of inventory.Known that a diagnosis reads.
-type known struct {
-	AKSSubnets  []arm.ID        `json:"ownSubnets,omitempty"`
-	LogRead     bool            `json:"logRead,omitempty"`
-	LogNext     []string        `json:"logNext,omitempty"`
-	LogCut      bool            `json:"logCut,omitempty"`
-	Written     []arm.ID        `json:"written,omitempty"`
-	ManagedRead bool            `json:"managedRead,omitempty"`
-	Managed     []arm.ID        `json:"managed,omitempty"`
-	NICs        *inventory.NICs `json:"nics,omitempty"`
 }
 
 // Write writes a bundle. The same bundle gives the same bytes.
@@ -114,7 +102,8 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 	m := manifest{
 		Format: format, Program: b.Program, Taken: s.Taken, Clusters: b.Clusters,
 		Proposed: b.Proposed, Configs: b.Configs,
-		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread, Known: map[string]known{},
+		Listed: s.Listed, InterfacesOf: s.InterfacesOf, Unread: s.Unread,
+		Known:  map[string]inventory.Known{},
 		Caller: s.Caller, CallerRights: s.CallerRights, Rights: s.Rights, Writers: s.Writers,
 		Had: s.Former, Policies: s.Policies,
 	}
@@ -122,9 +111,7 @@ func writeFiles(b Bundle, file func(name string, data []byte) error) error {
 		m.Egress = &egress{e.ExtensionsOf, e.Unread}
 	}
 	for key, c := range s.Clusters {
-		k := s.Known(c.ID)
-		m.Known[key] = known{k.AKSSubnets, k.LogRead, k.LogNext, k.LogCut, k.Written, k.ManagedRead,
-			k.Managed, k.NICs}
+		m.Known[key] = s.Known(c.ID)
 	}
 	if err := writeJSON("manifest.json", m, file); err != nil {
 		return err
@@ -281,11 +268,7 @@ func (b *Bundle) addManifest(data []byte) error {
 		maps.Copy(s.Egress.Unread, m.Egress.Unread)
 	}
 	for key, k := range m.Known {
-		learnt := s.Learn(arm.ID(key))
-		learnt.AKSSubnets, learnt.LogRead, learnt.LogNext, learnt.LogCut = k.AKSSubnets, k.LogRead,
-			k.LogNext, k.LogCut
-		learnt.Written, learnt.ManagedRead, learnt.Managed, learnt.NICs = k.Written, k.ManagedRead,
-			k.Managed, k.NICs
+		*s.Learn(arm.ID(key)) = k
 	}
 	return nil
 }

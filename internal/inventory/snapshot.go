@@ -108,21 +108,21 @@ type Writer struct {
 // Known is what was read about a cluster apart from its document.
 type Known struct {
 	// AKSSubnets are the node subnets of the virtual network that AKS made, once they were read.
-	AKSSubnets []arm.ID
+	AKSSubnets []arm.ID `json:"ownSubnets,omitempty"`
 
 	// Written are the tables that the cluster's identity wrote, as far as the activity log was
 	// read. LogNext has the links to the next pages. LogCut is set if the log was too long to read
 	// to its end.
-	LogRead bool
-	LogNext []string
-	LogCut  bool
-	Written []arm.ID
+	LogRead bool     `json:"logRead,omitempty"`
+	LogNext []string `json:"logNext,omitempty"`
+	LogCut  bool     `json:"logCut,omitempty"`
+	Written []arm.ID `json:"written,omitempty"`
 	// Managed are the aks-agentpool-*-routetable tables in the node resource group.
-	ManagedRead bool
-	Managed     []arm.ID
+	ManagedRead bool     `json:"managedRead,omitempty"`
+	Managed     []arm.ID `json:"managed,omitempty"`
 
 	// NICs has the addresses of the cluster's nodes. They prove deletes. Nil if not read.
-	NICs *NICs
+	NICs *NICs `json:"nics,omitempty"`
 }
 
 // NICs has the addresses of the network interfaces of a cluster's nodes, with their holders. Failed
