@@ -1,6 +1,7 @@
 package build
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -234,18 +235,10 @@ func (c Cluster) ClusterID() arm.ID { return c.id(arm.TypeCluster, "") }
 func (c Cluster) GroupID() arm.ID { return arm.GroupID(c.Subscription, c.Group) }
 
 // NodeTableID and GatewayTableID are the route tables.
-func (c Cluster) NodeTableID() arm.ID {
-	if c.Existing != nil && c.Existing.NodeTable != "" {
-		return c.Existing.NodeTable
-	}
-	return c.ownNodeTable()
-}
+func (c Cluster) NodeTableID() arm.ID { return cmp.Or(c.existing().NodeTable, c.ownNodeTable()) }
 
 func (c Cluster) GatewayTableID() arm.ID {
-	if c.Existing != nil && c.Existing.GatewayTable != "" {
-		return c.Existing.GatewayTable
-	}
-	return c.ownGatewayTable()
+	return cmp.Or(c.existing().GatewayTable, c.ownGatewayTable())
 }
 
 // ownNodeTable and ownGatewayTable are the tables that are made if there is no existing one.
@@ -261,25 +254,18 @@ func (c Cluster) VNetID() arm.ID {
 }
 
 // NodeSubnetID, PodSubnetID and GatewaySubnetID are its subnets.
-func (c Cluster) NodeSubnetID() arm.ID {
-	if c.Existing != nil {
-		return c.Existing.Nodes
-	}
-	return c.madeSubnet("nodes")
-}
-
-func (c Cluster) PodSubnetID() arm.ID {
-	if c.Existing != nil && c.Existing.Pods != "" {
-		return c.Existing.Pods
-	}
-	return c.madeSubnet("pods")
-}
-
+func (c Cluster) NodeSubnetID() arm.ID { return cmp.Or(c.existing().Nodes, c.madeSubnet("nodes")) }
+func (c Cluster) PodSubnetID() arm.ID  { return cmp.Or(c.existing().Pods, c.madeSubnet("pods")) }
 func (c Cluster) GatewaySubnetID() arm.ID {
-	if c.Existing != nil && c.Existing.Gateway != "" {
-		return c.Existing.Gateway
+	return cmp.Or(c.existing().Gateway, c.madeSubnet("gateway"))
+}
+
+// existing returns the existing subnets and tables, none if the network is made.
+func (c Cluster) existing() Existing {
+	if c.Existing == nil {
+		return Existing{}
 	}
-	return c.madeSubnet("gateway")
+	return *c.Existing
 }
 
 // madeSubnet returns a new subnet. Subnets have no tags: in an existing network the name shows the

@@ -158,12 +158,7 @@ func differences(have []byte, want object, fixed []string) []Difference {
 func walk(have gjson.Result, want any, path, place, plain string, note func(Difference, string)) {
 	switch w := want.(type) {
 	case object:
-		keys := make([]string, 0, len(w))
-		for k := range w {
-			keys = append(keys, k)
-		}
-		slices.Sort(keys)
-		for _, k := range keys {
+		for _, k := range slices.Sorted(maps.Keys(w)) {
 			child, name := member(have, k)
 			walk(child, w[k], join(path, k), join(place, escape(name)), join(plain, k), note)
 		}
@@ -250,13 +245,8 @@ func equalJSON(have gjson.Result, want any) bool {
 		walk(have, o, "", "", "", func(Difference, string) { equal = false })
 		return equal
 	}
-	var h any
 	text, err := json.Marshal(want)
-	if err != nil || json.Unmarshal([]byte(have.Raw), &h) != nil {
-		return false
-	}
-	var w any
-	return json.Unmarshal(text, &w) == nil && reflect.DeepEqual(h, w)
+	return err == nil && reflect.DeepEqual(have.Value(), gjson.ParseBytes(text).Value())
 }
 
 func join(path, name string) string {

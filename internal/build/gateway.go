@@ -35,8 +35,8 @@ func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 	table := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable, name)
 	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
 	return []Step{
-		c.step(table, "route table", "for the gateway's copies of the pod routes", nil, "location"),
-		found(subnet, "subnet", "existing, of the Application Gateway", body),
+		c.step(table, "for the gateway's copies of the pod routes", nil, "location"),
+		found(subnet, "existing, of the Application Gateway", body),
 	}
 }
 
@@ -120,11 +120,11 @@ func gatewaySteps(c Cluster) []Step {
 			"backendHttpSettings": part("backendHttpSettingsCollection", "http"),
 		}),
 	}
-	address := c.step(c.AddressID(), "public IP", "of the gateway", object{
+	address := c.step(c.AddressID(), "of the gateway", object{
 		"sku":        object{"name": "Standard", "tier": "Regional"},
 		"properties": object{"publicIPAllocationMethod": "Static"},
 	}, "location", "sku", "properties.publicIPAllocationMethod")
-	gateway := c.step(c.GatewayID(), "Application Gateway", "Standard_v2",
+	gateway := c.step(c.GatewayID(), "Standard_v2",
 		object{"properties": properties},
 		"location", "properties.sku", "properties.gatewayIPConfigurations")
 	// The add-on writes listeners, pools and rules later: only our own fields are compared.

@@ -66,11 +66,13 @@ func lay(c *Cluster, taken, peers []netip.Prefix) error {
 		case !s.prefix.IsValid():
 			p, found := first(free, s.bits)
 			if !found {
-				return wrong(where, "%s has no /%d left for %s", list(c.Space), s.bits, what)
+				return wrong(where, "%s has no /%d left for %s", inventory.List(c.Space), s.bits,
+					what)
 			}
 			*s.prefix, free = p, without(free, p)
 		case !within(c.Space, *s.prefix):
-			return wrong(s.field, "%s is not in the address space %s", *s.prefix, list(c.Space))
+			return wrong(s.field, "%s is not in the address space %s", *s.prefix,
+				inventory.List(c.Space))
 		case overlap(taken, *s.prefix):
 			return wrong(s.field, "%s overlaps another subnet of the network %s", *s.prefix,
 				c.VNetID().Name())
@@ -102,7 +104,7 @@ func layOutside(c *Cluster, need needs, peers []netip.Prefix) error {
 		}
 	}
 	return wrong(fieldServices, "%s overlap the address space or the pod CIDR, expected another",
-		list(usualServices))
+		inventory.List(usualServices))
 }
 
 func overlaps(c *Cluster, peers []netip.Prefix) error {
@@ -130,11 +132,11 @@ func overlaps(c *Cluster, peers []netip.Prefix) error {
 	for _, outside := range all[3:] {
 		if outside.prefix.IsValid() && overlap(c.Space, outside.prefix) {
 			return wrong(outside.field, "%s overlaps the address space %s", outside.prefix,
-				list(c.Space))
+				inventory.List(c.Space))
 		}
 		if outside.prefix.IsValid() && overlap(peers, outside.prefix) {
 			return wrong(outside.field, "%s overlaps a peered network: %s", outside.prefix,
-				list(peers))
+				inventory.List(peers))
 		}
 		if c.Egress.IsValid() && outside.prefix.IsValid() && outside.prefix.Contains(c.Egress) {
 			return wrong(fieldEgress, "a firewall cannot be at %s, which is in %s %s",
@@ -153,17 +155,12 @@ type needs struct {
 	nodes, surge                   int
 	nodeAddresses, podAddresses    int
 	nodeBits, podBits, podCIDRBits int
-	// what other resources use in the subnets of an existing network
-	nodesUsed, podsUsed, gatewayUsed int
-	tooMuch                          string
+	tooMuch                        string
 }
 
 // sizes adds up what the pools need at their maximum, while each is upgraded.
 func sizes(c *Cluster) needs {
 	var n needs
-	if e := c.Existing; e != nil {
-		n.nodesUsed, n.podsUsed, n.gatewayUsed = e.nodesUsed, e.podsUsed, e.gatewayUsed
-	}
 	for _, p := range c.Pools {
 		setup := capacity.Setup{
 			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""),
@@ -188,21 +185,21 @@ func sizes(c *Cluster) needs {
 
 // fits refuses sizes that cannot hold the pools at their largest.
 func fits(c *Cluster) error {
-	n := sizes(c)
+	n, e := sizes(c), c.existing()
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
 		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade are too many for the %s",
 			n.nodes, n.surge, n.tooMuch)
-	case capacity.Usable(c.Nodes)-n.nodesUsed < n.nodeAddresses:
+	case capacity.Usable(c.Nodes)-e.nodesUsed < n.nodeAddresses:
 		return wrong(fieldOf(c, fieldNodes), "%s has %d addresses%s; %d nodes and %d more during "+
 			"an upgrade take %d, expected /%d or wider", c.Nodes, capacity.Usable(c.Nodes),
-			ofOthers(n.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
-			capacity.SubnetFor(n.nodeAddresses+n.nodesUsed))
-	case c.HasPodSubnet() && capacity.Usable(c.Pods)-n.podsUsed < n.podAddresses:
+			ofOthers(e.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
+			capacity.SubnetFor(n.nodeAddresses+e.nodesUsed))
+	case c.HasPodSubnet() && capacity.Usable(c.Pods)-e.podsUsed < n.podAddresses:
 		return wrong(fieldOf(c, fieldPods), "%s has %d addresses%s; full nodes take %d, expected "+
-			"/%d or wider", c.Pods, capacity.Usable(c.Pods), ofOthers(n.podsUsed),
-			n.podAddresses, capacity.SubnetFor(n.podAddresses+n.podsUsed))
+			"/%d or wider", c.Pods, capacity.Usable(c.Pods), ofOthers(e.podsUsed),
+			n.podAddresses, capacity.SubnetFor(n.podAddresses+e.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
 		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d "+
 			"more during an upgrade need /%d or wider", c.PodCIDR,
@@ -211,22 +208,20 @@ func fits(c *Cluster) error {
 		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
 			"route table holds %d", n.nodes, n.surge, inventory.DefaultRouteLimit)
 	case c.ApplicationGateway != nil &&
-		capacity.Usable(c.Gateway)-n.gatewayUsed < c.ApplicationGateway.Most+1:
+		capacity.Usable(c.Gateway)-e.gatewayUsed < c.ApplicationGateway.Most+1:
 		return wrong(fieldOf(c, fieldGateway), "%s has %d addresses%s; %d instances and a "+
 			"private frontend take %d, expected /%d or wider", c.Gateway,
-			capacity.Usable(c.Gateway), ofOthers(n.gatewayUsed), c.ApplicationGateway.Most,
+			capacity.Usable(c.Gateway), ofOthers(e.gatewayUsed), c.ApplicationGateway.Most,
 			c.ApplicationGateway.Most+1,
-			capacity.SubnetFor(c.ApplicationGateway.Most+1+n.gatewayUsed))
+			capacity.SubnetFor(c.ApplicationGateway.Most+1+e.gatewayUsed))
 	}
 	return nil
 }
 
 // fieldOf returns the field that a subnet's prefix comes from.
 func fieldOf(c *Cluster, prefix Field) Field {
-	e := c.Existing
-	switch {
-	case e == nil:
-	case prefix == fieldNodes:
+	switch e := c.existing(); {
+	case prefix == fieldNodes && e.Nodes != "":
 		return fieldVNetSubnet
 	case prefix == fieldPods && e.Pods != "":
 		return fieldPodSubnetID
@@ -257,10 +252,10 @@ func mostNodes(c *Cluster) Field {
 
 // otherRoutes returns the number of routes in the node table that do not lead to nodes.
 func otherRoutes(c *Cluster) int {
-	if c.Existing != nil && c.Existing.NodeTable != "" {
-		return c.Existing.routes
-	}
-	if c.Egress.IsValid() {
+	switch e := c.existing(); {
+	case e.NodeTable != "":
+		return e.routes
+	case c.Egress.IsValid():
 		return 1
 	}
 	return 0

@@ -3,7 +3,6 @@ package build
 import (
 	"net/netip"
 	"slices"
-	"strings"
 )
 
 // first returns the first free prefix of a length.
@@ -50,12 +49,4 @@ func within(spaces []netip.Prefix, p netip.Prefix) bool {
 
 func overlap(spaces []netip.Prefix, p netip.Prefix) bool {
 	return slices.ContainsFunc(spaces, p.Overlaps)
-}
-
-func list(prefixes []netip.Prefix) string {
-	texts := make([]string, len(prefixes))
-	for i, p := range prefixes {
-		texts[i] = p.String()
-	}
-	return strings.Join(texts, ", ")
 }

@@ -23,7 +23,7 @@ var removalOrder = []string{
 	arm.TypeSubnet, arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
-// words name what is built, by type, as the steps do.
+// words name what is built, by type.
 var words = map[string]string{
 	arm.TypeCluster: "cluster", arm.TypeGateway: "Application Gateway",
 	arm.TypePublicIP:       "public IP",

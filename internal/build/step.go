@@ -13,6 +13,7 @@ import (
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/capacity"
+	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
 // How it works. A cluster is a list of steps in the order that Azure requires. Each step is one
@@ -24,8 +25,6 @@ import (
 // Step is one resource to build.
 type Step struct {
 	ID arm.ID
-	// What names it in words, such as "route table".
-	What string
 	// Why says what it is for; it can be "".
 	Why string
 	// Found is set for an existing resource of others that the cluster uses: it is never made, and
@@ -80,9 +79,9 @@ func (c Cluster) at(body object) object {
 // Steps returns the steps of a complete cluster, in order.
 func (c Cluster) Steps() []Step {
 	tags := object{"tags": anchor(c)}
-	identity := c.step(c.IdentityID(), "identity", "of the cluster", tags, "location")
+	identity := c.step(c.IdentityID(), "of the cluster", tags, "location")
 	steps := []Step{
-		c.step(c.GroupID(), "resource group", "for everything that is built", nil, "location"),
+		c.step(c.GroupID(), "for everything that is built", nil, "location"),
 		identity, // first, because its tags say which network is used
 	}
 	steps = append(steps, networkSteps(c)...)
@@ -91,9 +90,12 @@ func (c Cluster) Steps() []Step {
 	return append(append(steps, clusterStep(c)), addonSteps(c)...)
 }
 
+// What names the resource in words, such as "route table".
+func (s Step) What() string { return Word(s.ID) }
+
 // step returns a tagged resource with a fixed body.
-func (c Cluster) step(id arm.ID, what, why string, body object, fixed ...string) Step {
-	return Step{ID: id, What: what, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object {
+func (c Cluster) step(id arm.ID, why string, body object, fixed ...string) Step {
+	return Step{ID: id, Why: why, Tagged: true, Fixed: fixed, body: func(Made) object {
 		return c.at(body)
 	}}
 }
@@ -114,8 +116,7 @@ func networkSteps(c Cluster) []Step {
 			"nextHopIpAddress": c.Egress.String(),
 		}
 		steps = append(steps, Step{
-			ID: c.NodeTableID().Child("routes", "egress"), What: "route", Why: "0.0.0.0/0 to " +
-				c.Egress.String(),
+			ID: c.NodeTableID().Child("routes", "egress"), Why: "0.0.0.0/0 to " + c.Egress.String(),
 			body: func(Made) object { return object{"properties": egress} },
 		})
 	}
@@ -131,34 +132,31 @@ func networkSteps(c Cluster) []Step {
 // tableStep returns a route table: a new one or an existing one.
 func tableStep(c Cluster, id, own arm.ID, why string) Step {
 	if !id.Equal(own) {
-		return found(id, "route table", "existing, "+why, nil)
+		return found(id, "existing, "+why, nil)
 	}
-	return c.step(id, "route table", why, nil, "location")
+	return c.step(id, why, nil, "location")
 }
 
 // found returns a resource of others, with its expected body.
-func found(id arm.ID, what, why string, body object) Step {
-	return Step{ID: id, What: what, Why: why, Found: true, body: func(Made) object { return body }}
+func found(id arm.ID, why string, body object) Step {
+	return Step{ID: id, Why: why, Found: true, body: func(Made) object { return body }}
 }
 
 func vnetStep(c Cluster) Step {
 	if c.Existing != nil {
-		return found(c.VNetID(), "virtual network", "existing, "+list(c.Space), nil)
+		return found(c.VNetID(), "existing, "+inventory.List(c.Space), nil)
 	}
 	var space []any
 	for _, p := range c.Space {
 		space = append(space, p.String())
 	}
 	network := object{"properties": object{"addressSpace": object{"addressPrefixes": space}}}
-	return c.step(c.VNetID(), "virtual network", list(c.Space), network, "location")
+	return c.step(c.VNetID(), inventory.List(c.Space), network, "location")
 }
 
 // subnetSteps returns the subnets with their tables. For an existing subnet only the table counts.
 func subnetSteps(c Cluster) (steps []Step) {
-	e := Existing{}
-	if c.Existing != nil {
-		e = *c.Existing
-	}
+	e := c.existing()
 	subnet := func(there, id arm.ID, prefix fmt.Stringer, why string, table, has arm.ID) {
 		properties := object{}
 		if table != "" {
@@ -166,7 +164,7 @@ func subnetSteps(c Cluster) (steps []Step) {
 		}
 		if there != "" {
 			body := object{"properties": properties}
-			step := found(id, "subnet", prefix.String()+" existing, "+why, body)
+			step := found(id, prefix.String()+" existing, "+why, body)
 			if has == "" {
 				step.Associates = table
 			}
@@ -175,10 +173,9 @@ func subnetSteps(c Cluster) (steps []Step) {
 		}
 		properties["addressPrefix"] = prefix.String()
 		steps = append(steps, Step{
-			ID: id, What: "subnet", Why: prefix.String() + " " +
-				why, Fixed: []string{"properties.addressPrefix"},
-			Guest: c.Existing != nil,
-			body:  func(Made) object { return object{"properties": properties} },
+			ID: id, Why: prefix.String() + " " + why,
+			Fixed: []string{"properties.addressPrefix"}, Guest: c.Existing != nil,
+			body: func(Made) object { return object{"properties": properties} },
 		})
 	}
 	table := arm.ID("")
@@ -289,8 +286,7 @@ func roleSteps(c Cluster) []Step {
 	var steps []Step
 	if !c.BuiltInRoles {
 		steps = append(steps, Step{
-			ID: c.RoleID(), What: "role definition", Why: "what the cluster needs on its " +
-				"network, and no more",
+			ID: c.RoleID(), Why: "what the cluster needs on its network, and no more",
 			body: func(Made) object {
 				return object{"properties": object{
 					"roleName": c.Name + " cluster network (" + c.GUID("role")[:8] +
@@ -314,7 +310,7 @@ func roleSteps(c Cluster) []Step {
 // assignment gives a role to an identity. Its object ID is a field of an earlier step.
 func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 	return Step{
-		ID: id, What: "role assignment", Why: why, RolesCount: true, Fixed: []string{"properties"},
+		ID: id, Why: why, RolesCount: true, Fixed: []string{"properties"},
 		body: func(made Made) object {
 			return object{"properties": object{
 				"roleDefinitionId": string(role),
@@ -328,7 +324,7 @@ func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 
 func clusterStep(c Cluster) Step {
 	return Step{
-		ID: c.ClusterID(), What: "cluster", Why: string(c.Blueprint), Tagged: true,
+		ID: c.ClusterID(), Why: string(c.Blueprint), Tagged: true,
 		RolesCount: true,
 		Fixed: []string{
 			"location", "properties.dnsPrefix", "properties.networkProfile",

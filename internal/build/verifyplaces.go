@@ -91,7 +91,7 @@ func called(p diagnose.Place) string {
 func name(p diagnose.Place) string {
 	name := p.Kind
 	if len(p.Prefixes) > 0 {
-		name += " " + list(p.Prefixes)
+		name += " " + inventory.List(p.Prefixes)
 	}
 	if p.Subnet != "" {
 		name += " (" + p.Subnet.Short() + ")"

@@ -308,7 +308,7 @@ func unreached(c build.Cluster) string {
 func refused(planned []provision.Outcome) error {
 	for _, s := range planned {
 		if s.Verb == build.Refuse {
-			return fmt.Errorf("nothing was written: %s %s: %s", s.What, s.ID.Short(),
+			return fmt.Errorf("nothing was written: %s %s: %s", s.What(), s.ID.Short(),
 				s.Decision.Why)
 		}
 	}
@@ -415,7 +415,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 func buildObserver(p *progress) provision.Observer {
 	return provision.Observer{
 		Begins: func(n, of int, s build.Step, verb build.Verb) {
-			p.now(fmt.Sprintf("[%d/%d] %s %s %s", n, of, verb, s.What, s.ID.Short()))
+			p.now(fmt.Sprintf("[%d/%d] %s %s %s", n, of, verb, s.What(), s.ID.Short()))
 		},
 		Waits: func(what string, since time.Duration) {
 			p.now(fmt.Sprintf("waiting for %s", what))
@@ -426,10 +426,10 @@ func buildObserver(p *progress) provision.Observer {
 			switch {
 			case o.Err != nil:
 			case o.Verb == build.Keep:
-				p.say(fmt.Sprintf("[%d/%d] %s %s is there", n, of, o.What, o.ID.Short()))
+				p.say(fmt.Sprintf("[%d/%d] %s %s is there", n, of, o.What(), o.ID.Short()))
 			default:
 				took := report.Duration(o.Elapsed.Truncate(100 * time.Millisecond))
-				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What, o.ID.Short(), o.Verb,
+				p.say(fmt.Sprintf("[%d/%d] %s %s %sd (%s)", n, of, o.What(), o.ID.Short(), o.Verb,
 					took))
 			}
 		},
@@ -440,7 +440,7 @@ func buildObserver(p *progress) provision.Observer {
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {
-		s := buildStep(o.ID, o.What, o.Verb, o.Step.Why, o.Done, o.Err)
+		s := buildStep(o.ID, o.Verb, o.Step.Why, o.Done, o.Err)
 		s.Seconds, s.Differences = o.Elapsed.Seconds(), o.Differences
 		if o.Verb == build.Refuse && o.Err == nil {
 			s.Error = o.Decision.Why
@@ -451,10 +451,9 @@ func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 }
 
 // buildStep makes a step of a report.
-func buildStep(id arm.ID, kind string, verb build.Verb, note string, done bool,
-	err error) report.BuildStep {
-	s := report.BuildStep{Verb: string(verb), Kind: kind, Resource: string(id), Name: id.Short(),
-		Note: note, State: "planned"}
+func buildStep(id arm.ID, verb build.Verb, note string, done bool, err error) report.BuildStep {
+	s := report.BuildStep{Verb: string(verb), Kind: build.Word(id), Resource: string(id),
+		Name: id.Short(), Note: note, State: "planned"}
 	switch {
 	case err != nil:
 		s.State, s.Error = "failed", err.Error()

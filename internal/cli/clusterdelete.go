@@ -238,7 +238,7 @@ func removing(
 ) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, r := range all {
-		b.Steps = append(b.Steps, buildStep(r.ID, build.Word(r.ID), r.Verb, r.Why, r.Done, r.Err))
+		b.Steps = append(b.Steps, buildStep(r.ID, r.Verb, r.Why, r.Done, r.Err))
 	}
 	b.Steps = append(b.Steps, routes.steps(executed)...)
 	return b

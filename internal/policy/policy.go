@@ -123,7 +123,7 @@ func contains(have, want any) bool {
 func like(have, want any) bool {
 	value, pattern := strings.ToLower(text(have)), strings.ToLower(text(want))
 	before, after, star := strings.Cut(pattern, "*")
-	for !star {
+	if !star {
 		return value == pattern
 	}
 	rest, found := strings.CutPrefix(value, before)

@@ -133,7 +133,7 @@ func Take(ctx context.Context, client *azure.Client, c build.Cluster, steps []bu
 			tell.Ended(i+1, len(steps), o)
 		}
 		if o.Err != nil {
-			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(steps), step.What,
+			return all, fmt.Errorf("step %d of %d, %s %s: %w", i+1, len(steps), step.What(),
 				step.ID.Short(), o.Err)
 		}
 	}
