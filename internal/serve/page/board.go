@@ -42,7 +42,7 @@ type Board struct {
 
 	every time.Duration // between two checks; 0: not known
 	took  time.Duration // how long the last check of all clusters took
-	late  *time.Timer   // fires when the next cluster may be overdue; nil: no timer runs
+	late  int           // clusters that were overdue when the version was last read
 }
 
 // NewBoard returns an empty board. Its version is 1, because 0 marks a page without a board.
@@ -111,7 +111,6 @@ func (b *Board) take(r keeper.Result, acting bool) {
 		}
 	}
 	b.show(news)
-	b.watch()
 }
 
 // verdictOn returns the verdict on a cluster.
@@ -183,7 +182,7 @@ func (b *Board) next(cluster string) (version uint64, checked time.Time, changed
 	case cluster == "":
 		checked = b.checked()
 	}
-	return b.version, checked, b.changed
+	return b.current(), checked, b.changed
 }
 
 // checked returns the oldest last check of all clusters.
@@ -275,7 +274,7 @@ func (b *Board) overview() Overview {
 	defer b.mu.Unlock()
 	o := Overview{
 		State: Good, Notice: b.notice, Checked: b.checked(), Findings: b.findings,
-		Clusters: []Cluster{}, Version: b.version,
+		Clusters: []Cluster{}, Version: b.current(),
 	}
 	if o.Findings == nil {
 		o.Findings = []finding.Finding{}

@@ -49,7 +49,7 @@ func (e *encoded) drop(made time.Time) {
 // shown identifies the content of the first page, except for the times of checks.
 func (p *Pages) shown() string {
 	p.board.mu.Lock()
-	version := p.board.version
+	version := p.board.current()
 	p.board.mu.Unlock()
 	state := fmt.Sprint(version, " ", p.mode())
 	if p.opts.Silences != nil {

@@ -8,10 +8,6 @@ func (b *Board) Expect(every time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.every = every
-	if b.late != nil && b.late.Stop() {
-		b.late = nil
-	}
-	b.watch()
 }
 
 // patience returns how old the last check of a cluster may be; 0: any age.
@@ -27,35 +23,17 @@ func (b *Board) overdue(c *Cluster) bool {
 	return c != nil && b.every > 0 && !c.Checked.IsZero() && b.now().Sub(c.Checked) >= b.patience()
 }
 
-// watch starts a timer for the next cluster that becomes overdue. A check that ends does not move
-// the timer: the timer checks again when it fires, so a check costs nothing in a large fleet.
-func (b *Board) watch() {
-	if b.late != nil {
-		return
-	}
-	var next time.Duration
-	now, patience := b.now(), b.patience()
+// current returns the version, which also goes up when a cluster becomes overdue.
+func (b *Board) current() uint64 {
+	late := 0
 	for _, c := range b.clusters {
-		if left := patience - now.Sub(c.Checked); left > 0 && !c.Checked.IsZero() &&
-			(next == 0 || left < next) {
-			next = left
+		if b.overdue(c) {
+			late++
 		}
 	}
-	if next > 0 {
-		b.late = time.AfterFunc(next, func() { b.wake(now) })
+	if late > b.late {
+		b.version++
 	}
-}
-
-// wake shows the clusters that became overdue since the given time.
-func (b *Board) wake(since time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.late = nil
-	for _, c := range b.clusters {
-		if b.overdue(c) && c.Checked.Add(b.patience()).After(since) {
-			b.show(true)
-			break
-		}
-	}
-	b.watch()
+	b.late = late
+	return b.version
 }

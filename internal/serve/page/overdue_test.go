@@ -1,6 +1,9 @@
 package page_test
 
 import (
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -65,7 +68,17 @@ func TestOverdue(t *testing.T) {
 			t.Errorf("checked again: %s %q, version %d after %d", o.State, o.Sentence, o.Version,
 				after.Version)
 		}
+		ctx, cancel := context.WithCancel(t.Context())
+		live := httptest.NewRecorder()
+		go pages(board).ServeHTTP(live, httptest.NewRequest(http.MethodGet, "/live",
+			nil).WithContext(ctx))
 		time.Sleep(time.Hour)
+		cancel()
+		synctest.Wait()
+		if n := strings.Count(live.Body.String(), "event: board"); n != 2 {
+			t.Errorf("an open page got %d versions, want 2: the first one, and the one "+
+				"in which both are overdue", n)
+		}
 		if o := show(); !strings.HasPrefix(o.Sentence,
 			"2 of 2 clusters need attention; blue: last checked") {
 			t.Errorf("after an hour: %q", o.Sentence)

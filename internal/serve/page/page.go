@@ -408,7 +408,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 			version, checked, changed = p.board.next(cluster)
 			ok = tell()
 		case <-beat.C:
-			ok = send(": still here\n\n")
+			before := version
+			version, checked, changed = p.board.next(cluster)
+			if ok = send(": still here\n\n"); ok && version != before { // a cluster is overdue
+				ok = tell()
+			}
 		case <-p.ending:
 			return
 		case <-r.Context().Done():
