@@ -26,7 +26,7 @@ func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 		if _, stays := left[key]; stays || c.State != plan.Observed || now[key] {
 			continue
 		}
-		made, checked := seen(c.Change, s)
+		made, checked := c.InPlace(s)
 		if checked && (made || c.Verb == plan.Create || c.Verb == plan.Associate) {
 			gone = append(gone, plan.Outcome{Change: c.Change, State: plan.Obsolete})
 		} else {

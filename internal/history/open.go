@@ -93,7 +93,7 @@ func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bo
 		if c := l.open[keyOf(o.change)]; c != nil && *c.number == o.number {
 			continue
 		}
-		made, checked := seen(o.change, s)
+		made, checked := o.change.InPlace(s)
 		state, again := tried[keyOf(o.change)]
 		switch {
 		case state == plan.Obsolete:
@@ -114,14 +114,4 @@ func (l *Log) settleOthers(r keeper.Result, s *inventory.Snapshot) map[string]bo
 			"state = 'intended'", string(settled), note, time.Now().UnixMilli(), o.number)
 	}
 	return found
-}
-
-// seen reports whether a change is in place in a snapshot, and whether its resource was read.
-func seen(c plan.Change, s *inventory.Snapshot) (made, checked bool) {
-	if c.Verb == plan.Associate {
-		subnet := s.Subnet(c.Resource)
-		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil
-	}
-	table := s.Table(c.Resource)
-	return table != nil && c.SeenInTable(table), table != nil
 }

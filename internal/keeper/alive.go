@@ -37,9 +37,7 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name := change.Cluster
 	property, value := change.New.Associated()
-	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
-		return config.Metadata.Name == name
-	})
+	i := indexNamed(c.configs, name)
 	if i < 0 {
 		return nil
 	}

@@ -45,11 +45,8 @@ func (w *worker) anticipated(c *check, r *Result) bool {
 		if mine != nil && mine.is(o.Change) && time.Since(mine.made) < staleFor {
 			return false // it was planned on an old read
 		}
-		if subnet := r.Seen.Subnet(o.Resource); subnet != nil {
-			return o.SeenInSubnet(subnet)
-		}
-		table := r.Seen.Table(o.Resource)
-		return table != nil && o.SeenInTable(table)
+		made, _ := o.InPlace(r.Seen.Snapshot)
+		return made
 	})
 }
 

@@ -235,7 +235,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 		before := c.mem.refused[x.ID.Key()]
 		if done, found, stands := before.stand(x.Planned, etagOf(s.Snapshot, x.ID)); stands {
 			c.outcomes[x.ID.Key()] = done
-			c.keepFailure(x.ID, found)
+			c.mem.failing[x.ID.Key()] = found
 			continue
 		}
 		x.refusal = before
@@ -254,12 +254,17 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 	}
 }
 
+// indexNamed returns the index of the config with a name, or -1.
+func indexNamed(configs []v1alpha1.ClusterRoutes, name string) int {
+	return slices.IndexFunc(configs, func(c v1alpha1.ClusterRoutes) bool {
+		return c.Metadata.Name == name
+	})
+}
+
 // keyNamed returns the ID.Key() of the cluster that a config names.
 func keyNamed(configs []v1alpha1.ClusterRoutes, name string) string {
-	for _, config := range configs {
-		if config.Metadata.Name == name {
-			return keyOf(config)
-		}
+	if i := indexNamed(configs, name); i >= 0 {
+		return keyOf(configs[i])
 	}
 	return ""
 }
@@ -337,11 +342,6 @@ func (x *write) addTo(s *inventory.Snapshot) {
 	} else if table, err := x.Decode(x.now); err == nil {
 		s.Tables[table.ID.Key()] = table
 	}
-}
-
-// keepFailure remembers the findings of the last write of a resource.
-func (c *check) keepFailure(id arm.ID, found []finding.Finding) {
-	c.mem.failing[id.Key()] = found
 }
 
 // apply changes the resource.

@@ -83,11 +83,8 @@ func (f *conflict) is(c plan.Change) bool {
 
 // stands reports whether a snapshot shows the change in place.
 func (f *conflict) stands(s *inventory.Snapshot) bool {
-	if subnet := s.Subnet(f.change.Resource); subnet != nil {
-		return f.change.SeenInSubnet(subnet)
-	}
-	table := s.Table(f.change.Resource)
-	return table != nil && f.change.SeenInTable(table)
+	made, _ := f.change.InPlace(s)
+	return made
 }
 
 // rivals reports whether the other writer puts something of its own there, as another keeper does,

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"slices"
 
-	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/apply"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -135,9 +134,7 @@ const hasLeftConfig = "its cluster has left the config"
 // configChanged says how a cluster's config has changed since the check began, or returns "". It
 // takes the cluster's name in this check.
 func (c *check) configChanged(name string) string {
-	i := slices.IndexFunc(c.configs, func(config v1alpha1.ClusterRoutes) bool {
-		return config.Metadata.Name == name
-	})
+	i := indexNamed(c.configs, name)
 	if i < 0 {
 		return ""
 	}
@@ -225,11 +222,9 @@ func forbidding(c *check) func(plan.Change) string {
 	return func(change plan.Change) string {
 		intent, known := intents[change.Cluster]
 		if !known {
-			for i := range c.configs {
-				if config := &c.configs[i]; config.Metadata.Name == change.Cluster {
-					intent.Of = c.s.Cluster(idOf(*config))
-					intent.Source = plan.Discover(c.s, config, c.taken).Table
-				}
+			if i := indexNamed(c.configs, change.Cluster); i >= 0 {
+				intent.Of = c.s.Cluster(idOf(c.configs[i]))
+				intent.Source = plan.Discover(c.s, &c.configs[i], c.taken).Table
 			}
 			intents[change.Cluster] = intent
 		}

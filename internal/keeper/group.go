@@ -178,23 +178,14 @@ func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.owners, k.taken = owners, k.taken.Last(owners)
 }
 
-// configured returns the resources that a config names, without the cluster itself.
+// configured returns the resources that a config names, without the cluster itself. No check writes
+// NAT gateways or groups, so they are not shared.
 func configured(c v1alpha1.ClusterRoutes) []string {
-	var keys []string
-	add := func(id string) {
-		if id != "" {
-			keys = append(keys, arm.ID(id).Key())
-		}
-	}
-	add(c.Spec.RouteTableID)
-	add(c.Spec.Egress.RouteTableID)
-	for _, t := range c.Spec.Targets {
-		add(t.RouteTableID)
-	}
+	ids := plan.NamedTables(&c)
 	for _, g := range c.Spec.Guard.Subnets {
-		add(g.SubnetID)
-		add(g.RouteTableID) // no check writes NAT gateways or groups, so they are not shared
+		ids = append(ids, arm.ID(g.SubnetID))
 	}
+	keys := keysOf(ids)
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
@@ -221,6 +212,10 @@ func seenUses(s plan.Facts, c v1alpha1.ClusterRoutes) []string {
 			ids = append(ids, read.RouteTable)
 		}
 	}
+	return keysOf(ids)
+}
+
+func keysOf(ids []arm.ID) []string {
 	keys := make([]string, len(ids))
 	for i, id := range ids {
 		keys[i] = id.Key()

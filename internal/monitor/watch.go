@@ -43,20 +43,9 @@ func Watch(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) (Watched, er
 		if !c.Clusterless() {
 			ids = append(ids, id)
 		}
-		if id := c.Spec.Egress.RouteTableID; id != "" {
-			ids = append(ids, arm.ID(id))
-		}
-		for _, t := range c.Spec.Targets {
-			ids = append(ids, arm.ID(t.RouteTableID))
-		}
+		ids = append(ids, plan.NamedTables(c)...)
 		for _, g := range c.Spec.Guard.Subnets {
 			ids = append(ids, arm.ID(g.SubnetID).Parent())
-			if g.RouteTableID != "" {
-				ids = append(ids, arm.ID(g.RouteTableID))
-			}
-		}
-		if c.Spec.RouteTableID != "" {
-			ids = append(ids, arm.ID(c.Spec.RouteTableID))
 		}
 		cluster := s.Cluster(id)
 		if cluster == nil {

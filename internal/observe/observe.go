@@ -52,25 +52,14 @@ func Sources(ctx context.Context, s plan.Facts, configs []v1alpha1.ClusterRoutes
 	return sources, err
 }
 
-// Tables lists the tables that were not tried yet: the given ones, all that the configs name (as
-// the cluster's, as targets, for guarded subnets, for egress), and the tables on the subnets.
+// Tables lists the tables that were not tried yet: the given ones, all that the configs name, and
+// the tables on the subnets.
 // Without the tables on the subnets, it is unknown what becomes of packets from there.
 func Tables(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, ids []arm.ID) []arm.ID {
 	ids = slices.Clone(ids)
 	for _, c := range configs {
-		if c.Spec.RouteTableID != "" {
-			ids = append(ids, arm.ID(c.Spec.RouteTableID))
-		}
-		for _, t := range c.Spec.Targets {
-			ids = append(ids, arm.ID(t.RouteTableID))
-		}
-		if id := c.Spec.Egress.RouteTableID; id != "" {
-			ids = append(ids, arm.ID(id))
-		}
+		ids = append(ids, plan.NamedTables(&c)...)
 		for _, g := range c.Spec.Guard.Subnets {
-			if g.RouteTableID != "" {
-				ids = append(ids, arm.ID(g.RouteTableID))
-			}
 			ids = append(ids, tableOn(s, arm.ID(g.SubnetID))...)
 		}
 		if cluster := s.Cluster(arm.ID(c.Spec.ClusterID)); cluster != nil &&

@@ -170,6 +170,16 @@ func (c Change) SeenInSubnet(subnet *inventory.Subnet) bool {
 	return c.Verb == Associate && subnet.Has(p).Equal(id)
 }
 
+// InPlace reports whether a snapshot shows a change in place, and whether its resource was read.
+func (c Change) InPlace(s *inventory.Snapshot) (made, read bool) {
+	if c.Verb == Associate {
+		subnet := s.Subnet(c.Resource)
+		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil
+	}
+	table := s.Table(c.Resource)
+	return table != nil && c.SeenInTable(table), table != nil
+}
+
 // sortChanges orders by resource, then by prefix, then by name.
 func sortChanges(changes []Change) {
 	byResource := func(a, b Change) int {

@@ -216,6 +216,25 @@ func (w *planning) plan(state State, changes []Change) Plan {
 		Asked: w.asked, Nodes: w.noted}
 }
 
+// NamedTables returns the tables that a config names: the cluster's, the one of its egress routes,
+// its targets, and those of guarded subnets.
+func NamedTables(c *v1alpha1.ClusterRoutes) (ids []arm.ID) {
+	add := func(id string) {
+		if id != "" {
+			ids = append(ids, arm.ID(id))
+		}
+	}
+	add(c.Spec.RouteTableID)
+	add(c.Spec.Egress.RouteTableID)
+	for _, t := range c.Spec.Targets {
+		add(t.RouteTableID)
+	}
+	for _, g := range c.Spec.Guard.Subnets {
+		add(g.RouteTableID)
+	}
+	return ids
+}
+
 // tableIDs returns the targets and the egress tables of all configs, sorted, each once.
 func (p *Planner) tableIDs() []arm.ID {
 	var ids []arm.ID
