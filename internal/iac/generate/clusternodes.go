@@ -138,7 +138,7 @@ func (s *steps) node(step build.Step, made build.Made) (*node, error) {
 	case n.kind == arm.TypeRoleAssignment:
 		err = s.assignment(n, step.ID)
 	case n.symbol == "" || n.version == "":
-		err = fmt.Errorf("no code can be written for the %s %s", step.What, step.ID)
+		err = fmt.Errorf("no code can be written for the %s %s", step.What(), step.ID)
 	}
 	if err != nil {
 		return nil, err
