@@ -3,14 +3,11 @@ package iac
 import (
 	"bytes"
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
-	"github.com/hashicorp/hcl/v2/hclwrite"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
@@ -49,7 +46,7 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 // Fix makes repairs in the code. The edits are sorted by file. For each repair, why says why it was
 // not made, or is "".
 func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
-	x := &fixer{source: s, open: map[string]*hclwrite.File{}, set: map[string]string{}}
+	x := &fixer{source: s, open: map[string]*hclFile{}, set: map[string]string{}}
 	for _, r := range repairs {
 		reason := "this needs your decision"
 		if r != nil {
@@ -59,78 +56,11 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.open)) {
 		before := s.content(name)
-		if after := layout(before, x.open[name].BuildTokens(nil).Bytes()); !bytes.Equal(before,
-			after) {
-			edits = append(edits, Edit{File: name, Before: before, After: after})
+		if after := x.open[name].text; !bytes.Equal(before, after) {
+			edits = append(edits, Edit{File: name, Before: before, After: layout(before, after)})
 		}
 	}
 	return edits, why
-}
-
-// layout formats new lines like terraform fmt, and keeps all others byte by byte. If the whole file
-// was formatted before, it is formatted again, because new lines can move the equal signs next to
-// them.
-func layout(before, after []byte) []byte {
-	plain := func(text []byte) []byte {
-		return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))
-	}
-	lines := func(text []byte) [][]byte { return bytes.Split(text, []byte("\n")) }
-	if bytes.Equal(before, after) {
-		return before
-	}
-	old, now := lines(before), lines(plain(after))
-	formatted := lines(hclwrite.Format(plain(after)))
-	if whole := plain(before); bytes.Equal(hclwrite.Format(whole), whole) {
-		now = formatted
-	}
-	was := lines(plain(rewritten(before)))
-	same := func(i, j int) bool { return bytes.Equal(was[i], now[j]) }
-	start, end, shift := 0, len(was), len(now)-len(was)
-	for start < min(len(was), len(now)) && same(start, start) {
-		now[start] = old[start]
-		start++
-	}
-	for end > start && end+shift > start && same(end-1, end-1+shift) {
-		end--
-		now[end+shift] = old[end]
-	}
-	had := map[string][][]byte{}
-	for i := start; i < end; i++ {
-		had[string(was[i])] = append(had[string(was[i])], old[i])
-	}
-	fresh := false
-	for i := start; i < end+shift; i++ {
-		line := now[i]
-		kept := had[string(line)]
-		// a new block ends with a brace that others have, too
-		if fresh = len(kept) == 0 || fresh && string(line) == "}"; !fresh {
-			now[i] = kept[0]
-			had[string(line)] = kept[min(1, len(kept)-1):]
-			continue
-		}
-		if len(formatted) == len(now) {
-			line = formatted[i]
-		}
-		if bytes.Contains(before, []byte("\r\n")) {
-			line = append(bytes.Clone(line), '\r')
-		}
-		now[i] = line
-	}
-	return bytes.Join(now, []byte("\n"))
-}
-
-// rewritten returns code as the HCL library writes it, line by line: with spaces in place of tabs.
-func rewritten(code []byte) []byte {
-	f, diagnostics := hclwrite.ParseConfig(code, "", hcl.InitialPos)
-	if diagnostics.HasErrors() {
-		return code // it was parsed before
-	}
-	return f.BuildTokens(nil).Bytes()
-}
-
-// oneLine reports whether a block is on one line, which allows no second attribute.
-func oneLine(b *hclwrite.Block) bool {
-	return !bytes.Contains(bytes.TrimSpace(b.BuildTokens(nil).Bytes()), []byte("\n"))
 }
 
 // Apply returns the configuration with the edits.
@@ -167,35 +97,32 @@ func (s *Source) content(name string) []byte {
 // fixer edits files, and opens each once.
 type fixer struct {
 	source *Source
-	open   map[string]*hclwrite.File
+	open   map[string]*hclFile
 	// what was set, by file, resource, block and attribute: instances of a module share their code
 	set map[string]string
 }
 
-func (x *fixer) file(name string) *hclwrite.File {
+func (x *fixer) file(name string) *hclFile {
 	if x.open[name] == nil {
-		f, diagnostics := hclwrite.ParseConfig(x.source.content(name), name, hcl.InitialPos)
-		if diagnostics.HasErrors() {
-			return nil // it was parsed before
-		}
-		x.open[name] = f
+		x.open[name] = openHCL(name, x.source.content(name))
 	}
 	return x.open[name]
 }
 
 // resource finds the block of a resource, and its file.
-func (x *fixer) resource(address string) (*hclwrite.Block, string) {
-	place, found := x.source.find(address)
-	if !found {
-		return nil, ""
+func (x *fixer) resource(address string) (*hclsyntax.Block, *hclFile) {
+	found := x.source.resource(address)
+	if found == nil {
+		return nil, nil
 	}
-	f := x.file(place.File)
-	if f == nil {
-		return nil, ""
+	parts := strings.Split(withoutKeys(address), ".")
+	f := x.file(found.place.File)
+	for _, b := range blocks(f.body, "resource") {
+		if slices.Equal(b.Labels, parts[len(parts)-2:]) {
+			return b, f
+		}
 	}
-	plain := withoutKeys(address)
-	parts := strings.Split(plain, ".")
-	return f.Body().FirstMatchingBlock("resource", parts[len(parts)-2:]), place.File
+	return nil, nil
 }
 
 // repair makes one repair, or says why it cannot.
@@ -206,7 +133,7 @@ func (x *fixer) repair(r Repair) string {
 	case r.Import != "":
 		return x.imports(r)
 	}
-	block, file := x.resource(r.Address)
+	block, f := x.resource(r.Address)
 	if block == nil {
 		return "the code of " + r.Address + " was not found"
 	}
@@ -214,30 +141,30 @@ func (x *fixer) repair(r Repair) string {
 	case oneLine(block):
 		return r.Address + " is written on one line: write it on several"
 	case r.Drop != "":
-		unignore(block.Body(), r.Drop)
+		f.unignore(block, r.Drop)
 		return ""
 	case r.Ignore != "":
-		return ignore(block.Body(), r.Ignore)
+		return f.ignore(block, r.Ignore)
 	}
-	kind := block.Labels()[0]
-	inline := writtenBlock(block.Body(), r.Subnet)
+	kind := block.Labels[0]
+	inline := writtenBlock(block.Body, r.Subnet)
 	// the block is not written out, so blocks are ignored instead
 	if kind == tfVNet && inline == nil {
-		return ignore(block.Body(), "subnet")
+		return f.ignore(block, "subnet")
 	}
-	if conflict := x.claim(file, r); conflict != "" {
+	if conflict := x.claim(f.name, r); conflict != "" {
 		return conflict
 	}
 	switch {
+	case kind == tfVNet && oneLine(inline):
+		return "the block of " + r.Subnet + " is written on one line: write it on several"
 	case kind == tfVNet:
-		return inlineTable(inline, r)
+		block = inline
 	case strings.HasPrefix(kind, "azapi_"):
-		kind, _, _ := strings.Cut(unquoted(block.Body().GetAttribute("type")), "@")
-		return bodyTable(block.Body(), r, strings.EqualFold(kind, arm.TypeVNet))
+		kind, _, _ := strings.Cut(literal(block.Body, "type"), "@")
+		return f.bodyTable(block.Body, r, strings.EqualFold(kind, arm.TypeVNet))
 	}
-	for _, s := range r.Set {
-		setAttribute(block.Body(), s)
-	}
+	f.setAttributes(block, r.Set)
 	return ""
 }
 
@@ -262,58 +189,13 @@ func (x *fixer) claim(file string, r Repair) string {
 }
 
 // writtenBlock returns the literal block of a subnet in its network, nil if there is none.
-func writtenBlock(body *hclwrite.Body, subnet string) *hclwrite.Block {
-	for _, b := range body.Blocks() {
-		if b.Type() == "subnet" &&
-			strings.EqualFold(unquoted(b.Body().GetAttribute("name")), subnet) {
+func writtenBlock(body *hclsyntax.Body, subnet string) *hclsyntax.Block {
+	for _, b := range blocks(body, "subnet") {
+		if strings.EqualFold(literal(b.Body, "name"), subnet) {
 			return b
 		}
 	}
 	return nil
-}
-
-// inlineTable sets the table in the inline block of a subnet.
-func inlineTable(b *hclwrite.Block, r Repair) string {
-	if oneLine(b) {
-		return "the block of " + r.Subnet + " is written on one line: write it on several"
-	}
-	for _, s := range r.Set {
-		setAttribute(b.Body(), s)
-	}
-	return ""
-}
-
-// unquoted returns the text of a constant attribute, "" for any other.
-func unquoted(a *hclwrite.Attribute) string {
-	if a == nil {
-		return ""
-	}
-	if expr, _, ok := expressionOf(a); ok {
-		return text(expr)
-	}
-	return ""
-}
-
-// expressionOf returns the expression of an attribute, with its text.
-func expressionOf(a *hclwrite.Attribute) (expr hclsyntax.Expression, source []byte, ok bool) {
-	source = a.Expr().BuildTokens(nil).Bytes()
-	expr, diagnostics := hclsyntax.ParseExpression(source, "", hcl.InitialPos)
-	return expr, source, !diagnostics.HasErrors()
-}
-
-// setAttribute sets an attribute, in place or after the others.
-func setAttribute(body *hclwrite.Body, s Setting) {
-	body.SetAttributeRaw(s.Attribute, tokens(s.Expression))
-}
-
-// tokens returns the tokens of an expression, with its spaces.
-func tokens(expression string) hclwrite.Tokens {
-	const attribute = "x = "
-	f, diagnostics := hclwrite.ParseConfig([]byte(attribute+expression+"\n"), "", hcl.InitialPos)
-	if diagnostics.HasErrors() {
-		return nil
-	}
-	return f.Body().GetAttribute("x").Expr().BuildTokens(nil)
 }
 
 // add writes a new resource at the end of the file of another.
@@ -321,38 +203,65 @@ func (x *fixer) add(r Repair) string {
 	if block, _ := x.resource(r.Address); block != nil {
 		return "" // it is there
 	}
-	place, found := x.source.find(r.Next)
-	if !found || moduleOf(r.Next) != moduleOf(r.Address) || r.Address != withoutKeys(r.Address) {
+	next := x.source.resource(r.Next)
+	if next == nil || moduleOf(r.Next) != moduleOf(r.Address) ||
+		r.Address != withoutKeys(r.Address) {
 		return "found no code to put " + cmp.Or(r.Address, "it") + " next to"
 	}
-	f := x.file(place.File)
-	if f == nil {
-		return fmt.Sprintf("%s cannot be edited", place.File)
-	}
-	if conflict := x.claim(place.File, r); conflict != "" {
+	if conflict := x.claim(next.place.File, r); conflict != "" {
 		return conflict
 	}
 	parts := strings.Split(r.Address, ".")
-	f.Body().AppendNewline()
-	block := f.Body().AppendNewBlock("resource", parts[len(parts)-2:])
-	for _, s := range r.Set {
-		setAttribute(block.Body(), s)
+	parts = parts[len(parts)-2:]
+	x.file(next.place.File).add("resource "+quoteHCL(parts[0])+" "+quoteHCL(parts[1]), r.Set...)
+	return ""
+}
+
+// imports writes an import block at the end of the file with the resource, or with the call of its
+// module. Terraform accepts such blocks only in the root module, since 1.5.
+func (x *fixer) imports(r Repair) string {
+	name := x.rootFile(r.Address)
+	if name == "" || !isAddress(r.Address) {
+		return "the code of " + r.Address + " was not found"
+	}
+	for other := range x.source.modules[0].files {
+		f := x.file(other)
+		for _, b := range blocks(f.body, "import") {
+			if to := b.Body.Attributes["to"]; to != nil && string(f.value(to)) == r.Address {
+				return "" // it is there
+			}
+		}
+	}
+	x.file(name).add("import", Setting{"to", r.Address}, Setting{"id", quoteHCL(r.Import)})
+	return ""
+}
+
+// rootFile returns the file of the root module that has the resource or the call of its module; ""
+// if neither was found.
+func (x *fixer) rootFile(address string) string {
+	names := modulesOf(moduleOf(address))
+	if len(names) == 0 {
+		if found := x.source.resource(address); found != nil {
+			return found.place.File
+		}
+		return ""
+	}
+	for _, call := range x.source.modules[0].calls {
+		if call.Labels[0] == names[0] {
+			return call.TypeRange.Filename
+		}
 	}
 	return ""
 }
 
 // bodyTable sets the table in the body of an azapi resource: in the properties of the subnet that
 // it is, or lists.
-func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
-	a := body.GetAttribute("body")
+func (f *hclFile) bodyTable(body *hclsyntax.Body, r Repair, vnet bool) string {
+	a := body.Attributes["body"]
 	if a == nil {
 		return "it has no body"
 	}
-	expr, source, ok := expressionOf(a)
-	if !ok {
-		return "its body cannot be read"
-	}
-	properties := propertiesOf(expr)
+	properties := propertiesOf(a.Expr)
 	if properties != nil && vnet {
 		properties = listed(properties, r.Subnet)
 	}
@@ -362,27 +271,22 @@ func bodyTable(body *hclwrite.Body, r Repair, vnet bool) string {
 	}
 	if old := member(properties, r.Set[0].Attribute); old != nil {
 		at := old.Range()
-		setBody(body, string(source[:at.Start.Byte])+r.Set[0].Expression+
-			string(source[at.End.Byte:]))
+		f.change(at.Start.Byte, at.End.Byte, r.Set[0].Expression)
 		return ""
 	}
 	start, end := properties.OpenRange.End.Byte, properties.SrcRange.End.Byte-1
-	inside := string(source[start:end])
+	inside := string(f.text[start:end])
 	setting := r.Set[0].Attribute + " = " + r.Set[0].Expression
-	switch {
+	switch line, rest, _ := strings.Cut(inside, "\n"); {
 	case strings.TrimSpace(inside) == "":
-		inside = " " + setting + " "
-	case strings.HasPrefix(strings.TrimLeft(inside, " \t\r"), "\n"):
-		inside = "\n" + setting + inside
+		f.change(start, end, " "+setting+" ")
+	case strings.TrimSpace(line) == "" && len(line) < len(inside):
+		space := rest[:len(rest)-len(strings.TrimLeft(rest, " \t"))]
+		f.change(start, start, "\n"+space+setting)
 	default:
-		inside = " " + setting + "," + inside
+		f.change(start, start, " "+setting+",")
 	}
-	setBody(body, string(source[:start])+inside+string(source[end:]))
 	return ""
-}
-
-func setBody(body *hclwrite.Body, expression string) {
-	setAttribute(body, Setting{"body", strings.TrimSpace(expression)})
 }
 
 // propertiesOf returns the properties object in a literal body: an object, or jsonencode of one.

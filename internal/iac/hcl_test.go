@@ -259,9 +259,9 @@ resource "azurerm_subnet_route_table_association" "n" {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, found := s.find(`module.net["a.b"].azurerm_route_table.rt`)
-	if !found || p.File != "modules/net/net.tf" || p.Line != 15 {
-		t.Errorf("found %v: %+v", found, p)
+	table := s.resource(`module.net["a.b"].azurerm_route_table.rt`)
+	if table == nil || table.place.File != "modules/net/net.tf" || table.place.Line != 15 {
+		t.Errorf("found %+v", table)
 	}
 	findings := s.Reading().Findings(Known{})
 	if len(findings) != 2 || findings[0].Code != finding.IaCMayRoutes ||
@@ -277,7 +277,7 @@ resource "azurerm_subnet_route_table_association" "n" {
 	}
 	for address, want := range map[string]bool{"azurerm_subnet.old": false,
 		"azurerm_subnet.new": true, "azurerm_subnet.b": true} {
-		if _, is := s.find(address); is != want {
+		if is := s.resource(address) != nil; is != want {
 			t.Errorf("%s: %v", address, is)
 		}
 	}

@@ -306,14 +306,6 @@ func (s *Source) resource(address string) *sourceResource {
 	return nil
 }
 
-// find returns the place of the resource with an address.
-func (s *Source) find(address string) (Place, bool) {
-	if r := s.resource(address); r != nil {
-		return r.place, true
-	}
-	return Place{}, false
-}
-
 // Locate adds file and line to every resource of the configuration. For a subnet in the code of its
 // network it adds the subnet's place.
 func (r *Reading) Locate(s *Source) {
