@@ -28,7 +28,7 @@ func (p *tfPlan) uses() []use {
 			}
 		default:
 			// an unknown subnet is the one from before, and what the code refers to
-			for _, v := range []*tfValues{r.expected().orEmpty(), r.after()} {
+			for _, v := range []*tfValues{r.expected.orEmpty(), r.after()} {
 				if u := r.user(v); u != nil {
 					stays = append(stays, u)
 				}

@@ -83,10 +83,10 @@ func (p *tfPlan) stands(r *tfResource) {
 func (p *tfPlan) changed(r *tfResource) {
 	p.learn(r, r.before())
 	if r.Deposed == "" {
-		p.picture(r, r.Change.Before, r.expected())
+		p.picture(r, r.Change.Before, r.expected)
 	}
 	if r.Type == tfTable && r.updates() &&
-		routesDiffer(r.before().Route, r.expected().orEmpty().Route) {
+		routesDiffer(r.before().Route, r.expected.orEmpty().Route) {
 		p.rewritten[r.before().ID.Key()] = true
 	}
 	// a new resource removes nothing; the pictures have what it adds

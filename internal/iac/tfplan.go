@@ -42,6 +42,8 @@ type tfResource struct {
 	Change  tfChange        `json:"change"`
 	Values  *tfValues       `json:"values"` // of a state
 	because *tfBecause      // of a change that deletes
+	// expected are the values after a change; what is known only after apply is as before.
+	expected *tfValues
 }
 
 type tfChange struct {
@@ -99,8 +101,8 @@ func (u unknown) of(field string) unknown {
 	return u.fields[field]
 }
 
-// does reports whether the planned actions are exactly these, in any order.
-func (r *tfResource) does(actions ...string) bool {
+// planned reports whether the planned actions are exactly these, in any order.
+func (r *tfResource) planned(actions ...string) bool {
 	if len(r.Change.Actions) != len(actions) {
 		return false
 	}
@@ -112,10 +114,10 @@ func (r *tfResource) does(actions ...string) bool {
 	return true
 }
 
-func (r *tfResource) creates() bool  { return r.does("create") }
-func (r *tfResource) updates() bool  { return r.does("update") }
-func (r *tfResource) deletes() bool  { return r.does("delete") }
-func (r *tfResource) replaces() bool { return r.does("delete", "create") }
+func (r *tfResource) creates() bool  { return r.planned("create") }
+func (r *tfResource) updates() bool  { return r.planned("update") }
+func (r *tfResource) deletes() bool  { return r.planned("delete") }
+func (r *tfResource) replaces() bool { return r.planned("delete", "create") }
 
 // place returns the place of a resource in the code.
 func (r *tfResource) place() Place { return Place{Address: r.Address} }
@@ -205,7 +207,7 @@ func (p *tfPlan) change(s *stream) error {
 		return err
 	}
 	switch {
-	case r.Mode == "data", r.does("no-op"), r.does("read"), r.does("forget"):
+	case r.Mode == "data", r.planned("no-op"), r.planned("read"), r.planned("forget"):
 		if r.Values = r.Change.Before; r.Values == nil {
 			r.Values = r.Change.After
 		}
@@ -214,6 +216,7 @@ func (p *tfPlan) change(s *stream) error {
 		if slices.Contains(r.Change.Actions, "delete") {
 			r.because = becauseOf(raw)
 		}
+		r.expect(raw)
 		p.changed(r)
 	}
 	return nil
