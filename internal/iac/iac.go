@@ -5,7 +5,7 @@
 // How it works. Each format has its own file, and every format becomes the same Reading: Effects,
 // which say what happens to subnets and tables, and Snapshots of the network before and after,
 // which package diagnose checks. verdict.go turns effects into findings, with what is known about
-// the network. fix*.go repair the code.
+// the network. *fix.go repair the code.
 //
 // The package is pure, and must not guess: what a file does not show is unknown.
 package iac

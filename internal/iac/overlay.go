@@ -231,14 +231,11 @@ func (o *overlay) links() {
 	}
 }
 
-func merged[T any](a, b map[string]*T) map[string]bool {
-	out := map[string]bool{}
-	for key := range a {
-		out[key] = true
-	}
-	for key := range b {
-		out[key] = true
-	}
+// merged returns what is in one of two maps, or both.
+func merged[T any](a, b map[string]*T) map[string]*T {
+	out := map[string]*T{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
 	return out
 }
 

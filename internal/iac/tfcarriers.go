@@ -69,7 +69,7 @@ func (p *tfPlan) uses() []use {
 // others.
 func (r *tfResource) user(v *tfValues) *tfResource {
 	u := &tfResource{Address: r.Address, Module: r.Module, Mode: r.Mode, Type: r.Type, Name: r.Name,
-		Index: r.Index, Values: v}
+		Values: v}
 	switch r.Type {
 	case tfCluster, tfPool, tfGateway:
 		return u

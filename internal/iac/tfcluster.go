@@ -2,7 +2,6 @@ package iac
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,23 +23,6 @@ var reasons = map[string]string{
 	"delete_because_no_move_target":     "its moved block has no target",
 }
 
-// tfBecause says why Terraform deletes something.
-type tfBecause struct {
-	Reason string `json:"action_reason"`
-	Change struct {
-		// Paths are the attributes that force a replacement: names, and indices of lists.
-		Paths [][]any `json:"replace_paths"`
-	} `json:"change"`
-}
-
-// becauseOf reads the reasons from a change. It ignores unexpected values: the deletion itself
-// matters.
-func becauseOf(raw []byte) *tfBecause {
-	b := &tfBecause{}
-	_ = json.Unmarshal(raw, b)
-	return b
-}
-
 // cluster judges a cluster. A deleted cluster is lost with everything that runs on it, whatever
 // else the plan says.
 func (j *judge) cluster(r *tfResource) {
@@ -51,14 +33,14 @@ func (j *judge) cluster(r *tfResource) {
 	v := r.before()
 	e := Effect{Verb: Destroyed, What: r.place(), By: r.place(), How: "is destroyed"}
 	e.What.ID, e.What.Name = v.ID, cmp.Or(v.Name, v.ID.Name())
-	because := reasons[r.because.Reason]
+	because := reasons[r.Reason]
 	e.Fix = fmt.Sprintf("keep %s, or take it out of the state only: %s", r.Address,
 		finding.Command("terraform state rm %s", r.Address))
 	if slices.Contains(r.Change.Actions, "create") {
 		e.How = "is destroyed and created again"
 		e.Fix = "keep what forces the replacement unchanged; lifecycle { prevent_destroy = true " +
 			"} in " + r.Address + " stops such a plan"
-		if forced := attributes(r.because.Change.Paths); forced != "" {
+		if forced := r.forced(); forced != "" {
 			because = strings.TrimPrefix(because+", and a change of "+forced+" forces it", ", and ")
 			e.Fix = fmt.Sprintf("in %s: keep %s as it is; lifecycle { prevent_destroy = true } "+
 				"stops such a plan", r.Address, forced)
@@ -86,17 +68,18 @@ func (j *judge) pool(r *tfResource) {
 		return
 	}
 	text := "the pool is deleted and created again"
-	if forced := attributes(r.because.Change.Paths); forced != "" {
+	if forced := r.forced(); forced != "" {
 		text += ", because a change of " + forced + " forces it"
 	}
 	j.notes = append(j.notes, Note{Place: r.place(), Text: text + ": its nodes go all at once; " +
 		"create a second pool first, or set temporary_name_for_rotation"})
 }
 
-// attributes writes paths like code does: network_profile[0].pod_cidr.
-func attributes(paths [][]any) string {
+// forced returns the attributes that force a replacement, as code writes them:
+// network_profile[0].pod_cidr.
+func (r *tfResource) forced() string {
 	var all []string
-	for _, path := range paths {
+	for _, path := range r.Change.Forced {
 		text := ""
 		for _, step := range path {
 			switch s := step.(type) {
@@ -135,7 +118,7 @@ func leavesKubenet(r *tfResource) bool {
 // replaces it (azurerm, pull request 30959).
 func offKubenet(r *tfResource) string {
 	fix := "plan with azurerm 5.2 or newer, which updates the cluster in place"
-	if r.because != nil && strings.Contains(attributes(r.because.Change.Paths), "pod_cidr") {
+	if strings.Contains(r.forced(), "pod_cidr") {
 		fix += ", and keep pod_cidr as it is, because changing or removing it always replaces " +
 			"the cluster"
 	}

@@ -90,11 +90,8 @@ func (c *tfConfig) learn(name string, e gjson.Result) {
 	case e.Get("references").IsArray():
 		c.attributes[name] = append(c.attributes[name], texts(e.Get("references"))...)
 	case e.Get("constant_value").Exists():
-		if e.Get("constant_value").Type != gjson.Null {
-			c.attributes[name] = append(c.attributes[name], []string{}...)
-			if c.attributes[name] == nil {
-				c.attributes[name] = []string{}
-			}
+		if e.Get("constant_value").Type != gjson.Null && c.attributes[name] == nil {
+			c.attributes[name] = []string{}
 		}
 	case e.IsObject():
 		e.ForEach(func(key, value gjson.Result) bool {

@@ -14,8 +14,7 @@ var staying = []string{
 	"network_profile", "default_node_pool", "gateway_ip_configuration", "body",
 }
 
-// expect sets the expected values, from the JSON of a change: those after, and what is known only
-// after apply as it is before.
+// expect sets the expected values, from the JSON of a change.
 func (r *tfResource) expect(raw []byte) {
 	if r.expected = r.Change.After; r.expected == nil {
 		return

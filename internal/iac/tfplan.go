@@ -1,6 +1,7 @@
 package iac
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,16 +33,15 @@ type tfPlan struct {
 
 // tfResource is a resource of a plan or a state.
 type tfResource struct {
-	Address string          `json:"address"`
-	Module  string          `json:"module_address"`
-	Mode    string          `json:"mode"`
-	Type    string          `json:"type"`
-	Name    string          `json:"name"`
-	Index   json.RawMessage `json:"index"`
-	Deposed string          `json:"deposed"`
-	Change  tfChange        `json:"change"`
-	Values  *tfValues       `json:"values"` // of a state
-	because *tfBecause      // of a change that deletes
+	Address string    `json:"address"`
+	Module  string    `json:"module_address"`
+	Mode    string    `json:"mode"`
+	Type    string    `json:"type"`
+	Name    string    `json:"name"`
+	Deposed string    `json:"deposed"`
+	Change  tfChange  `json:"change"`
+	Reason  string    `json:"action_reason"`
+	Values  *tfValues `json:"values"` // of a state
 	// expected are the values after a change; what is known only after apply is as before.
 	expected *tfValues
 }
@@ -52,6 +52,8 @@ type tfChange struct {
 	After     *tfValues       `json:"after"`
 	Unknown   unknown         `json:"after_unknown"`
 	Importing json.RawMessage `json:"importing"`
+	// Forced are the attributes that force a replacement: names, and indices of lists.
+	Forced [][]any `json:"replace_paths"`
 }
 
 // unknown marks values that are known only after apply: true, or an object or list of the same.
@@ -213,9 +215,6 @@ func (p *tfPlan) change(s *stream) error {
 		}
 		p.stands(r)
 	default:
-		if slices.Contains(r.Change.Actions, "delete") {
-			r.because = becauseOf(raw)
-		}
 		r.expect(raw)
 		p.changed(r)
 	}
@@ -260,18 +259,23 @@ func (p *tfPlan) values(s *stream) error {
 // matters reports whether a kind of resource matters here.
 func matters(raw []byte) bool { return kinds[gjson.GetBytes(raw, "type").String()] }
 
-// resource decodes a resource. It notes unexpected values, and decodes the rest.
+// resource decodes a resource.
 func (p *tfPlan) resource(raw []byte) (*tfResource, error) {
 	r := &tfResource{}
-	err := json.Unmarshal(raw, r)
+	return r, p.decode(raw, r, r)
+}
+
+// decode decodes a resource, or its values. It notes unexpected values, and decodes the rest.
+func (p *tfPlan) decode(raw []byte, into any, r *tfResource) error {
+	err := json.Unmarshal(raw, into)
 	if shape, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		p.notes = append(p.notes,
-			Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s", shape.Field,
-				shape.Value), Unknown: true})
-		err = nil
+			Note{Place: r.place(), Text: fmt.Sprintf("its %s is an unexpected %s",
+				cmp.Or(shape.Field, "values"), shape.Value), Unknown: true})
+		return nil
 	}
 	if err != nil {
-		err = fmt.Errorf("a resource is not valid JSON: %w", err)
+		return fmt.Errorf("a resource is not valid JSON: %w", err)
 	}
-	return r, err
+	return nil
 }

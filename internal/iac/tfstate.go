@@ -51,6 +51,9 @@ func (p *tfPlan) stateResource(raw []byte) error {
 		return syntax(err)
 	}
 	for _, i := range r.Instances {
+		if len(i.Attributes) == 0 {
+			continue
+		}
 		address := r.Type + "." + r.Name
 		if r.Mode == "data" {
 			address = "data." + address
@@ -61,15 +64,9 @@ func (p *tfPlan) stateResource(raw []byte) error {
 		if len(i.IndexKey) > 0 {
 			address += "[" + string(i.IndexKey) + "]"
 		}
-		whole, err := json.Marshal(map[string]any{
-			"address": address, "module_address": r.Module, "mode": r.Mode, "type": r.Type,
-			"name": r.Name, "deposed": i.Deposed, "values": i.Attributes,
-		})
-		if err != nil {
-			return err
-		}
-		one, err := p.resource(whole)
-		if err != nil {
+		one := &tfResource{Address: address, Module: r.Module, Mode: r.Mode, Type: r.Type,
+			Name: r.Name, Deposed: i.Deposed}
+		if err := p.decode(i.Attributes, &one.Values, one); err != nil {
 			return err
 		}
 		p.stands(one)

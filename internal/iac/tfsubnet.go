@@ -186,10 +186,8 @@ func renewed(vnet *tfResource) string {
 			before.Name, after.Name)
 	}
 	how := "network " + before.Name + " is deleted and created again"
-	if vnet.because != nil {
-		if forced := attributes(vnet.because.Change.Paths); forced != "" {
-			how += ": a change of " + forced + " forces it"
-		}
+	if forced := vnet.forced(); forced != "" {
+		how += ": a change of " + forced + " forces it"
 	}
 	return how
 }

@@ -45,7 +45,6 @@ type tfValues struct {
 	ID            arm.ID `json:"id"`
 	Name          string `json:"name"`
 	ResourceGroup string `json:"resource_group_name"`
-	VNet          string `json:"virtual_network_name"`
 
 	// Of a virtual network: its inline blocks. Their attributes show the provider's version.
 	Subnet []map[string]any `json:"subnet"`

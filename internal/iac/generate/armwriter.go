@@ -16,8 +16,10 @@ type armText struct{ *deployment }
 
 // arm returns a deployment as a template.
 func (d *deployment) arm() []Output {
-	raw := encode(armText{d}.template(), "")
-	return []Output{{"main.json", append(raw, '\n')}}
+	var text bytes.Buffer
+	_ = json.Indent(&text, encode(armText{d}.template()), "", "  ") // encode writes JSON
+	text.WriteByte('\n')
+	return []Output{{"main.json", text.Bytes()}}
 }
 
 var schemas = map[string]string{
@@ -27,10 +29,10 @@ var schemas = map[string]string{
 
 // template returns a deployment as JSON. Its resources have symbolic names, which language version
 // 2.0 lets others refer to.
-func (a armText) template() []member {
-	var params, vars, resources, outputs []member
+func (a armText) template() fields {
+	var params, vars, resources, outputs fields
 	for _, p := range a.params {
-		m := []member{{"type",
+		m := fields{{"type",
 			map[bool]string{false: p.typeName(), true: "securestring"}[p.secret]}}
 		if p.secret {
 			m = append(m, member{"minLength", 16})
@@ -38,7 +40,7 @@ func (a armText) template() []member {
 		if p.value != "" {
 			m = append(m, member{"defaultValue", a.value(p.value)})
 		}
-		m = append(m, member{"metadata", []member{{"description", p.about}}})
+		m = append(m, member{"metadata", fields{{"description", p.about}}})
 		params = append(params, member{p.name, m})
 	}
 	for _, v := range a.vars {
@@ -50,30 +52,30 @@ func (a armText) template() []member {
 		}
 	}
 	for _, o := range a.outputs {
-		m := []member{{"type", "string"}}
+		m := fields{{"type", "string"}}
 		if o.about != "" {
-			m = append(m, member{"metadata", []member{{"description", o.about}}})
+			m = append(m, member{"metadata", fields{{"description", o.about}}})
 		}
 		outputs = append(outputs, member{o.name, append(m, member{"value", a.value(o.value)})})
 	}
-	out := []member{
+	out := fields{
 		{"$schema", schemas[a.scope]}, {"languageVersion", "2.0"}, {"contentVersion", "1.0.0.0"},
 	}
 	if len(a.head) > 0 {
-		out = append(out, member{"metadata", []member{{"description", strings.Join(a.head, "\n")}}})
+		out = append(out, member{"metadata", fields{{"description", strings.Join(a.head, "\n")}}})
 	}
 	for _, m := range []member{
 		{"parameters", params}, {"variables", vars}, {"resources", resources}, {"outputs", outputs},
 	} {
-		if len(m.value.([]member)) > 0 {
+		if len(m.value.(fields)) > 0 {
 			out = append(out, m)
 		}
 	}
 	return out
 }
 
-func (a armText) resource(n *node) []member {
-	m := []member{{"type", n.kind}, {"apiVersion", n.version}}
+func (a armText) resource(n *node) fields {
+	m := fields{{"type", n.kind}, {"apiVersion", n.version}}
 	if n.comment != "" {
 		m = append(m, member{"comments", n.comment})
 	}
@@ -89,7 +91,7 @@ func (a armText) resource(n *node) []member {
 		}
 	}
 	if n.once {
-		m = append(m, member{"@options", []member{{"onlyIfNotExists", true}}})
+		m = append(m, member{"@options", fields{{"onlyIfNotExists", true}}})
 	}
 	var after []any
 	implied := n.implied()
@@ -108,12 +110,12 @@ func (a armText) resource(n *node) []member {
 }
 
 // nested returns a nested deployment: at another scope, with its own parameters.
-func (a armText) nested(n *node) []member {
-	var args []member
+func (a armText) nested(n *node) fields {
+	var args fields
 	for _, arg := range n.args {
-		args = append(args, member{arg.name, []member{{"value", a.value(arg.value)}}})
+		args = append(args, member{arg.name, fields{{"value", a.value(arg.value)}}})
 	}
-	m := []member{{"name", a.value(n.deploymentName())}}
+	m := fields{{"name", a.value(n.deploymentName())}}
 	if n.group != "" {
 		m = append(m, member{"subscriptionId", n.group.Subscription()},
 			member{"resourceGroup", n.group.ResourceGroup()})
@@ -122,9 +124,9 @@ func (a armText) nested(n *node) []member {
 		m = append(m, member{"subscriptionId", "[subscription().subscriptionId]"},
 			member{"location", "[parameters('location')]"})
 	}
-	return append(m, member{"properties", []member{
+	return append(m, member{"properties", fields{
 		{"mode", "Incremental"},
-		{"expressionEvaluationOptions", []member{{"scope", "inner"}}},
+		{"expressionEvaluationOptions", fields{{"scope", "inner"}}},
 		{"parameters", args},
 		{"template", armText{n.module}.template()},
 	}})
@@ -178,7 +180,7 @@ func (a armText) value(v any) any {
 		}
 		return out
 	case object:
-		out := []member{}
+		out := fields{}
 		for _, m := range ordered(v) {
 			out = append(out, member{fmt.Sprint(a.value(m.name)), a.value(m.value)})
 		}
@@ -290,43 +292,28 @@ func shared(kind string, args []string) string {
 	panic("no mark is called " + kind)
 }
 
-// encode writes JSON with the fields in their order.
-func encode(v any, indent string) []byte {
+// fields are the fields of a JSON object, in their order.
+type fields []member
+
+// MarshalJSON implements json.Marshaler.
+func (f fields) MarshalJSON() ([]byte, error) {
 	var b bytes.Buffer
-	inner := indent + "  "
-	switch v := v.(type) {
-	case []member:
-		if len(v) == 0 {
-			return []byte("{}")
+	for i, m := range f {
+		if i > 0 {
+			b.WriteByte(',')
 		}
-		b.WriteString("{")
-		for i, m := range v {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			fmt.Fprintf(&b, "\n%s%s: %s", inner, encode(m.name, ""), encode(m.value, inner))
-		}
-		b.WriteString("\n" + indent + "}")
-	case []any:
-		if len(v) == 0 {
-			return []byte("[]")
-		}
-		b.WriteString("[")
-		for i, item := range v {
-			if i > 0 {
-				b.WriteString(",")
-			}
-			b.WriteString("\n" + inner)
-			b.Write(encode(item, inner))
-		}
-		b.WriteString("\n" + indent + "]")
-	default:
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(v); err != nil {
-			panic(err) // only strings, numbers and booleans reach this point
-		}
-		b.Truncate(b.Len() - 1)
+		fmt.Fprintf(&b, "%s:%s", encode(m.name), encode(m.value))
 	}
-	return b.Bytes()
+	return []byte("{" + b.String() + "}"), nil
+}
+
+// encode writes JSON.
+func encode(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err) // only strings, numbers, booleans, lists and fields reach this point
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

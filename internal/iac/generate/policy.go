@@ -87,20 +87,12 @@ func arguments(a prevent.Assignment) object {
 
 // jsonText returns JSON, indented for a heredoc of HCL.
 func jsonText(v any, indented bool) string {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if indented {
-		e.SetIndent("", "  ")
+	if !indented {
+		return string(encode(v))
 	}
-	if err := e.Encode(v); err != nil {
-		panic(err) // only strings, numbers, lists and objects of them reach this point
-	}
-	text := strings.TrimSuffix(b.String(), "\n")
-	if indented {
-		text = "    " + strings.ReplaceAll(hclLiteral(text), "\n", "\n    ")
-	}
-	return text
+	var text bytes.Buffer
+	_ = json.Indent(&text, encode(v), "    ", "  ") // encode writes JSON
+	return "    " + hclLiteral(text.String())
 }
 
 // symbolOf returns routeTable for routekeeper-route-table.
