@@ -55,7 +55,7 @@ func readPlan(t interface{ Fatal(...any) }, entries ...values) *iac.Reading {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := iac.Read("plan.json", strings.NewReader(string(raw)))
+	r, err := iac.Read("plan.json", strings.NewReader(string(raw)), iac.TemplateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestLiveIsNeverMilder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := iac.ReadWith(file, f, options)
+			r, err := iac.Read(file, f, options)
 			f.Close()
 			if err == nil { // parameters are none of the formats
 				readings[file] = r

@@ -38,7 +38,7 @@ func readIaC(ctx context.Context, a *app, name, source string,
 // available, it adds file and line.
 func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) ([]iac.Part, error) {
 	if name == "-" {
-		r, err := iac.ReadWith("", input.Limit(in, input.Large), deployed)
+		r, err := iac.Read("", input.Limit(in, input.Large), deployed)
 		return []iac.Part{{Name: name, Reading: r}}, locate(r, err, source, source)
 	}
 	info, err := os.Stat(name)
@@ -56,7 +56,7 @@ func readCode(in io.Reader, name, source string, deployed iac.TemplateOptions) (
 		return nil, reason(err)
 	}
 	defer f.Close()
-	r, err := iac.ReadWith(name, f, deployed)
+	r, err := iac.Read(name, f, deployed)
 	return []iac.Part{{Name: name, Reading: r}},
 		locate(r, err, source, cmp.Or(source, filepath.Dir(name)))
 }

@@ -11,7 +11,7 @@ func planLines(t *testing.T, parts ...string) string {
 	t.Helper()
 	text := `{"format_version":"1.2","resource_changes":[` + strings.Join(parts, ",") + `]}`
 	hostilePlan([]byte(text))
-	r, err := Read("plan", strings.NewReader(text))
+	r, err := readPlain("plan", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestRoleOnTable(t *testing.T) {
 		"kept":           {[]string{role("no-op", rtID)}, 0},
 		"with its table": {[]string{table, role("delete", rtID)}, 0},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			strings.Join(c.parts, ",")+`]}`))
 		if err != nil || len(r.Notes) != c.notes || len(r.Effects) != 0 {
 			t.Errorf("%s: %v, %+v", name, err, r)

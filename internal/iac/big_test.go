@@ -85,7 +85,7 @@ const bigResources = 100_000
 func readBig(every int) (*Reading, error) {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(bigPlan(w, bigResources, every)) }()
-	return Read("plan.json", r)
+	return readPlain("plan.json", r)
 }
 
 // raced is set if the race detector is on.
@@ -160,7 +160,7 @@ func BenchmarkPlan(b *testing.B) {
 			}
 		})
 	}
-	run("Read", func(r io.Reader) error { _, err := Read("plan.json", r); return err })
+	run("Read", func(r io.Reader) error { _, err := readPlain("plan.json", r); return err })
 	run("EncodingJSON", func(r io.Reader) error {
 		var all map[string]any
 		return json.NewDecoder(bufio.NewReader(r)).Decode(&all)

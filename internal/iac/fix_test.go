@@ -63,7 +63,7 @@ func TestFixFixtures(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := Read("plan.json", bytes.NewReader(dump(t, load(t, name))))
+			r, err := readPlain("plan.json", bytes.NewReader(dump(t, load(t, name))))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -335,7 +335,7 @@ func TestFixImport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			changes(tfSubnet, "n", "no-op", subnetOf(`,"route_table_id":"`+rtID+`"`), "null")+
 			`,{"address":`+strconv.Quote(c.address)+`,"module_address":`+
 			strconv.Quote(moduleOf(c.address))+
@@ -395,7 +395,7 @@ func TestFixShared(t *testing.T) {
 			changes(tfSubnet, "n", "no-op", subnetOf(""), "null"), changes(tfAssociation, "gone",
 				"delete", association(rtID), "null")}, "this needs your decision"},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			strings.Join(c.parts, ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)

@@ -189,7 +189,7 @@ func TestVerdicts(t *testing.T) {
 		for _, m := range mutations {
 			t.Run(name+"/"+m.name, func(t *testing.T) {
 				p := m.change(t, load(t, name))
-				r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+				r, err := readPlain("plan.json", bytes.NewReader(dump(t, p)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -229,7 +229,7 @@ func TestClusterInPlan(t *testing.T) {
 			"change": map[string]any{"actions": []any{"no-op"}, "before": cluster,
 				"after": cluster},
 		})
-		r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+		r, err := readPlain("plan.json", bytes.NewReader(dump(t, p)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -280,7 +280,7 @@ func check(t *testing.T, found []finding.Finding, want finding.Code, severity fi
 func TestState(t *testing.T) {
 	p := load(t, "s03-association-destroyed")
 	state := p["prior_state"].(map[string]any)
-	r, err := Read("state.json", bytes.NewReader(dump(t, state)))
+	r, err := readPlain("state.json", bytes.NewReader(dump(t, state)))
 	if err != nil || r.Format != TerraformState || len(r.Effects) != 0 {
 		t.Errorf("read %+v, %v", r, err)
 	}
@@ -290,7 +290,7 @@ func TestState(t *testing.T) {
 	   "default_node_pool":[{"vnet_subnet_id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes"}]}}]},
 	 {"module":"module.net","mode":"managed","type":"azurerm_subnet","name":"n","instances":[{"index_key":"a","attributes":{
 	   "id":"/subscriptions/s/resourceGroups/g/providers/Microsoft.Network/virtualNetworks/v/subnets/nodes","name":"nodes"}}]}]}`
-	r, err = Read("terraform.tfstate", strings.NewReader(raw))
+	r, err = readPlain("terraform.tfstate", strings.NewReader(raw))
 	if err != nil || len(r.Carriers) != 1 {
 		t.Fatalf("read %+v, %v", r, err)
 	}
@@ -308,7 +308,7 @@ func TestOutdatedState(t *testing.T) {
 		 {"mode":"managed","type":"azurerm_subnet_route_table_association","name":"nodes","instances":[{"attributes":` + association(rtID) + `}]}]}`
 	}
 	for table, want := range map[string]int{`""`: 1, "null": 1, `"` + rtID + `"`: 0} {
-		r, err := Read("terraform.tfstate", strings.NewReader(state(table)))
+		r, err := readPlain("terraform.tfstate", strings.NewReader(state(table)))
 		if err != nil || len(r.Notes) != want || len(r.Effects) != 0 {
 			t.Errorf("with %s: %+v, %v", table, r, err)
 		}

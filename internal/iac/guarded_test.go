@@ -89,7 +89,7 @@ spec:
   owner: {armId: %s}
 %s`, i, netID, spec))
 	}
-	r, err := Read("aso.yaml", strings.NewReader(strings.Join(docs, "\n---\n")))
+	r, err := readPlain("aso.yaml", strings.NewReader(strings.Join(docs, "\n---\n")))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (s *Source) Reading() *Reading {
 		r.Notes = append(r.Notes, m.notSeen()...)
 		r.Effects = append(r.Effects, m.removals()...)
 		for _, res := range m.resources {
-			ignored := ignoredChanges(res.Body)
+			ignored := res.ignored()
 			switch res.kind {
 			case tfVNet:
 				r.Effects = append(r.Effects, useless(res, ignored, "subnet", "subnet")...)
@@ -183,18 +183,17 @@ func (r *sourceResource) subnet() Place {
 }
 
 // ignored are the items of lifecycle.ignore_changes: whole attributes, everything, or parts of
-// attributes, as written.
+// attributes.
 type ignored struct {
-	all        bool
-	attributes map[string]bool
-	parts      map[string]string // how the part is written, by the attribute
+	all               bool
+	attributes, parts map[string]bool
 }
 
 func (i ignored) whole(attribute string) bool { return i.all || i.attributes[attribute] }
 
-func ignoredChanges(body *hclsyntax.Body) ignored {
-	out := ignored{attributes: map[string]bool{}, parts: map[string]string{}}
-	for _, lifecycle := range blocks(body, "lifecycle") {
+func (r *sourceResource) ignored() ignored {
+	out := ignored{attributes: map[string]bool{}, parts: map[string]bool{}}
+	for _, lifecycle := range blocks(r.Body, "lifecycle") {
 		a := lifecycle.Body.Attributes["ignore_changes"]
 		if a == nil {
 			continue
@@ -202,25 +201,13 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 		if hcl.ExprAsKeyword(a.Expr) == "all" {
 			out.all = true
 		}
-		list, diagnostics := hcl.ExprList(a.Expr)
-		if diagnostics.HasErrors() {
-			continue
-		}
+		list, _ := hcl.ExprList(a.Expr) // an expression that is no list has none
 		for _, item := range list {
-			word := hcl.ExprAsKeyword(item)
-			if word == "" {
-				word = text(item.(hclsyntax.Expression)) // the quoted form of Terraform 0.11
-			}
-			root, _, part := strings.Cut(strings.ReplaceAll(word, "[", "."), ".")
-			if vars := item.Variables(); word == "" && len(vars) > 0 {
-				root, part = vars[0].RootName(), true
-			}
-			switch {
-			case root == "":
-			case part:
-				out.parts[root] = word
-			default:
+			written := item.Range().SliceBytes(r.module.files[r.place.File])
+			if root := rootOf(written); root == strings.Trim(string(written), `"`) {
 				out.attributes[root] = true
+			} else {
+				out.parts[root] = true
 			}
 		}
 	}
@@ -230,7 +217,7 @@ func ignoredChanges(body *hclsyntax.Body) ignored {
 // useless reports that a part of a set protects nothing. Terraform refuses an index or a splat into
 // inline blocks, which are a set.
 func useless(res *sourceResource, i ignored, attribute, whole string) []Effect {
-	if _, part := i.parts[attribute]; !part || i.whole(attribute) {
+	if !i.parts[attribute] || i.whole(attribute) {
 		return nil
 	}
 	return []Effect{{

@@ -82,7 +82,7 @@ func TestConfiguration(t *testing.T) {
 			"\"\n name = \"hub\"\n body = jsonencode({\n properties = {\n subnets = [{ name = " +
 			"\"nodes\", properties = {} }]\n }\n })\n}", "may-lose hub/nodes"},
 	} {
-		r, err := Read("main.tf", strings.NewReader(c.code))
+		r, err := readPlain("main.tf", strings.NewReader(c.code))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -121,7 +121,7 @@ func TestCarriersInCode(t *testing.T) {
 			"resource \"azapi_resource\" \"n\" {\n type = " +
 			"\"Microsoft.Storage/storageAccounts@2023-01-01\"\n}\n", ""},
 	} {
-		r, err := Read("main.tf", strings.NewReader(c.code))
+		r, err := readPlain("main.tf", strings.NewReader(c.code))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestAzapiListsNone(t *testing.T) {
 		{"plan, new, not known yet", "plan", strings.Replace(plan("2023-09-01"), `"after":`,
 			`"after_unknown":{"body":{"properties":{"subnets":true}}},"after":`, 1), true},
 	} {
-		r, err := Read(c.file, strings.NewReader(c.text))
+		r, err := readPlain(c.file, strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -281,7 +281,7 @@ resource "azurerm_subnet_route_table_association" "n" {
 			t.Errorf("%s: %v", address, is)
 		}
 	}
-	if r, err := Read("x.tofu",
+	if r, err := readPlain("x.tofu",
 		strings.NewReader("resource \"azurerm_subnet\" \"n\" {}\n")); err != nil ||
 		r.Format != TerraformConfig {
 		t.Errorf("a file alone: %v", err)

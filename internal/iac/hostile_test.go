@@ -58,7 +58,9 @@ func sources(t *testing.T) (all []source) {
 	for name := range verdicts {
 		folder := filepath.Join("../../testdata/terraform", name)
 		all = append(all, source{name + " plan", read(folder, "plan.json"), quoteJSON,
-			func(code string) (*Reading, error) { return Read("p.json", strings.NewReader(code)) }},
+			func(code string) (*Reading, error) {
+				return readPlain("p.json", strings.NewReader(code))
+			}},
 			source{name + " configuration", read(folder, "main.tf"), quoteHCL,
 				func(code string) (*Reading, error) {
 					s, err := ReadSource(fstest.MapFS{"main.tf": {Data: []byte(code)}}, ".")
@@ -70,7 +72,9 @@ func sources(t *testing.T) (all []source) {
 	}
 	const manifests = "manifests/quoted.json"
 	all = append(all, source{manifests, read("testdata", manifests), quoteJSON,
-		func(code string) (*Reading, error) { return Read(manifests, strings.NewReader(code)) }})
+		func(code string) (*Reading, error) {
+			return readPlain(manifests, strings.NewReader(code))
+		}})
 	return append(all,
 		source{"what-if", read("testdata/whatif/modify.json"), quoteJSON,
 			func(code string) (*Reading, error) {
@@ -140,7 +144,7 @@ func TestFixHostile(t *testing.T) {
 			hidden := replaced(t, load(t, name), `"type":"azurerm_route_table"`, `"type":"other"`,
 				`routeTables/shop-nodes-rt"`, quoteJSON("routeTables/" + evil)[1:])
 			for _, p := range []map[string]any{plain, keyed, addressed, hidden} {
-				r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+				r, err := readPlain("plan.json", bytes.NewReader(dump(t, p)))
 				if err != nil {
 					continue
 				}

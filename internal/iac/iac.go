@@ -12,7 +12,6 @@ package iac
 
 import (
 	"cmp"
-	"net/netip"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
@@ -119,7 +118,7 @@ type Effect struct {
 	// one.
 	stated string
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
-	Routes []Route
+	Routes []inventory.Route
 	Users  []Place
 	// Network is set if a subnet is deleted together with its network.
 	Network bool
@@ -181,13 +180,6 @@ type Repair struct {
 
 // Setting is an attribute and its expression in HCL.
 type Setting struct{ Attribute, Expression string }
-
-// Route is a route in code.
-type Route struct {
-	Name   string
-	Prefix netip.Prefix
-	Hop    netip.Addr // zero unless it leads to an appliance
-}
 
 // Carrier is a subnet that carries pods or must reach them, and why.
 type Carrier struct {

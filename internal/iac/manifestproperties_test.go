@@ -35,7 +35,7 @@ func TestManifestProperties(t *testing.T) {
 		"AKS": {capz("AzureManagedControlPlane", "  resourceGroupName: g\n"+
 			"  virtualNetwork: {name: hub, subnet: {name: nodes}}\n"), []string{nat, group}},
 	} {
-		r, err := Read("c.yaml", strings.NewReader(c.text))
+		r, err := readPlain("c.yaml", strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -75,7 +75,7 @@ func TestYAMLFixtures(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Read(name, bytes.NewReader(raw))
+		r, err := readPlain(name, bytes.NewReader(raw))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestYAMLVerdicts(t *testing.T) {
 			"warning iac-may-strip"},
 	} {
 		known := Known{Carriers: []Carrier{Named(c.subnet, "it carries pods")}}
-		r, err := ReadWith("subnet.yaml", strings.NewReader(c.text),
+		r, err := Read("subnet.yaml", strings.NewReader(c.text),
 			TemplateOptions{Carriers: known.Carriers})
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
@@ -197,7 +197,7 @@ func TestYAMLRefused(t *testing.T) {
 		{"a playbook", "p.yml", "- hosts: all\n  tasks: []\n", "unknown format"},
 		{"not UTF-8", "a.yaml", "apiVersion: \xff\n", "not UTF-8"},
 	} {
-		_, err := Read(c.file, strings.NewReader(c.text))
+		_, err := readPlain(c.file, strings.NewReader(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) ||
 			strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
@@ -228,7 +228,7 @@ func TestYAMLLarge(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"objects": {objects.String(), "there are more than 2000"},
 	} {
-		r, err := Read("f.yaml", strings.NewReader(c.text))
+		r, err := readPlain("f.yaml", strings.NewReader(c.text))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -256,7 +256,7 @@ func FuzzManifests(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r, err := Read("f.yaml", bytes.NewReader(raw))
+		r, err := readPlain("f.yaml", bytes.NewReader(raw))
 		checkFuzzed(t, r, err)
 	})
 }

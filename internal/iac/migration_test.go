@@ -119,7 +119,7 @@ func TestMigrationPlans(t *testing.T) {
 	} {
 		data := dump(t, clusterPlan(t, c.actions, c.paths, c.before, c.after))
 		hostilePlan(data)
-		r, err := Read("plan.json", bytes.NewReader(data))
+		r, err := readPlain("plan.json", bytes.NewReader(data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -218,7 +218,7 @@ func TestNetworkReplaced(t *testing.T) {
 			subnet("new", "v")), "subnet v/aks is deleted while its network stays: it is " +
 			"renamed to new, which deletes it and creates another"},
 	} {
-		r, err := Read("plan",
+		r, err := readPlain("plan",
 			strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.changes+`]}`))
 		if err != nil {
 			t.Fatal(err)

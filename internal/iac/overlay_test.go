@@ -28,7 +28,7 @@ func TestOverlayOfUsers(t *testing.T) {
 	add(t, live, fmt.Sprintf(`{"id":%q,"properties":{"gatewayIPConfigurations":[{"properties":{`+
 		`"subnet":{"id":%q}}}]}}`, gateway, edgeID))
 	live.Subnet(edgeID).Gateways = []arm.ID{gateway}
-	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],`+
+	r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],`+
 		`"resource_changes":[`+strings.Join([]string{
 		changes(tfCluster, "shop", "update", cluster("nodes"), cluster("bare")),
 		changes(tfPool, "two", "create", "null", fmt.Sprintf(`{"name":"two",`+
@@ -93,7 +93,7 @@ func TestLostInAzure(t *testing.T) {
 		{changes(tfSubnet, "bare", "delete", fmt.Sprintf(`{"id":"%s/subnets/bare",`+
 			`"name":"bare","route_table_id":"%s-egress"}`, netID, rtID), "null"), finding.Warning},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],`+
 			`"resource_changes":[`+c.change+`]}`))
 		if err != nil {
 			t.Fatal(err)

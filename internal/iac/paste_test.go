@@ -22,7 +22,7 @@ func TestHostilePlans(t *testing.T) {
 			if rename != nil {
 				p = pastetest.Rename(p, rename)
 			}
-			r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+			r, err := readPlain("plan.json", bytes.NewReader(dump(t, p)))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,6 +61,6 @@ func hostile(data []byte, read func(data []byte) (*Reading, error)) {
 // hostilePlan does so for a Terraform plan.
 func hostilePlan(data []byte) {
 	hostile(data, func(data []byte) (*Reading, error) {
-		return Read("plan.json", bytes.NewReader(data))
+		return readPlain("plan.json", bytes.NewReader(data))
 	})
 }

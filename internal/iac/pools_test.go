@@ -81,7 +81,7 @@ func TestPoolReplaced(t *testing.T) {
 		if actions == "delete" {
 			after = "null"
 		}
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			changes(tfPool, "two", actions, values, after, forced)+`]}`))
 		if err != nil {
 			t.Fatal(err)

@@ -29,7 +29,7 @@ func groupOf(block string) string {
 
 func planOf(t *testing.T, changes ...string) *Reading {
 	t.Helper()
-	r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+	r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 		strings.Join(changes, ",")+`]}`))
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +76,7 @@ func TestProperties(t *testing.T) {
 			`"changeType":"Modify","before":%s,"after":%s}]}`, netID, doc(before), doc(after)))})
 	}
 	aso := func(policy string) *Reading {
-		r, err := Read("aso.yaml", strings.NewReader(`apiVersion: network.azure.com/v1api20240301
+		r, err := readPlain("aso.yaml", strings.NewReader(`apiVersion: network.azure.com/v1api20240301
 kind: VirtualNetworksSubnet
 metadata:
   name: nodes

@@ -21,13 +21,8 @@ var errBicep = errors.New("expected the compiled template: az bicep build --file
 	"az bicep build-params for a .bicepparam file")
 
 // Read reads a file of any format, recognised by content. name is only used for messages and for
-// .tf files.
-func Read(name string, r io.Reader) (*Reading, error) {
-	return ReadWith(name, r, TemplateOptions{})
-}
-
-// ReadWith works like Read with the options of a template's deployment.
-func ReadWith(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
+// .tf files, the options for templates.
+func Read(name string, r io.Reader, o TemplateOptions) (*Reading, error) {
 	s := newStream(r)
 	start, err := s.start()
 	if err != nil {

@@ -155,7 +155,7 @@ func TestReplacements(t *testing.T) {
 		{"the table's tags in place",
 			edit{tfTable, inPlace, "", set("tags", map[string]any{"a": "b"})}, "", ""},
 	} {
-		r, err := Read("plan.json", bytes.NewReader(dump(t, c.plan(t))))
+		r, err := readPlain("plan.json", bytes.NewReader(dump(t, c.plan(t))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -122,7 +122,7 @@ func TestCompiledModule(t *testing.T) {
 		t.Errorf("a nested deployment in complete mode: %+v", n)
 	}
 	// Comments may stand before all.
-	if r, err := Read("main.json", strings.NewReader("// the network\n/* of the shop */\n"+
+	if r, err := readPlain("main.json", strings.NewReader("// the network\n/* of the shop */\n"+
 		string(bicep(t, "plain.json").Data))); err != nil || r.Format != ARMTemplate {
 		t.Errorf("with comments: %v", err)
 	}

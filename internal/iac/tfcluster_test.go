@@ -14,7 +14,7 @@ import (
 func TestClusterReplaced(t *testing.T) {
 	for _, m := range mutations {
 		for _, known := range []Known{{}, {Carriers: []Carrier{Named("aks", "it carries pods")}}} {
-			r, err := Read("plan.json",
+			r, err := readPlain("plan.json",
 				bytes.NewReader(dump(t, m.change(t, load(t, "s15-pod-cidr-replaces-cluster")))))
 			if err != nil {
 				t.Fatal(err)
@@ -94,7 +94,7 @@ func TestClusterDestroyed(t *testing.T) {
 	} {
 		text := `{"format_version":"1.2","resource_changes":[` + c.change + `]}`
 		hostilePlan([]byte(text))
-		r, err := Read("plan", strings.NewReader(text))
+		r, err := readPlain("plan", strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

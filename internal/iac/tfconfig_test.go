@@ -55,7 +55,7 @@ func TestReferences(t *testing.T) {
 		{"in a circle", link("module.m.azurerm_subnet_route_table_association.n", "module.m", ""),
 			`"module_calls":{"m":{"expressions":{"t":{"references":["module.m.t"]}},"module":{"resources":[` + resource(`"var.t"`) + `],"outputs":{"t":{"expression":{"references":["var.t"]}}}}}}`, ""},
 	} {
-		r, err := Read("plan",
+		r, err := readPlain("plan",
 			strings.NewReader(`{"format_version":"1.2","configuration":{"root_module":{`+c.root+
 				`}},"resource_changes":[`+c.resources+`]}`))
 		if err != nil || len(r.Effects) != 1 {

@@ -68,7 +68,7 @@ func TestUnknownSubnet(t *testing.T) {
 				}
 				break
 			}
-			r, err := Read("plan.json", bytes.NewReader(dump(t, p)))
+			r, err := readPlain("plan.json", bytes.NewReader(dump(t, p)))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -122,16 +122,15 @@ func (j *judge) route(r *tfResource) {
 
 // podRoutes returns the routes to nodes' pods that exist before, and afterwards are gone or have
 // another next hop.
-func (j *judge) podRoutes(before, after []tfRouteValues) []Route {
+func (j *judge) podRoutes(before, after []tfRouteValues) []inventory.Route {
 	kept := map[netip.Prefix]netip.Addr{}
 	for _, r := range after {
 		kept[r.route().Prefix] = r.route().Hop
 	}
-	var gone []Route
+	var gone []inventory.Route
 	cidrs := j.podCIDRs()
 	for _, r := range before {
-		route := r.route()
-		if r.leadsToNode(cidrs) && kept[route.Prefix] != route.Hop {
+		if route := r.route(); leadsToNode(route, cidrs) && kept[route.Prefix] != route.Hop {
 			gone = append(gone, route)
 		}
 	}
@@ -171,13 +170,12 @@ var nodeName = lazy.Regexp(
 
 // leadsToNode reports whether a route leads to the pods of one node: to an appliance, with a name
 // that the cloud provider gives, or with a /24 (IPv6: a /64) of a pod CIDR.
-func (r tfRouteValues) leadsToNode(cidrs []netip.Prefix) bool {
-	route := r.route()
-	if !strings.EqualFold(r.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() ||
+func leadsToNode(route inventory.Route, cidrs []netip.Prefix) bool {
+	if !strings.EqualFold(route.HopType, inventory.HopAppliance) || !route.Prefix.IsValid() ||
 		!route.Hop.IsValid() {
 		return false
 	}
-	if nodeName().MatchString(r.Name) {
+	if nodeName().MatchString(route.Name) {
 		return true
 	}
 	return slices.ContainsFunc(cidrs, func(cidr netip.Prefix) bool {

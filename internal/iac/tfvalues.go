@@ -233,8 +233,8 @@ func substance(v any) any {
 	return nil
 }
 
-func (r tfRouteValues) route() Route {
+func (r tfRouteValues) route() inventory.Route {
 	prefix, _ := netip.ParsePrefix(r.Prefix) // a service tag has none
 	hop, _ := netip.ParseAddr(r.Hop)
-	return Route{Name: r.Name, Prefix: prefix, Hop: hop}
+	return inventory.Route{Name: r.Name, Prefix: prefix, HopType: r.HopType, Hop: hop}
 }

@@ -137,10 +137,8 @@ func (k Known) real(e Effect) Effect {
 	if e.Verb == MayLoseRoutes {
 		e.Verb = ""
 		for _, route := range table.Routes() {
-			if leads := (tfRouteValues{Name: route.Name, Prefix: route.Destination(),
-				HopType: route.HopType, Hop: route.Hop.String()}); leads.leadsToNode(k.podCIDRs()) {
-				e.Verb, e.Routes = RoutesGone, append(e.Routes,
-					Route{Name: route.Name, Prefix: route.Prefix, Hop: route.Hop})
+			if leadsToNode(route, k.podCIDRs()) {
+				e.Verb, e.Routes = RoutesGone, append(e.Routes, route)
 			}
 		}
 	}
@@ -333,10 +331,6 @@ func (k Known) routes(e Effect) finding.Finding {
 		if i == maxRoutesShown {
 			f = f.With(fmt.Sprintf("and %d more", len(e.Routes)-i))
 			break
-		}
-		if !r.Prefix.IsValid() || !r.Hop.IsValid() { // the code names it only
-			f = f.With(r.Name)
-			continue
 		}
 		f = f.With(fmt.Sprintf("%s -> %s (%s)", r.Prefix, r.Hop, r.Name))
 	}

@@ -36,7 +36,7 @@ func TestLeft(t *testing.T) {
 		{"a flag names it, and the cluster goes with a pool", pool + "," + cluster, named,
 			finding.Info},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			c.goes+","+changes(tfAssociation, "nodes", "delete", association(rtID), "null")+`]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -207,7 +207,7 @@ func TestOverlay(t *testing.T) {
 		return fmt.Sprintf(`{"id":"%s/subnets/%s","name":%q,"address_prefixes":["10.0.0.0/24"]}`,
 			netID, name, name)
 	}
-	r, err := Read("plan",
+	r, err := readPlain("plan",
 		strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
 			strings.Join([]string{
 				changes(tfTable, "rt", "update", table(""), table(egress)),

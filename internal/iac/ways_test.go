@@ -328,7 +328,7 @@ func TestWays(t *testing.T) {
 			text := `{"format_version":"1.2","resource_changes":[` + strings.Join(list, ",") + `]` +
 				more + `}`
 			hostilePlan([]byte(text))
-			r, err := Read("plan", strings.NewReader(text))
+			r, err := readPlain("plan", strings.NewReader(text))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -369,7 +369,7 @@ func TestKeepAssociation(t *testing.T) {
 			`"`+tfAssociation+`.n"`, strconv.Quote(address), 1)
 		text := `{"format_version":"1.2","resource_changes":[` + change + `]}`
 		hostilePlan([]byte(text))
-		r, err := Read("plan", strings.NewReader(text))
+		r, err := readPlain("plan", strings.NewReader(text))
 		if err != nil || len(r.Effects) != 1 || !strings.HasSuffix(r.Effects[0].Fix, want) {
 			t.Errorf("%s: %v, %+v", address, err, r.Effects)
 		}
@@ -408,7 +408,7 @@ func TestNotes(t *testing.T) {
 		{"a PUT of something else",
 			[]string{action("PUT", "Microsoft.Storage/storageAccounts@2023-01-01", "")}, ""},
 	} {
-		r, err := Read("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
+		r, err := readPlain("plan", strings.NewReader(`{"format_version":"1.2","resource_changes":[`+
 			strings.Join(c.parts, ",")+`]}`))
 		if err != nil {
 			t.Fatal(err)
@@ -423,7 +423,7 @@ func TestNotes(t *testing.T) {
 // TestSortedPlan: a plan with sorted keys, with more configuration than is read to recognise it.
 func TestSortedPlan(t *testing.T) {
 	big := strings.Repeat("x", 2*peekSize)
-	r, err := Read("plan", strings.NewReader(`{"applyable":true,"configuration":{"x":"`+big+
+	r, err := readPlain("plan", strings.NewReader(`{"applyable":true,"configuration":{"x":"`+big+
 		`"},"format_version":"1.2","resource_changes":[`+changes(tfAssociation, "n", "delete",
 		association(rtID), "null")+`]}`))
 	if err != nil || r.Format != TerraformPlan || len(r.Effects) != 1 {
@@ -465,7 +465,7 @@ func TestCarriers(t *testing.T) {
 			strings.ReplaceAll(azapiCluster("kubenet", ""), "no-op", "delete"), ""},
 		{"a cluster that goes", strings.ReplaceAll(cluster("kubenet", ""), "no-op", "delete"), ""},
 	} {
-		r, err := Read("plan",
+		r, err := readPlain("plan",
 			strings.NewReader(`{"format_version":"1.2","resource_changes":[`+c.parts+`]}`))
 		if err != nil {
 			t.Fatal(err)

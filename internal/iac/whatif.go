@@ -361,10 +361,8 @@ func (w *whatIf) table(c *whatIfChange) {
 		How: "the deployment writes the whole table, and they are not in the template"}
 	e.By = e.What
 	for _, r := range s.Table(c.id).Routes() {
-		leads := tfRouteValues{Name: r.Name, Prefix: r.Destination(), HopType: r.HopType,
-			Hop: r.Hop.String()}
-		if leads.leadsToNode(w.cidrs) && kept[r.Prefix] != r.Hop {
-			e.Routes = append(e.Routes, Route{Name: r.Name, Prefix: r.Prefix, Hop: r.Hop})
+		if leadsToNode(r, w.cidrs) && kept[r.Prefix] != r.Hop {
+			e.Routes = append(e.Routes, r)
 		}
 	}
 	if len(e.Routes) > 0 {

@@ -193,7 +193,7 @@ func TestPowerShellWhatIf(t *testing.T) {
 		text := strings.NewReplacer(append(kinds, `"status"`, `"Status"`, `"changes"`, `"Changes"`,
 			`"changeType"`, `"ChangeType"`, `"resourceId"`, `"FullyQualifiedResourceId"`,
 			`"before"`, `"Before"`, `"after"`, `"After"`)...).Replace(az)
-		r, err := Read("whatif.json", strings.NewReader(text))
+		r, err := readPlain("whatif.json", strings.NewReader(text))
 		if err != nil {
 			t.Fatal(err)
 		}

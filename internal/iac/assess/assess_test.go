@@ -58,7 +58,8 @@ func TestIntroduced(t *testing.T) {
 	} {
 		r, err := iac.Read("plan",
 			strings.NewReader(`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
-				strings.Join(append(world[:len(world):len(world)], c.change), ",")+`]}`))
+				strings.Join(append(world[:len(world):len(world)], c.change), ",")+`]}`),
+			iac.TemplateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,7 +111,7 @@ func TestIntroducedTargets(t *testing.T) {
 		association("gateway"))
 	r, err := iac.Read("plan", strings.NewReader(
 		`{"format_version":"1.2","resource_drift":[{}],"resource_changes":[`+
-			strings.Join(all, ",")+`]}`))
+			strings.Join(all, ",")+`]}`), iac.TemplateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func documents(t *testing.T) map[string]*iac.Reading {
 			if err != nil {
 				return err
 			}
-			if r, err := iac.Read(path, strings.NewReader(string(raw))); err == nil {
+			if r, err := iac.Read(path, strings.NewReader(string(raw)),
+				iac.TemplateOptions{}); err == nil {
 				out[path] = r
 			}
 			if filepath.Ext(path) == ".tf" {
