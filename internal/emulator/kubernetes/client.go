@@ -21,9 +21,9 @@ var (
 	errConflict = errors.New("conflict")
 )
 
-// call makes a call to the API server as an administrator.
-func (cp *controlPlane) call(ctx context.Context, method, path, contentType string,
-	body any) ([]byte, error) {
+// send makes a call to the API server as an administrator, which has done it.
+func (cp *controlPlane) send(ctx context.Context, method, path, contentType string,
+	body any) (*http.Response, error) {
 	var sent io.Reader
 	if body != nil {
 		raw, err := json.Marshal(body)
@@ -41,22 +41,29 @@ func (cp *controlPlane) call(ctx context.Context, method, path, contentType stri
 		request.Header.Set("Content-Type", contentType)
 	}
 	response, err := cp.admin.Do(request)
+	if err != nil || response.StatusCode < 300 {
+		return response, err
+	}
+	defer response.Body.Close()
+	switch response.StatusCode {
+	case http.StatusNotFound:
+		return nil, fmt.Errorf("%s %s: %w", method, path, errNotFound)
+	case http.StatusConflict:
+		return nil, fmt.Errorf("%s %s: %w", method, path, errConflict)
+	}
+	raw, _ := io.ReadAll(response.Body) // the status says enough
+	return nil, fmt.Errorf("%s %s: %d %s", method, path, response.StatusCode, raw)
+}
+
+// call makes a call and returns the body of the answer.
+func (cp *controlPlane) call(ctx context.Context, method, path, contentType string,
+	body any) ([]byte, error) {
+	response, err := cp.send(ctx, method, path, contentType, body)
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
-	switch {
-	case err != nil:
-		return nil, err
-	case response.StatusCode == http.StatusNotFound:
-		return nil, fmt.Errorf("%s %s: %w", method, path, errNotFound)
-	case response.StatusCode == http.StatusConflict:
-		return nil, fmt.Errorf("%s %s: %w", method, path, errConflict)
-	case response.StatusCode >= 300:
-		return nil, fmt.Errorf("%s %s: %d %s", method, path, response.StatusCode, raw)
-	}
-	return raw, nil
+	return io.ReadAll(response.Body)
 }
 
 func (cp *controlPlane) get(ctx context.Context, path string) ([]byte, error) {
@@ -103,19 +110,12 @@ type event struct {
 
 // watch calls do with each event after a version of a list, until the server ends it.
 func (cp *controlPlane) watch(ctx context.Context, path, since string, do func(event)) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		cp.server.String()+path+"?watch=true&resourceVersion="+since, nil)
-	if err != nil {
-		return err
-	}
-	response, err := cp.admin.Do(request)
+	response, err := cp.send(ctx, http.MethodGet, path+"?watch=true&resourceVersion="+since, "",
+		nil)
 	if err != nil {
 		return err
 	}
 	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("watching %s: %s", path, response.Status)
-	}
 	for d := json.NewDecoder(response.Body); ; {
 		var e event
 		if err := d.Decode(&e); err != nil {

@@ -19,11 +19,11 @@ type controlPlane struct {
 	folder string
 	ca     *authority
 	server *url.URL
-	// admin makes calls as an administrator. front passes on calls of users whom the emulator has
-	// authenticated, as an aggregating proxy does; plain passes on other calls unchanged.
-	admin        *http.Client
-	front, plain *httputil.ReverseProxy
-	all          []*process
+	// admin makes calls as an administrator. asUser passes on calls of users whom the emulator has
+	// authenticated, as an aggregating proxy does; asSent passes on other calls unchanged.
+	admin          *http.Client
+	asUser, asSent *httputil.ReverseProxy
+	all            []*process
 }
 
 // startControlPlane runs a control plane in a folder until the context ends. Its API server reaches
@@ -137,8 +137,8 @@ egressSelections:
 	}
 	cp.server = &url.URL{Scheme: "https", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 	cp.admin = &http.Client{Transport: cp.transport(certificates["admin"])}
-	cp.front = cp.proxy(cp.transport(certificates["front-proxy"]))
-	cp.plain = cp.proxy(cp.transport())
+	cp.asUser = cp.proxy(cp.transport(certificates["front-proxy"]))
+	cp.asSent = cp.proxy(cp.transport())
 	return p.ready(ctx, cp.admin, cp.server.String()+"/readyz")
 }
 

@@ -184,7 +184,7 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 		}
 	}
 	if user == "" {
-		cp.plain.ServeHTTP(w, r)
+		cp.asSent.ServeHTTP(w, r)
 		return
 	}
 	r.Header.Del("Authorization")
@@ -192,7 +192,7 @@ func (k *Kubernetes) Serve(w http.ResponseWriter, r *http.Request, id arm.ID, us
 	for _, group := range groups {
 		r.Header.Add("X-Remote-Group", group)
 	}
-	cp.front.ServeHTTP(w, r)
+	cp.asUser.ServeHTTP(w, r)
 }
 
 // ready waits for a cluster's control plane, which the first call starts.

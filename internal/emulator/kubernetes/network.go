@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -91,13 +90,15 @@ func (c *cluster) peersOf(of *pod) func(context.Context) ([]netip.Addr, error) {
 // serveOne returns a connection to a pod.
 func serveOne(p *pod) net.Conn {
 	ours, theirs := net.Pipe()
-	l := &oneConn{conn: theirs, closed: make(chan struct{})}
+	ctx, end := context.WithCancel(context.Background())
+	conns := make(chan net.Conn, 1)
+	conns <- theirs
 	server := &http.Server{Handler: p.handler, ConnState: func(_ net.Conn, state http.ConnState) {
 		if state == http.StateClosed || state == http.StateHijacked {
-			l.Close()
+			end()
 		}
 	}}
-	go func() { _ = server.Serve(l) }() // ends with its one connection
+	go func() { _ = server.Serve(&listener{conns, ctx}) }() // ends with its one connection
 	return addressed{ours, p}
 }
 
@@ -111,32 +112,6 @@ type addressed struct {
 func (a addressed) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: a.pod.addrs[0].AsSlice()}
 }
-
-// oneConn is a listener that accepts one connection.
-type oneConn struct {
-	conn   net.Conn
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept returns the connection, and the next time waits until it is closed.
-func (l *oneConn) Accept() (net.Conn, error) {
-	if conn := l.conn; conn != nil {
-		l.conn = nil
-		return conn, nil
-	}
-	<-l.closed
-	return nil, net.ErrClosed
-}
-
-// Close lets Accept end.
-func (l *oneConn) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return nil
-}
-
-// Addr returns an empty address.
-func (l *oneConn) Addr() net.Addr { return &net.TCPAddr{} }
 
 func portOf(text string) (int, error) {
 	port, err := strconv.Atoi(text)

@@ -61,16 +61,14 @@ func (t *tunnel) serve(ctx context.Context) {
 
 // connect connects the API server with a kubelet or a pod.
 func (t *tunnel) connect(w http.ResponseWriter, r *http.Request) {
-	host, port, err := net.SplitHostPort(r.Host)
-	addr, addrErr := netip.ParseAddr(host)
-	number, portErr := strconv.Atoi(port)
-	if r.Method != http.MethodConnect || err != nil || addrErr != nil || portErr != nil {
+	to, err := netip.ParseAddrPort(r.Host)
+	if r.Method != http.MethodConnect || err != nil {
 		http.Error(w, "expected CONNECT ADDRESS:PORT", http.StatusBadRequest)
 		return
 	}
-	p := t.podAt(addr)
-	isKubelet := number == kubeletPort && t.nodeAt(addr)
-	if !isKubelet && (p == nil || !p.listens(number)) {
+	p := t.podAt(to.Addr())
+	isKubelet := to.Port() == kubeletPort && t.nodeAt(to.Addr())
+	if !isKubelet && (p == nil || !p.listens(int(to.Port()))) {
 		http.Error(w, "nothing listens at "+r.Host, http.StatusBadGateway)
 		return
 	}
@@ -104,7 +102,7 @@ type unread struct {
 
 func (u unread) Read(p []byte) (int, error) { return u.r.Read(p) }
 
-// listener accepts connections that are passed to it.
+// listener accepts connections that are passed to it, until its context ends.
 type listener struct {
 	conns chan net.Conn
 	ctx   context.Context
