@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
-	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -100,10 +99,7 @@ func (s *Compute) deleteInstances(c *kernel.Call, set *kernel.Resource,
 		}
 		gone++
 		delete(kernel.ObjectAt(set.Body, machinesField), strconv.Itoa(i.Number))
-		for _, nic := range i.Nics {
-			used := s.network.Addresses.Of(nic.Subnet)
-			s.network.Addresses.Release(nic.Subnet, addressesHeld(used.By, i.id())...)
-		}
+		s.release(i)
 	}
 	body := kernel.Clone(set.Body)
 	if sku := kernel.ObjectAt(body, "sku"); sku != nil {
@@ -117,13 +113,15 @@ func numbered(numbers []string, number int) bool {
 	return slices.Contains(numbers, "*") || slices.Contains(numbers, strconv.Itoa(number))
 }
 
-// addressesHeld returns the addresses of a part of a resource.
-func addressesHeld(by map[netip.Addr]arm.ID, holder arm.ID) []netip.Addr {
-	var out []netip.Addr
-	for a, id := range by {
-		if strings.HasPrefix(id.Key(), holder.Key()+"/") {
-			out = append(out, a)
+// release releases all addresses of an instance.
+func (s *Compute) release(i Instance) {
+	for _, nic := range i.Nics {
+		var held []netip.Addr
+		for a, holder := range s.network.Addresses.Of(nic.Subnet).By {
+			if kernel.PartOf(holder, i.id()) {
+				held = append(held, a)
+			}
 		}
+		s.network.Addresses.Release(nic.Subnet, held...)
 	}
-	return out
 }

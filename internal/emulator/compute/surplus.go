@@ -18,15 +18,10 @@ const SurplusField = "routekeeper.surplus"
 // the operation. Recorded subnets and interfaces show all of them, half a minute after the set was
 // Succeeded.
 
-func surplusOf(set *kernel.Resource) []any {
-	all, _ := set.Body[SurplusField].([]any)
-	return all
-}
+func surplusOf(set *kernel.Resource) []string { return kernel.List(set.Body, SurplusField) }
 
 func isSurplus(set *kernel.Resource, number int) bool {
-	return slices.ContainsFunc(surplusOf(set), func(v any) bool {
-		return v == strconv.Itoa(number)
-	})
+	return slices.Contains(surplusOf(set), strconv.Itoa(number))
 }
 
 func overprovisions(set *kernel.Resource) bool {
@@ -42,7 +37,7 @@ func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int
 		r.Body[SurplusField] = kernel.CloneValue(old.Body[SurplusField])
 	}
 	for _, v := range surplusOf(r) {
-		if number, err := strconv.Atoi(v.(string)); err == nil {
+		if number, err := strconv.Atoi(v); err == nil {
 			more = append(more, number)
 		}
 	}
@@ -59,7 +54,7 @@ func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int
 			more, all = append(more, number), append(all, strconv.Itoa(number))
 		}
 	}
-	r.Body[SurplusField] = all
+	r.Body[SurplusField] = kernel.Items(all)
 	return more
 }
 
@@ -79,12 +74,8 @@ func (s *Compute) dropSurplus(id arm.ID) {
 		return
 	}
 	for _, i := range s.machinesOf(set) {
-		if !isSurplus(set, i.Number) {
-			continue
-		}
-		for _, nic := range i.Nics {
-			s.network.Addresses.Release(nic.Subnet,
-				addressesHeld(s.network.Addresses.Of(nic.Subnet).By, i.id())...)
+		if isSurplus(set, i.Number) {
+			s.release(i)
 		}
 	}
 	delete(set.Body, SurplusField)

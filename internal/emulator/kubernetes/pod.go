@@ -20,8 +20,6 @@ type podDocument struct {
 		Namespace         string `json:"namespace"`
 		UID               string `json:"uid"`
 		DeletionTimestamp string `json:"deletionTimestamp"`
-		CreationTimestamp string `json:"creationTimestamp"`
-		ResourceVersion   string `json:"resourceVersion"`
 	} `json:"metadata"`
 	Spec struct {
 		NodeName    string `json:"nodeName"`
