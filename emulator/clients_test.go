@@ -32,7 +32,7 @@ func TestAzureCLI(t *testing.T) {
 		t.Skipf("NOT RUN: the Azure CLI is not installed here (%v)", err)
 	}
 	t.Parallel()
-	azure := emulator.Start(t, emulator.WithDemo())
+	azure := emulator.Start(t, emulator.Options{Scenario: "demo"})
 	az := func(args ...string) string {
 		return program(t, "", []string{"REQUESTS_CA_BUNDLE=" + azure.CAFile,
 			"AZURE_CONFIG_DIR=" + filepath.Join(azure.Dir, "az"), "NO_PROXY=127.0.0.1",

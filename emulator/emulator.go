@@ -13,6 +13,7 @@ package emulator
 import (
 	"net/http"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -53,7 +54,7 @@ type Emulator struct {
 	SubscriptionIDs []string
 	// TenantID, ClientID and ClientSecret log in: azidentity.NewClientSecretCredential takes them.
 	TenantID, ClientID, ClientSecret string
-	// Demo names the resources of the demo scenario; zero without WithDemo.
+	// Demo names the resources of the demo scenario; zero without the scenario.
 	Demo Demo
 
 	t        testing.TB
@@ -63,7 +64,7 @@ type Emulator struct {
 	first    Principal
 }
 
-// Demo names what WithDemo builds.
+// Demo names what the scenario demo builds.
 type Demo struct {
 	// Cluster is a kubenet cluster of three nodes, in Pool.
 	Cluster, Pool string
@@ -74,52 +75,57 @@ type Demo struct {
 	GatewaySubnet, GatewayTable string
 }
 
-// Start runs an emulator until the test ends. It listens on loopback, on free ports unless Listen
-// says otherwise. Without options it has one empty subscription, and every write is done when it is
-// answered.
-func Start(t testing.TB, options ...Option) *Emulator {
+// Start runs an emulator until the test ends. It listens on loopback, on free ports unless the
+// options name others. Without options it has one empty subscription, and every write is done when
+// it is answered.
+func Start(t testing.TB, o Options) *Emulator {
 	t.Helper()
-	s := settings{}
-	s.azure.CheckClusterIdentity = true
-	for _, option := range options {
-		option(&s)
-	}
-	e, err := s.start(t)
+	e, err := o.start(t)
 	if err != nil {
 		t.Fatalf("starting the emulator: %v", err)
 	}
 	return e
 }
 
-func (s *settings) start(t testing.TB) (*Emulator, error) {
-	if err := s.check(); err != nil {
+func (o Options) start(t testing.TB) (*Emulator, error) {
+	if err := o.check(); err != nil {
 		return nil, err
 	}
-	s.azure.Key = emulator.SharedKey()
-	e, err := emulator.New(s.azure)
+	azure := emulator.Options{
+		Principals:           append(slices.Clone(o.Principals), Operator),
+		CheckClusterIdentity: !o.AnyClusterIdentity, Key: emulator.SharedKey(),
+		OperationTime: o.OperationTime, RouteBatch: o.RouteBatch, RouteCache: o.RouteCache,
+		RoleDelay: o.RoleDelay, AlertDelay: o.AlertDelay, AsOf: o.AsOf, RouteLimit: o.RouteLimit,
+		PageSize: o.PageSize, Log: o.Log,
+	}
+	azure.Number(o.Subscriptions, o.Tenants)
+	if o.Persist != "" {
+		azure.StateFile = filepath.Join(o.Persist, "state.db")
+	}
+	e, err := emulator.New(azure)
 	if err != nil {
 		return nil, err
 	}
 	t.Cleanup(e.Close)
-	out := &Emulator{t: t, e: e, first: s.azure.Principals[0], Dir: s.dir}
+	out := &Emulator{t: t, e: e, first: o.Principals[0], Dir: o.Persist}
 	if out.Dir == "" {
 		out.Dir = t.TempDir()
 	}
 	if out.operator, err = e.Client(Operator); err != nil {
 		return nil, err
 	}
-	if err := out.build(s); err != nil {
+	if err := out.build(o.Scenario, azure.Subscriptions[0]); err != nil {
 		return nil, err
 	}
-	for _, f := range s.faults {
+	for _, f := range o.Faults {
 		if _, err := e.Inject(f); err != nil {
 			return nil, err
 		}
 	}
-	if err := out.playKubernetes(s); err != nil {
+	if err := out.playKubernetes(o); err != nil {
 		return nil, err
 	}
-	server, err := e.Start(out.Dir, s.https, s.http)
+	server, err := e.Start(out.Dir, o.HTTPS, o.HTTP)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +145,10 @@ func (s *settings) start(t testing.TB) (*Emulator, error) {
 }
 
 // build makes the scenario, unless the saved state has it already.
-func (e *Emulator) build(s *settings) error {
+func (e *Emulator) build(scenario, subscription string) error {
 	switch {
-	case s.scenario == "demo":
-		d := emulator.DemoIn(s.azure.Subscriptions[0])
+	case scenario == "demo":
+		d := emulator.DemoIn(subscription)
 		if !e.e.Restored() {
 			if _, err := emulator.BuildDemo(e.e, Operator); err != nil {
 				return err
@@ -153,24 +159,24 @@ func (e *Emulator) build(s *settings) error {
 			NodeSubnet: string(d.NodeSubnet), ClusterTable: string(d.ClusterTable),
 			GatewaySubnet: string(d.GatewaySubnet), GatewayTable: string(d.GatewayTable),
 		}
-	case s.scenario == "fleet" && !e.e.Restored():
+	case scenario == "fleet" && !e.e.Restored():
 		_, err := emulator.BuildFleet(e.e, Operator)
 		return err
 	}
 	return nil
 }
 
-func (e *Emulator) playKubernetes(s *settings) error {
-	if s.apiServer == "" {
+func (e *Emulator) playKubernetes(o Options) error {
+	if o.KubeAPIServer == "" {
 		return nil
 	}
-	binaries, err := kubernetes.Find(s.apiServer, s.etcd)
+	binaries, err := kubernetes.Find(o.KubeAPIServer, o.Etcd)
 	if err != nil {
 		return err
 	}
 	k, err := kubernetes.Join(e.e, kubernetes.Options{
 		Binaries: binaries, Folder: filepath.Join(e.Dir, "kubernetes"), Fresh: !e.e.Restored(),
-		Log: s.log(),
+		Log: o.Log,
 	})
 	if err == nil {
 		e.t.Cleanup(k.Close)

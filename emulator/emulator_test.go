@@ -28,7 +28,7 @@ func routes(e *emulator.Emulator, table string) map[string]bool {
 }
 
 func TestDemo(t *testing.T) {
-	e := emulator.Start(t, emulator.WithDemo())
+	e := emulator.Start(t, emulator.Options{Scenario: "demo"})
 	if n := len(routes(e, e.Demo.ClusterTable)); n != 4 {
 		t.Fatalf("%d routes, want one for each node and one for the firewall", n)
 	}
@@ -52,7 +52,8 @@ func TestLogin(t *testing.T) {
 	guest := emulator.Principal{Name: "guest", ClientID: "c11e0000-0000-4000-8000-000000000009",
 		Secret:   "s",
 		ObjectID: "0b1ec700-0000-4000-8000-000000000009", NoRoles: true}
-	e := emulator.Start(t, emulator.Principals(emulator.Default, guest), emulator.Subscriptions(2))
+	e := emulator.Start(t, emulator.Options{Subscriptions: 2,
+		Principals: []emulator.Principal{emulator.Default, guest}})
 	login := func(secret string) (int, string) {
 		answer, err := e.HTTPClient().PostForm(e.URL+"/"+e.TenantID+"/oauth2/v2.0/token",
 			url.Values{
@@ -108,7 +109,7 @@ func TestPersist(t *testing.T) {
 	}
 	var authority string
 	t.Run("first", func(t *testing.T) {
-		e := emulator.Start(t, emulator.Persist(dir))
+		e := emulator.Start(t, emulator.Options{Persist: dir})
 		e.Put(group(e), "2024-03-01", map[string]any{"location": "westeurope"})
 		raw, err := os.ReadFile(e.CAFile)
 		if authority = string(raw); err != nil {
@@ -116,7 +117,7 @@ func TestPersist(t *testing.T) {
 		}
 	})
 	t.Run("second", func(t *testing.T) {
-		e := emulator.Start(t, emulator.Persist(dir))
+		e := emulator.Start(t, emulator.Options{Persist: dir})
 		if e.Get(group(e), "2024-03-01")["name"] != "kept" {
 			t.Error("the group is gone")
 		}
@@ -143,19 +144,22 @@ func (r *recorder) Fatal(args ...any) { r.Fatalf("%s", fmt.Sprint(args...)) }
 
 // TestRefusals: invalid arguments end the test with a message.
 func TestRefusals(t *testing.T) {
-	start := func(options ...emulator.Option) func(*recorder) {
-		return func(r *recorder) { emulator.Start(r, options...) }
+	start := func(o emulator.Options) func(*recorder) {
+		return func(r *recorder) { emulator.Start(r, o) }
 	}
 	for want, call := range map[string]func(*recorder){
-		"2 tenants need as many subscriptions, not 1": start(emulator.Tenants(2)),
-		"a time of -1s is in the past":                start(emulator.OperationTime(-time.Second)),
-		"etcd is for a kube-apiserver only":           start(emulator.KubeAPIServer("", "/etcd")),
-		"a fault needs a status":                      start(emulator.Faults(emulator.Fault{})),
+		"2 tenants need as many subscriptions, not 1": start(emulator.Options{Tenants: 2}),
+		"a time of -1s is in the past": start(
+			emulator.Options{OperationTime: -time.Second}),
+		"etcd is for a kube-apiserver only": start(emulator.Options{Etcd: "/etcd"}),
+		"unknown scenario \"demos\"":        start(emulator.Options{Scenario: "demos"}),
+		"a fault needs a status": start(
+			emulator.Options{Faults: []emulator.Fault{{}}}),
 		"no cluster": func(r *recorder) {
-			emulator.Start(r).Scale(group+
+			emulator.Start(r, emulator.Options{}).Scale(group+
 				"/providers/Microsoft.ContainerService/managedClusters/no", "np", 1)
 		},
-		`"nodes"`: func(r *recorder) { emulator.Start(r).Strip("nodes") },
+		`"nodes"`: func(r *recorder) { emulator.Start(r, emulator.Options{}).Strip("nodes") },
 	} {
 		r := &recorder{TB: t}
 		func() {

@@ -37,7 +37,7 @@ func associate(ctx context.Context, subnets *armnetwork.SubnetsClient, subnet, t
 // TestAssociate is a test to copy: a redeploy removes the cluster's route table from its subnet,
 // the code under test restores it, and Azure refuses the first of its writes.
 func TestAssociate(t *testing.T) {
-	azure := emulator.Start(t, emulator.WithDemo())
+	azure := emulator.Start(t, emulator.Options{Scenario: "demo"})
 	subnets, err := armnetwork.NewSubnetsClient(azure.SubscriptionIDs[0], azure.Credential(),
 		&arm.ClientOptions{ClientOptions: azure.ClientOptions()})
 	if err != nil {
