@@ -280,6 +280,29 @@ func TestDeploymentCancel(t *testing.T) {
 	})
 }
 
+// TestNestedCancel: a nested deployment that is cancelled by itself fails the one around it.
+func TestNestedCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, Options{OperationTime: 10 * time.Second})
+		body := incremental(`{` + groupSchema + `, "resources": [
+{"type": "Microsoft.Resources/deployments", "apiVersion": "2022-09-01", "name": "inside", "properties": {"mode": "Incremental", "template": {` +
+			groupSchema + `, "resources": [` + fmt.Sprintf(table, "first", "") + `]}}}]}`)
+		b.c.Do(http.MethodPut, deploymentScope+"/d", deploymentAPI, []byte(body))
+		if status, answer := b.c.Do(http.MethodPost, deploymentScope+"/inside/cancel",
+			deploymentAPI, nil); status != http.StatusNoContent {
+			t.Fatalf("%d %s", status, answer)
+		}
+		time.Sleep(time.Minute)
+		for name, want := range map[arm.ID]string{"inside": deployments.Canceled,
+			"d": deployments.Failed} {
+			p := kernel.ObjectAt(b.get(deploymentScope+"/"+name), "properties")
+			if got := kernel.Text(p, "provisioningState"); got != want {
+				t.Errorf("%s is %s, want %s", name, got, want)
+			}
+		}
+	})
+}
+
 // TestDeploymentSerial checks that a serial loop makes its copies one batch after the other.
 func TestDeploymentSerial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

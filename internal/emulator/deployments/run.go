@@ -357,7 +357,7 @@ func (run *deploymentRun) made() []arm.ID {
 	return slices.Compact(out)
 }
 
-// end ends the deployment and tells its parent.
+// end ends the deployment.
 func (run *deploymentRun) end(f *kernel.Failure) {
 	status := Succeeded
 	if f != nil {
@@ -365,23 +365,18 @@ func (run *deploymentRun) end(f *kernel.Failure) {
 		run.kernel.Store.Get(run.id).Properties()["error"] = f.Document()
 	}
 	run.endAs(status, f)
-	run.tell(f)
+	if run.activity.OperationID != "" {
+		run.kernel.Note(run.activity.Ended(f))
+	}
 }
 
-// endAs records the end of the deployment.
+// endAs records the end of the deployment, and lets its parent continue.
 func (run *deploymentRun) endAs(status string, f *kernel.Failure) {
 	run.State.Status, run.State.Ended = status, time.Now()
 	properties := run.kernel.Store.Get(run.id).Properties()
 	properties["timestamp"] = stamp(run.State.Ended)
 	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
 	run.keep()
-	if run.activity.OperationID != "" {
-		run.kernel.Note(run.activity.Ended(f))
-	}
-}
-
-// tell lets the parent of a nested deployment continue.
-func (run *deploymentRun) tell(f *kernel.Failure) {
 	if run.outer == nil {
 		return
 	}
@@ -400,9 +395,16 @@ func (run *deploymentRun) cancel() {
 		if nested := run.Runs[s.ID.Key()]; nested != nil && s.Status == Running && nested.active() {
 			nested.outer = nil
 			nested.cancel()
-			run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled,
-				"The deployment '%s' was cancelled.", nested.id.Name()))
+			run.ended(s, 0, nested.cancelled())
 		}
 	}
-	run.endAs(Canceled, nil)
+	run.endAs(Canceled, run.cancelled())
+	if run.activity.OperationID != "" {
+		run.kernel.Note(run.activity.Ended(nil))
+	}
+}
+
+func (run *deploymentRun) cancelled() *kernel.Failure {
+	return kernel.Fail(http.StatusConflict, Canceled, "The deployment '%s' was cancelled.",
+		run.id.Name())
 }
