@@ -363,7 +363,6 @@ func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Ob
 	return s.kernel.AcceptedUntil(c, op), nil
 }
 
-// drop removes a pool with its nodes.
 func (s agentPools) drop(cl *cluster, p *pool) {
 	s.nodes.removePool(cl, p)
 	if r := s.kernel.Store.Get(cl.ID); r != nil {
@@ -376,7 +375,6 @@ func (s agentPools) drop(cl *cluster, p *pool) {
 	s.nodes.nodesChanged(cl)
 }
 
-// storePools stores the pools in the cluster's document.
 func storePools(k *kernel.Kernel, r *kernel.Resource, pools []kernel.Object) {
 	k.Remember(r.ID)
 	r.Properties()["agentPoolProfiles"] = kernel.Items(pools)

@@ -82,7 +82,6 @@ func (s *AKS) moved() {
 	}
 }
 
-// stop stops the clusters' cloud providers.
 func (s *AKS) stop() {
 	for _, c := range s.Clusters {
 		c.provider.stop()
@@ -99,7 +98,6 @@ func WriteRoutes(s *AKS) {
 	}
 }
 
-// types returns the resource types of Microsoft.ContainerService.
 func (s *AKS) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeCluster, Tracked: true, Facts: clusterFacts(s.kernel.Opts.TenantOf),

@@ -18,7 +18,6 @@ var renewals = map[string]string{
 	"rotateclustercertificates": "", "rotateserviceaccountsigningkeys": "",
 }
 
-// renew does one of the renewals.
 func (s *APIServers) renew(c *kernel.Call, r *kernel.Resource, action string) (kernel.Reply,
 	*kernel.Failure) {
 	f := s.changeable(r)
@@ -78,7 +77,6 @@ func showProxy(s *AKS, cl *cluster, r *kernel.Resource, properties kernel.Object
 	}
 }
 
-// machinesOf returns the machines of a pool as resources.
 func machinesOf(p *pool, pool arm.ID) []kernel.Object {
 	out := []kernel.Object{}
 	for _, n := range p.Nodes {

@@ -162,7 +162,6 @@ func (s *AKS) resumeCluster(cl *cluster) {
 	s.nodes.nodesChanged(cl)
 }
 
-// versionsCall lists the versions of Kubernetes.
 func versionsCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	if len(c.Path) == 7 && strings.EqualFold(c.Path[3], "Microsoft.ContainerService") &&
 		c.Method == http.MethodGet {

@@ -40,7 +40,6 @@ func (p *pool) nodeName(number int) string {
 	return p.ScaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix
 }
 
-// machine returns the ID of a node's machine.
 func (p *pool) machine(n *Node) arm.ID {
 	if !p.single() {
 		return p.ScaleSet.Child("virtualMachines", strconv.Itoa(n.Instance))
@@ -48,7 +47,6 @@ func (p *pool) machine(n *Node) arm.ID {
 	return p.nodeGroupID(arm.TypeVM, n.Name)
 }
 
-// nodeGroupID returns an ID in the pool's node resource group.
 func (p *pool) nodeGroupID(resourceType, name string) arm.ID {
 	return arm.ResourceID(p.ScaleSet.Subscription(), p.ScaleSet.ResourceGroup(), resourceType, name)
 }
@@ -66,7 +64,6 @@ func (p *pool) nic(n *Node) arm.ID {
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
 
-// set returns the availability set of a pool.
 func (p *pool) set() arm.ID {
 	name := strings.TrimPrefix(p.base(), "aks-"+p.Name+"-")
 	return p.nodeGroupID(compute.TypeAvailabilitySet, p.Name+"-availabilitySet-"+name)

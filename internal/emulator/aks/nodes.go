@@ -282,7 +282,6 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	}
 }
 
-// findNode returns a node by name.
 func (cl *cluster) findNode(name string) (*pool, *Node) {
 	for p, n := range cl.nodes() {
 		if strings.EqualFold(n.Name, name) {

@@ -50,7 +50,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 		return nil
 	}
 	subnet := cl.Pools[0].Subnet
-	endpoint := cl.apiEndpoint()
+	endpoint := cl.inNodeGroup(network.TypePrivateEndpoint, "kube-apiserver")
 	if f := s.ensure(cl, endpoint, kernel.Object{"properties": kernel.Object{
 		"subnet": kernel.Link(subnet),
 		"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
@@ -81,11 +81,6 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	return s.ensure(cl, cl.zoneLink(zone), kernel.Object{"location": "global",
 		"properties": kernel.Object{"registrationEnabled": false,
 			"virtualNetwork": kernel.Link(subnet.Parent())}})
-}
-
-// apiEndpoint returns the private endpoint of a cluster's API server.
-func (cl *cluster) apiEndpoint() arm.ID {
-	return cl.inNodeGroup(network.TypePrivateEndpoint, "kube-apiserver")
 }
 
 // zoneLink returns the link of a zone to the nodes' network.

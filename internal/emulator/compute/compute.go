@@ -36,7 +36,6 @@ type pools interface {
 	RemoveInstances(set *kernel.Resource, gone func(number int) bool) *kernel.Failure
 }
 
-// types returns the resource types of Microsoft.Compute.
 func (s *Compute) types() []kernel.Kind {
 	return []kernel.Kind{
 		s.entra.WithSystemIdentity(kernel.Kind{Name: arm.TypeScaleSet, Tracked: true, Merges: true,

@@ -128,7 +128,6 @@ func (c *cluster) now() emulator.KubernetesCluster {
 	return c.shown
 }
 
-// node finds a node by its name.
 func (c *cluster) node(name string) (emulator.KubernetesNode, bool) {
 	for _, n := range c.now().Nodes {
 		if n.Name == name {

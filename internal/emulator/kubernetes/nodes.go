@@ -114,7 +114,6 @@ func (n *nodes) writeNode(ctx context.Context, node emulator.KubernetesNode) err
 	return nil
 }
 
-// removeNode deletes a node and its pods.
 func (n *nodes) removeNode(ctx context.Context, name string) error {
 	if err := n.cp.remove(ctx, "/api/v1/nodes/"+name, ""); err != nil {
 		return err
@@ -129,7 +128,6 @@ func (n *nodes) removeNode(ctx context.Context, name string) error {
 	return errors.Join(failed...)
 }
 
-// renew renews the lease of a node.
 func (n *nodes) renew(ctx context.Context, name string) error {
 	return n.cp.apply(ctx, "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/"+name,
 		object{

@@ -100,7 +100,6 @@ func (c *cluster) play(p *pod) {
 	p.handler = server.Handler()
 }
 
-// running returns the running pods.
 func (c *cluster) running() []*pod {
 	c.mu.Lock()
 	defer c.mu.Unlock()

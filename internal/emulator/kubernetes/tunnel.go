@@ -44,7 +44,6 @@ func (c *cluster) newTunnel(socket string) (*tunnel, error) {
 			ClientAuth: tls.RequireAndVerifyClientCert}}, nil
 }
 
-// serve serves until the context ends.
 func (t *tunnel) serve(ctx context.Context) {
 	t.kubelet = &http.Server{Handler: t.kubeletHandler(), TLSConfig: t.tls,
 		ReadHeaderTimeout: time.Minute}
@@ -108,7 +107,6 @@ type listener struct {
 	ctx   context.Context
 }
 
-// Accept waits for a connection.
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:

@@ -68,7 +68,6 @@ func listed(what func(o *Object, name string) any) function {
 	})
 }
 
-// union merges all arguments.
 func union(x *scope, args []any) (any, error) {
 	all := args[0]
 	for _, next := range args[1:] {

@@ -2,6 +2,7 @@ package armtemplate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -81,10 +82,7 @@ func (x *scope) shown(id, version string, full bool) (any, error) {
 	if !full {
 		return doc.Get("properties"), nil
 	}
-	out := doc.like()
-	for _, m := range doc.Members {
-		out.set(m.Name, m.Value, 0)
-	}
+	out := &Object{Members: slices.Clone(doc.Members)}
 	for name, value := range map[string]string{"apiVersion": version, "resourceId": id} {
 		if out.Member(name) == nil {
 			out.set(name, value, 0)

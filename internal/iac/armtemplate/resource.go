@@ -175,11 +175,9 @@ func (d *deployment) measure(v any) {
 
 func without(o *Object, name string) *Object {
 	out := o.like()
-	for _, m := range o.Members {
-		if !strings.EqualFold(m.Name, name) {
-			out.set(m.Name, m.Value, m.Line)
-		}
-	}
+	out.Members = slices.DeleteFunc(slices.Clone(o.Members), func(m Member) bool {
+		return strings.EqualFold(m.Name, name)
+	})
 	return out
 }
 

@@ -210,7 +210,6 @@ func begin(template, parameters *Object, o Options, w World) (*deployment, error
 		name: o.DeploymentName}, nil
 }
 
-// collect evaluates all resources of a deployment.
 func (d *deployment) collect(into *Result) {
 	for _, r := range d.resources {
 		if r.skipped {
@@ -225,7 +224,6 @@ func (d *deployment) collect(into *Result) {
 	}
 }
 
-// outputValues evaluates the outputs of a deployment.
 func (d *deployment) outputValues() *Object {
 	if d.outputs != nil {
 		return d.outputs
