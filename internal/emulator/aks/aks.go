@@ -60,9 +60,8 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 		// it sends no Retry-After
 		Waits: map[string][2]int{arm.TypeCluster: {}, arm.TypeCluster + "/agentPools": {},
 			TypeTrustedAccess: {}},
-		Calls:    []kernel.Special{versionsCall},
-		Sections: []kernel.Section{s.section()}, Watch: s.watch, Resume: kernel.Resumer{
-			Last: s.resumeClusters},
+		Calls:     []kernel.Special{versionsCall},
+		SavedWith: s.savedWith, Watch: s.watch, Resume: kernel.Resumer{Last: s.resumeClusters},
 		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,
 	})
 	return s
@@ -106,8 +105,8 @@ func (s *AKS) types() []kernel.Kind {
 				Refusal: "The request is being throttled " +
 					"as the limit has been reached for operation type - get managed cluster. For " +
 					"more information, see - https://aka.ms/aks-throttling"},
-			Stored: s.storedCluster, Show: s.showCluster,
-			Removed: s.clusterRemoved, Within: s.inCluster},
+			Stored: s.storedCluster, Show: s.showCluster, Removed: s.clusterRemoved,
+			Within: s.inCluster, Extra: s.extra, Restored: s.restored},
 		{Name: TypeMaintenance, Immediate: true, Settle: s.settleMaintenance,
 			Show: kernel.ShowBare, Facts: []kernel.Fact{
 				{Path: "properties.maintenanceWindow.utcOffset", Value: "+00:00"}}}, // documented

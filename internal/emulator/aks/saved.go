@@ -9,28 +9,32 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// section stores the state behind the clusters' documents.
-func (s *AKS) section() kernel.Section {
-	return kernel.Section{
-		Name: "clusters",
-		Behind: func(key string) (string, func() any) {
-			if cl := s.clusterBehind(key); cl != nil {
-				return cl.ID.Key(), func() any { return cl }
-			}
-			if arm.ID(key).Is(arm.TypeCluster) {
-				return key, nil
-			}
-			return "", nil
-		},
-		Restore: func(read func(into any) error) error {
-			cl := &cluster{}
-			if err := read(cl); err != nil {
-				return err
-			}
-			s.restoreCluster(cl)
-			return nil
-		},
+// extra returns the state behind a cluster's document, and restored loads it.
+func (s *AKS) extra(r *kernel.Resource) json.RawMessage {
+	if cl := s.Clusters[r.ID.Key()]; cl != nil {
+		return kernel.Encode(cl)
 	}
+	return nil
+}
+
+func (s *AKS) restored(_ *kernel.Resource, extra json.RawMessage) error {
+	if extra == nil {
+		return nil
+	}
+	cl := &cluster{}
+	if err := json.Unmarshal(extra, cl); err != nil {
+		return err
+	}
+	s.restoreCluster(cl)
+	return nil
+}
+
+// savedWith returns the cluster of a scale set, or "".
+func (s *AKS) savedWith(id arm.ID) arm.ID {
+	if cl := s.nodeGroups[id.Group().Key()]; cl != nil && id.Is(arm.TypeScaleSet) {
+		return cl.ID
+	}
+	return ""
 }
 
 // watch records the called cluster, so that the call can be undone.
@@ -60,18 +64,6 @@ func (s *AKS) watch(c *kernel.Call) (takeBack func()) {
 			s.nodes.nodesChanged(s.Clusters[id.Key()])
 		}
 	}
-}
-
-// clusterBehind returns the cluster whose document or scale set has the key.
-func (s *AKS) clusterBehind(key string) *cluster {
-	id := arm.ID(key)
-	switch {
-	case id.Is(arm.TypeCluster):
-		return s.Clusters[key]
-	case id.Is(arm.TypeScaleSet):
-		return s.nodeGroups[id.Group().Key()]
-	}
-	return nil
 }
 
 // restoreCluster adds a cluster as it was saved.

@@ -2,6 +2,7 @@ package entra
 
 import (
 	"crypto/x509"
+	"encoding/json"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
@@ -17,9 +18,9 @@ func (s *Entra) things() []kernel.Thing {
 	saveKeys := func() any {
 		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key()), s.Identity.KeyID}
 	}
-	restoreKeys := func(read func(into any) error) error {
+	restoreKeys := func(raw []byte) error {
 		var keys savedKeys
-		if err := read(&keys); err != nil || keys.KeyID == "" {
+		if err := json.Unmarshal(raw, &keys); err != nil {
 			return err
 		}
 		key, err := x509.ParsePKCS1PrivateKey(keys.Tokens)

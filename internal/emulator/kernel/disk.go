@@ -12,6 +12,8 @@ import (
 
 	"go.etcd.io/bbolt"
 	bolt "go.etcd.io/bbolt/errors"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // disk saves the state in a file, so that it survives a restart and a SIGKILL: the changes of a
@@ -30,8 +32,8 @@ type disk struct {
 	wrote map[string][]byte
 }
 
-// The buckets of the file, in addition to those of the services: resources by ID.Key(), the
-// activity log by number, operations and single things by name.
+// The buckets of the file: resources by ID.Key(), the activity log by number, operations and single
+// things by name.
 var (
 	partResources  = []byte("resources")
 	partActivity   = []byte("activity")
@@ -58,40 +60,9 @@ func openDisk(path string, k *Kernel) (*disk, error) {
 				return err
 			}
 		}
-		for _, section := range k.sections {
-			if _, err := tx.CreateBucketIfNotExists([]byte(section.Name)); err != nil {
-				return err
-			}
-		}
 		return nil
 	})
 	return &disk{DB: db, Kernel: k, wrote: map[string][]byte{}}, err
-}
-
-// Section is a bucket of the file for the state behind some resources.
-type Section struct {
-	Name string
-	// Behind returns the state behind the resource with a key, and the key it is saved under. The
-	// key is "" if there is none, and save is nil if the state is deleted.
-	Behind  func(key string) (owner string, save func() any)
-	Restore func(read func(into any) error) error
-}
-
-// keep writes the state behind the changed resources.
-func (s Section) keep(tx *bbolt.Tx, dirty map[string]bool) error {
-	changed := map[string]func() any{}
-	for key := range dirty {
-		if owner, save := s.Behind(key); owner != "" {
-			changed[owner] = save
-		}
-	}
-	for owner, save := range changed {
-		err := keepDocument(tx.Bucket([]byte(s.Name)), []byte(owner), save != nil, save)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // number returns a key that sorts by number.
@@ -114,6 +85,15 @@ func (k *Kernel) Lock() (unlock func()) {
 
 // keep writes what has changed.
 func (d *disk) keep() error {
+	for key := range d.Store.dirty {
+		for _, s := range d.services {
+			if s.SavedWith != nil {
+				if with := s.SavedWith(arm.ID(key)); with != "" {
+					d.Store.dirty[with.Key()] = true
+				}
+			}
+		}
+	}
 	things, err := d.changedThings()
 	if err != nil || len(d.Store.dirty) == 0 && len(d.unkept) == 0 &&
 		len(d.operations) == 0 && len(things) == 0 {
@@ -121,21 +101,13 @@ func (d *disk) keep() error {
 	}
 	err = d.DB.Update(func(tx *bbolt.Tx) error {
 		for key := range d.Store.dirty {
-			r := d.Store.Resources[key]
-			if err := keepDocument(tx.Bucket(partResources), []byte(key), r != nil,
-				func() any { return d.saveResource(r) }); err != nil {
-				return err
-			}
-		}
-		for _, section := range d.sections {
-			if err := section.keep(tx, d.Store.dirty); err != nil {
+			if err := d.keepResource(tx.Bucket(partResources), key); err != nil {
 				return err
 			}
 		}
 		for _, r := range d.unkept {
 			d.activity++
-			if err := keepDocument(tx.Bucket(partActivity), number(d.activity), true,
-				func() any { return r }); err != nil {
+			if err := put(tx.Bucket(partActivity), number(d.activity), r); err != nil {
 				return err
 			}
 		}
@@ -149,10 +121,10 @@ func (d *disk) keep() error {
 			}
 		}
 		for _, name := range d.operations {
-			op := d.Operations[name]
-			if err := keepDocument(tx.Bucket(partOperations), []byte(name), op != nil,
-				func() any { return op }); err != nil {
-				return err
+			if op := d.Operations[name]; op != nil {
+				if err := put(tx.Bucket(partOperations), []byte(name), op); err != nil {
+					return err
+				}
 			}
 		}
 		for name, raw := range things {
@@ -172,12 +144,8 @@ func (d *disk) keep() error {
 	return err
 }
 
-// keepDocument writes a document under a key, or deletes it if it no longer exists.
-func keepDocument(part *bbolt.Bucket, key []byte, there bool, save func() any) error {
-	if !there {
-		return part.Delete(key)
-	}
-	raw, err := json.Marshal(save())
+func put(part *bbolt.Bucket, key []byte, doc any) error {
+	raw, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
@@ -192,18 +160,6 @@ func (d *disk) load() (found bool, err error) {
 			return d.restoreResource(s)
 		}); err != nil {
 			return err
-		}
-		for _, section := range d.sections {
-			err := tx.Bucket([]byte(section.Name)).ForEach(func(key, raw []byte) error {
-				err := section.Restore(func(into any) error { return decodeKept(raw, into) })
-				if err != nil {
-					return fmt.Errorf("%s: %w", key, err)
-				}
-				return nil
-			})
-			if err != nil {
-				return err
-			}
 		}
 		if key, _ := tx.Bucket(partActivity).Cursor().Last(); key != nil {
 			d.activity = binary.BigEndian.Uint64(key)
@@ -221,14 +177,15 @@ func (d *disk) load() (found bool, err error) {
 		}); err != nil {
 			return err
 		}
-		return d.restoreThings(func(name string, into any) error {
-			raw := tx.Bucket(partThings).Get([]byte(name))
-			if raw == nil {
-				return nil
+		for _, thing := range d.things {
+			if raw := tx.Bucket(partThings).Get([]byte(thing.Name)); raw != nil {
+				d.wrote[thing.Name] = bytes.Clone(raw)
+				if err := thing.Restore(raw); err != nil {
+					return fmt.Errorf("%s: %w", thing.Name, err)
+				}
 			}
-			d.wrote[name] = bytes.Clone(raw)
-			return decodeKept(raw, into)
-		})
+		}
+		return nil
 	})
 	if err != nil {
 		return found, fmt.Errorf("%s cannot be read: %w", d.DB.Path(), err)

@@ -50,7 +50,6 @@ type Kernel struct {
 	services  []Service
 	above     []Special
 	things    []Thing
-	sections  []Section
 	HostNames []string
 
 	// Control answers the calls under /_emulator/.
@@ -85,11 +84,12 @@ type Service struct {
 	Listen  func(ActivityRecord)
 	// Index is called for the documents that are stored and removed.
 	Index index
-	// things, sections, watch and resume save, undo and resume state that is not in documents.
-	Things   []Thing
-	Sections []Section
-	Watch    func(c *Call) (takeBack func())
-	Resume   Resumer
+	// Things, Watch and Resume save, undo and resume state that is not in documents. SavedWith
+	// returns the resource whose Extra (Kind) changes with another one, or "".
+	Things    []Thing
+	SavedWith func(id arm.ID) arm.ID
+	Watch     func(c *Call) (takeBack func())
+	Resume    Resumer
 	// HostNames has further names of the emulator. moved is called when it listens elsewhere, and
 	// stop when it ends.
 	HostNames []string
@@ -108,7 +108,6 @@ func (k *Kernel) Add(s Service) {
 	k.specials = append(k.specials, s.Calls...)
 	k.above = append(k.above, s.Above...)
 	k.things = append(k.things, s.Things...)
-	k.sections = append(k.sections, s.Sections...)
 	k.HostNames = append(k.HostNames, s.HostNames...)
 	if s.Index != nil {
 		k.Store.indexes = append(k.Store.indexes, s.Index)

@@ -69,7 +69,7 @@ type Kind struct {
 	Parts bool
 	// Gets throttles GETs of each resource in addition to ARM's limits.
 	Gets *OwnBucket
-	// Extra returns state to save in addition to its document. restored loads it.
+	// Extra returns state to save in addition to its document. Restored loads it.
 	Extra    func(r *Resource) json.RawMessage
 	Restored func(r *Resource, extra json.RawMessage) error
 }

@@ -6,20 +6,27 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"go.etcd.io/bbolt"
 )
 
 // savedResource is a resource, with the state that its type saves in addition to its document.
 type savedResource struct {
 	*Resource
-	Extra json.RawMessage `json:"inUse,omitempty"`
+	Extra json.RawMessage `json:"extra,omitempty"`
 }
 
-func (d *disk) saveResource(r *Resource) savedResource {
+// keepResource writes a resource, or deletes it if it no longer exists.
+func (d *disk) keepResource(part *bbolt.Bucket, key string) error {
+	r := d.Store.Resources[key]
+	if r == nil {
+		return part.Delete([]byte(key))
+	}
 	s := savedResource{Resource: r}
 	if extra := d.KindOf(r.ID).Extra; extra != nil {
 		s.Extra = extra(r)
 	}
-	return s
+	return put(part, []byte(key), s)
 }
 
 func (d *disk) restoreResource(s savedResource) error {
@@ -42,14 +49,13 @@ type address struct {
 type Thing struct {
 	Name    string
 	Save    func() any
-	Restore func(read func(into any) error) error
+	Restore func(raw []byte) error
 }
 
 // ThingAt returns the thing that a variable holds.
 func ThingAt[T any](name string, at *T) Thing {
-	return Thing{name, func() any { return *at }, func(read func(any) error) error {
-		return read(at)
-	}}
+	return Thing{name, func() any { return *at },
+		func(raw []byte) error { return decodeKept(raw, at) }}
 }
 
 // changedThings returns the things that differ from what was last written.
@@ -65,16 +71,6 @@ func (d *disk) changedThings() (map[string][]byte, error) {
 		}
 	}
 	return out, nil
-}
-
-func (d *disk) restoreThings(read func(name string, into any) error) error {
-	for _, thing := range d.things {
-		err := thing.Restore(func(into any) error { return read(thing.Name, into) })
-		if err != nil {
-			return fmt.Errorf("%s: %w", thing.Name, err)
-		}
-	}
-	return nil
 }
 
 // Resumer continues a service's work after a restart: before operations in the activity log end,
