@@ -1,6 +1,8 @@
 package authorization
 
 import (
+	_ "embed"
+	"encoding/json"
 	"net/http"
 	"path"
 	"slices"
@@ -18,6 +20,22 @@ type Role struct {
 }
 
 const NetworkContributor = "4d97b98b-1d4f-4787-a291-c67834d212e7"
+
+// Azure's built-in roles, which az and azurerm look up by name: of networks, AKS, managed
+// identities and monitoring. GUIDs and actions are those of the built-in-roles documentation.
+//
+//go:embed builtinroles.json
+var builtIn []byte
+
+func builtInRoles() (all []Role) {
+	if err := json.Unmarshal(builtIn, &all); err != nil {
+		panic(err) // it is part of the program
+	}
+	for _, r := range all {
+		completePermissions(r.Permissions)
+	}
+	return all
+}
 
 // BuiltInRoles are some of Azure's, in the order of builtinroles.json; the first is Owner.
 var BuiltInRoles = builtInRoles()

@@ -45,81 +45,85 @@ func (s *control) Answer(w http.ResponseWriter, c *kernel.Call) {
 }
 
 func (s *control) controlCall(c *kernel.Call) (any, error) {
-	done := kernel.Object{"ok": true}
 	switch name := c.Method + " " + strings.ToLower(strings.Join(c.Path[1:], "/")); name {
 	case "GET requests":
 		return s.queryRequests(c)
 	case "GET faults":
 		return s.kernel.Faults.Injected(), nil
 	case "POST faults":
-		var f kernel.Fault
-		if err := strict(c.Body, &f); err != nil {
-			return nil, err
-		}
-		_, err := s.kernel.Faults.Inject(f)
-		return done, err
+		return post(c, func(f kernel.Fault) error {
+			_, err := s.kernel.Faults.Inject(f)
+			return err
+		})
 	case "DELETE faults":
 		s.kernel.Faults.Clear()
 		return done, nil
 	case "POST scale":
-		var p struct {
+		return post(c, func(p struct {
 			Cluster arm.ID
 			Pool    string
 			Count   *int
-		}
-		if err := strict(c.Body, &p); err != nil {
-			return nil, err
-		}
-		if p.Count == nil {
-			return nil, fmt.Errorf("count is missing")
-		}
-		return done, s.aks.Scale(p.Cluster, p.Pool, *p.Count)
+		}) error {
+			if p.Count == nil {
+				return fmt.Errorf("count is missing")
+			}
+			return s.aks.Scale(p.Cluster, p.Pool, *p.Count)
+		})
 	case "POST readdress":
-		var p struct {
+		return post(c, func(p struct {
 			Cluster arm.ID
 			Node    string
-		}
-		if err := strict(c.Body, &p); err != nil {
-			return nil, err
-		}
-		return done, s.aks.Readdress(p.Cluster, p.Node)
+		}) error {
+			return s.aks.Readdress(p.Cluster, p.Node)
+		})
 	case "POST routes":
-		var p struct {
+		return post(c, func(p struct {
 			Cluster arm.ID
 			Paused  bool
-		}
-		if err := strict(c.Body, &p); err != nil {
-			return nil, err
-		}
-		if !s.aks.PauseRoutes(p.Cluster, p.Paused) {
-			return nil, fmt.Errorf("no cluster %s", p.Cluster)
-		}
-		return done, nil
+		}) error {
+			if !s.aks.PauseRoutes(p.Cluster, p.Paused) {
+				return fmt.Errorf("no cluster %s", p.Cluster)
+			}
+			return nil
+		})
 	case "POST roles":
-		var p struct {
+		return post(c, func(p struct {
 			Assignment arm.ID
 			Delay      string
-		}
-		if err := strict(c.Body, &p); err != nil {
-			return nil, err
-		}
-		delay, err := time.ParseDuration(p.Delay)
-		if err == nil && !s.authorization.DelayRole(p.Assignment, delay) {
-			err = fmt.Errorf("no role assignment %s", p.Assignment)
-		}
-		return done, err
+		}) error {
+			delay, err := time.ParseDuration(p.Delay)
+			if err == nil && !s.authorization.DelayRole(p.Assignment, delay) {
+				err = fmt.Errorf("no role assignment %s", p.Assignment)
+			}
+			return err
+		})
 	case "POST issuers":
-		var p struct {
+		return post(c, func(p struct {
 			Issuer string
 			Keys   json.RawMessage
-		}
-		if err := strict(c.Body, &p); err != nil {
-			return nil, err
-		}
-		return done, s.entra.RegisterIssuer(p.Issuer, kernel.Encode(kernel.Object{"keys": p.Keys}))
+		}) error {
+			return s.entra.RegisterIssuer(p.Issuer, kernel.Encode(kernel.Object{"keys": p.Keys}))
+		})
 	default:
 		return nil, fmt.Errorf("no control call %s", name)
 	}
+}
+
+// done answers a control call that has nothing to tell.
+var done = kernel.Object{"ok": true}
+
+// post reads a control call's body and does what it asks.
+func post[T any](c *kernel.Call, do func(T) error) (any, error) {
+	var p T
+	d := json.NewDecoder(bytes.NewReader(c.Body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return nil, err
+	}
+	if d.More() {
+		return nil, fmt.Errorf("something follows the JSON object")
+	}
+	return done, do(p)
 }
 
 // queryRequests filters the request log.
@@ -142,17 +146,4 @@ func (s *control) queryRequests(c *kernel.Call) (any, error) {
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// strict reads a control call's body.
-func strict(body []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return err
-	}
-	if d.More() {
-		return fmt.Errorf("something follows the JSON object")
-	}
-	return nil
 }

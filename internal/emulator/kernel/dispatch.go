@@ -68,10 +68,7 @@ func (k *Kernel) ArmLocked(c *Call) (Reply, *Failure) {
 	}
 	answer, f := k.on(c).resource(id)
 	if f == nil && k.KindOf(id).unknown {
-		if answer.Header == nil {
-			answer.Header = map[string]string{}
-		}
-		answer.Header[PlainHeader] = id.Type()
+		answer.Set(PlainHeader, id.Type())
 	}
 	return answer, f
 }
@@ -105,10 +102,7 @@ func (q request) resource(id arm.ID) (Reply, *Failure) {
 		if raw, stale := q.was(id); stale && raw != nil {
 			return Reply{Status: http.StatusOK, Body: raw}, nil
 		} else if r == nil || stale {
-			if g, leaves := q.leaving.at(id); leaves && q.c.Method == http.MethodGet {
-				return Reply{Status: http.StatusOK, Body: g.Doc}, nil
-			}
-			return Reply{}, q.Missing(id)
+			return q.absent(id)
 		}
 		if q.c.Method == http.MethodHead { // whether it exists
 			return Reply{Status: http.StatusNoContent}, nil
@@ -124,6 +118,20 @@ func (q request) resource(id arm.ID) (Reply, *Failure) {
 	}
 	return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
 		"The method %s is not supported for %s.", q.c.Method, id)
+}
+
+// absent answers for a resource that does not exist, or is a child that is being deleted.
+func (q request) absent(id arm.ID) (Reply, *Failure) {
+	g, leaves := q.leaving.at(id)
+	switch {
+	case leaves && q.c.Method == http.MethodGet:
+		return Reply{Status: http.StatusOK, Body: g.Doc}, nil
+	case leaves && q.c.Method == http.MethodDelete:
+		return q.AcceptedUntil(q.c, &Operation{Ends: g.Ends}), nil
+	case q.c.Method == http.MethodDelete:
+		return Reply{Status: http.StatusNoContent}, nil
+	}
+	return Reply{}, q.Missing(id)
 }
 
 // Missing returns Azure's 404: one code for a resource, another for a child of one.
@@ -150,8 +158,8 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	if f != nil {
 		return Reply{}, f
 	}
-	k.KindOf(id).Accept(sent)
-	old := k.Store.Get(id)
+	kind, old := k.KindOf(id), k.Store.Get(id)
+	kind.Accept(sent)
 	if parent := id.Parent(); strings.Count(id.Type(), "/") > 1 && k.Store.Get(parent) == nil {
 		return Reply{}, Fail(http.StatusNotFound, "ParentResourceNotFound", "Can not perform "+
 			"requested operation on nested resource. Parent resource '%s' not found.",
@@ -163,7 +171,7 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 	if f := k.Busy(id); f != nil {
 		return Reply{}, f
 	}
-	if old != nil && k.KindOf(id).Keeps {
+	if old != nil && kind.Keeps {
 		had := Object{"sku": old.Body["sku"], "properties": old.Body["properties"]}
 		if sent["identity"] == nil { // the identity is one value
 			had["identity"] = old.Body["identity"]
@@ -171,18 +179,19 @@ func (k *Kernel) PutCall(c *Call, id arm.ID) (Reply, *Failure) {
 		KeepLeftOut(sent, had)
 	}
 	stored, f := k.PutResource(c, id, sent)
+	k.Record(c, id, "write", f)
 	if f != nil {
-		k.Record(c, id, "write", f)
 		return Reply{}, f
 	}
-	k.Record(c, id, "write", nil)
 	status := http.StatusCreated
 	if old != nil {
 		status = http.StatusOK
 	}
-	status = cmp.Or(k.KindOf(id).PutStatus, status)
-	return k.Started(c, stored, Reply{Status: status, Header: k.on(c).putHeader(stored, status),
-		Body: k.Render(stored, c.Version)}), nil
+	answer := Reply{Status: cmp.Or(kind.PutStatus, status), Body: k.Render(stored, c.Version)}
+	if answer.Status == http.StatusCreated && kind.Located {
+		answer.Set("Location", c.Base+string(stored.ID)+"?api-version="+c.Version)
+	}
+	return k.Started(c, stored, answer), nil
 }
 
 // PutResource makes a document of a request's body and stores it, with all steps of its type.
@@ -304,10 +313,7 @@ func (q request) remove(id arm.ID) (Reply, *Failure) {
 			q.Store.Get(parent) == nil {
 			return Reply{}, q.Missing(parent)
 		}
-		if g, leaves := q.leaving.at(id); leaves {
-			return q.AcceptedUntil(q.c, &Operation{Ends: g.Ends}), nil
-		}
-		return Reply{Status: http.StatusNoContent}, nil
+		return q.absent(id)
 	}
 	if f := q.precondition(id, r); f != nil {
 		return Reply{}, f
@@ -325,11 +331,11 @@ func (q request) remove(id arm.ID) (Reply, *Failure) {
 		return q.Accepted(q.c, nil), nil
 	}
 	doc := q.Document(r, q.c.Version)
-	if f := q.RemoveResource(r); f != nil {
-		q.Record(q.c, id, "delete", f)
+	f := q.RemoveResource(r)
+	q.Record(q.c, id, "delete", f)
+	if f != nil {
 		return Reply{}, f
 	}
-	q.Record(q.c, id, "delete", nil)
 	if kind := q.KindOf(id); kind.Immediate && !kind.unknown {
 		return Reply{Status: http.StatusOK, Body: q.Render(r, q.c.Version)}, nil
 	}

@@ -2,7 +2,6 @@ package kernel
 
 import (
 	"cmp"
-	"net/http"
 	"time"
 )
 
@@ -35,7 +34,7 @@ func (r *Resource) ShareTag(with *Resource) {
 // tagHeader returns the ETag header of a GET. Only Microsoft.Network sends one; its PUTs have none.
 func tagHeader(r *Resource) map[string]string {
 	if r.ETag == "" || !ofNetwork(r.ID) {
-		return map[string]string{}
+		return nil
 	}
 	return map[string]string{"ETag": r.Tag()}
 }
@@ -86,13 +85,4 @@ func (k *Kernel) calm(r *Resource) {
 		}
 		k.Store.Changed(each)
 	}
-}
-
-// putHeader returns the headers of the answer to a write, besides those of its operation.
-func (q request) putHeader(r *Resource, status int) map[string]string {
-	header := map[string]string{}
-	if status == http.StatusCreated && q.KindOf(r.ID).Located {
-		header["Location"] = q.c.Base + string(r.ID) + "?api-version=" + q.c.Version
-	}
-	return header
 }

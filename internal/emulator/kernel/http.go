@@ -92,6 +92,14 @@ type Reply struct {
 	Body   []byte
 }
 
+// Set sets a header.
+func (r *Reply) Set(name, value string) {
+	if r.Header == nil {
+		r.Header = map[string]string{}
+	}
+	r.Header[name] = value
+}
+
 // Failure is an error answer with ARM's code.
 type Failure struct {
 	Status     int    `json:"status"`
@@ -117,10 +125,9 @@ func Unparsable(format string, args ...any) *Failure {
 }
 
 func (f *Failure) Reply() Reply {
-	r := Reply{Status: f.Status, Header: map[string]string{},
-		Body: Encode(Object{"error": f.Document()})}
+	r := Reply{Status: f.Status, Body: Encode(Object{"error": f.Document()})}
 	if f.RetryAfter > 0 {
-		r.Header["Retry-After"] = strconv.Itoa(f.RetryAfter)
+		r.Set("Retry-After", strconv.Itoa(f.RetryAfter))
 	}
 	return r
 }
@@ -263,11 +270,8 @@ func (q request) answer() (answer Reply) {
 	if f != nil {
 		answer = f.Reply()
 	}
-	if answer.Header == nil {
-		answer.Header = map[string]string{}
-	}
 	for name, v := range remaining {
-		answer.Header[name] = v
+		answer.Set(name, v)
 	}
 	return q.challenge(answer)
 }
@@ -279,8 +283,8 @@ func (q request) challenge(answer Reply) Reply {
 		if len(q.c.Path) > 1 && strings.EqualFold(q.c.Path[0], "subscriptions") {
 			tenant = q.Opts.TenantOf(q.c.Path[1])
 		}
-		answer.Header["WWW-Authenticate"] = `Bearer authorization_uri="` + q.c.Base + "/" + tenant +
-			`", error="invalid_token", error_description="The access token is missing or invalid."`
+		answer.Set("WWW-Authenticate", `Bearer authorization_uri="`+q.c.Base+"/"+tenant+
+			`", error="invalid_token", error_description="The access token is missing or invalid."`)
 	}
 	return answer
 }

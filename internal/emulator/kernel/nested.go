@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // ItemList is a list in a document whose items are also resources: writing one writes the document.
@@ -20,24 +22,23 @@ func (k *Kernel) showNested(r *Resource, doc Object) {
 		for list := range ObjectAt(doc, "properties") {
 			for _, item := range ListAt(doc, "properties", list) {
 				if Text(item, "name") != "" && ObjectAt(item, "properties") != nil {
-					k.ShowItem(r, list, item)
+					ShowPart(r, r.ID.Child(list, Text(item, "name")), item)
 				}
 			}
 		}
 	}
 	for _, list := range kind.Lists {
 		for _, item := range ListAt(doc, "properties", list.Name) {
-			k.ShowItem(r, list.Name, item)
+			ShowPart(r, r.ID.Child(list.Name, Text(item, "name")), item)
 		}
 	}
 }
 
-func (k *Kernel) ShowItem(parent *Resource, list string, item Object) {
-	item["id"] = string(parent.ID.Child(list, Text(item, "name")))
-	item["etag"] = parent.Tag()
-	item["type"] = k.KindName(parent.ID) + "/" + list
-	if p := ObjectAt(item, "properties"); p != nil {
-		p["provisioningState"] = State(parent)
+// ShowPart adds, to a part of a resource, what Azure adds to every part.
+func ShowPart(of *Resource, id arm.ID, part Object) {
+	part["id"], part["etag"], part["type"] = string(id), of.Tag(), id.Type()
+	if p := ObjectAt(part, "properties"); p != nil {
+		p["provisioningState"] = State(of)
 	}
 }
 
@@ -92,18 +93,10 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply, *Fa
 	id := parent.ID.Child(list, name)
 	i := IndexOf(items, name)
 	switch {
-	case q.c.Method == http.MethodGet && i < 0:
-		if g, leaves := q.leaving.at(id); leaves {
-			return Reply{Status: http.StatusOK, Body: g.Doc}, nil
-		}
-		return Reply{}, q.Missing(id)
+	case i < 0 && (q.c.Method == http.MethodGet || q.c.Method == http.MethodDelete):
+		return q.absent(id)
 	case q.c.Method == http.MethodGet:
 		return Reply{Status: http.StatusOK, Header: tagHeader(parent), Body: Encode(items[i])}, nil
-	case q.c.Method == http.MethodDelete && i < 0:
-		if g, leaves := q.leaving.at(id); leaves {
-			return q.AcceptedUntil(q.c, &Operation{Ends: g.Ends}), nil
-		}
-		return Reply{Status: http.StatusNoContent}, nil
 	}
 	old := parent // an item has its parent's ETag, while it is there
 	if i < 0 {
@@ -148,5 +141,5 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply, *Fa
 	}
 	items = ListAt(q.Document(stored, q.c.Version), "properties", list)
 	return q.Started(q.c, stored,
-		Reply{Status: status, Header: map[string]string{}, Body: Encode(Named(items, name))}), nil
+		Reply{Status: status, Body: Encode(Named(items, name))}), nil
 }

@@ -64,17 +64,14 @@ func (c *Call) Failing() *Failure {
 
 // Started adds the headers to a PUT's answer that a client needs to follow its operation.
 func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
-	q := k.on(c)
-	if !r.BusyUntil.After(time.Now()) && r.Failed == nil {
-		if q.saysEnded(r, answer.Status) {
-			answer.Header["Azure-AsyncOperation"] = q.follow(r.ID, &Operation{Ends: time.Now()},
-				"operations")
-		}
-		return answer
+	q, running := k.on(c), r.BusyUntil.After(time.Now()) || r.Failed != nil
+	if running || q.saysEnded(r, answer.Status) {
+		answer.Set("Azure-AsyncOperation", q.follow(r.ID,
+			&Operation{Ends: r.BusyUntil, Failure: r.Failed}, "operations"))
 	}
-	answer.Header["Azure-AsyncOperation"] = q.follow(r.ID,
-		&Operation{Ends: r.BusyUntil, Failure: r.Failed}, "operations")
-	q.wait(answer.Header)
+	if running {
+		q.wait(&answer)
+	}
 	return answer
 }
 
@@ -94,14 +91,15 @@ func (k *Kernel) Accepted(c *Call, result []byte) Reply {
 // AcceptedUntil answers with the URL of an operation.
 func (k *Kernel) AcceptedUntil(c *Call, op *Operation) Reply {
 	id := c.ID(len(c.Path))
-	header := map[string]string{"Location": k.on(c).follow(id, op, "operationResults")}
+	answer := Reply{Status: http.StatusAccepted}
+	answer.Set("Location", k.on(c).follow(id, op, "operationResults"))
 	if !c.LocationOnly {
-		header["Azure-AsyncOperation"] = k.on(c).follow(id, op, "operations")
+		answer.Set("Azure-AsyncOperation", k.on(c).follow(id, op, "operations"))
 	}
 	if op.Ends.After(time.Now()) {
-		k.on(c).wait(header)
+		k.on(c).wait(&answer)
 	}
-	return Reply{Status: http.StatusAccepted, Header: header}
+	return answer
 }
 
 // maxOperations is how many are stored: the oldest ended ones are dropped.

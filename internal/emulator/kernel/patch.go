@@ -41,15 +41,14 @@ func (q request) patch(id arm.ID) (Reply, *Failure) {
 		if f != nil {
 			return Reply{}, f
 		}
-		return q.Started(q.c, stored, Reply{Status: http.StatusOK, Header: map[string]string{},
+		return q.Started(q.c, stored, Reply{Status: http.StatusOK,
 			Body: q.Render(stored, q.c.Version)}), nil
 	}
 	if sent["tags"] != nil {
 		q.SetTags(r, ObjectAt(sent, "tags"))
 	}
 	q.Record(q.c, id, "write", nil)
-	return Reply{Status: http.StatusOK, Header: map[string]string{},
-		Body: q.Render(r, q.c.Version)}, nil
+	return Reply{Status: http.StatusOK, Body: q.Render(r, q.c.Version)}, nil
 }
 
 // merge merges as RFC 7396 says.

@@ -40,10 +40,10 @@ func ofNetwork(id arm.ID) bool {
 	return strings.HasPrefix(strings.ToLower(id.Type()), "microsoft.network/")
 }
 
-// wait adds Retry-After to the headers of an answer that starts an operation.
-func (q request) wait(header map[string]string) {
+// wait adds Retry-After to an answer that starts an operation.
+func (q request) wait(answer *Reply) {
 	if seconds := q.waitAfter(q.c.ID(len(q.c.Path))); seconds > 0 {
-		header["Retry-After"] = strconv.Itoa(seconds)
+		answer.Set("Retry-After", strconv.Itoa(seconds))
 	}
 }
 

@@ -3,7 +3,6 @@ package network
 import (
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
@@ -94,7 +93,7 @@ var gatewayParts = parts{
 // showGateway gives the parts of an Application Gateway their IDs, and adds back references.
 func (s *gateways) showGateway(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
-	gatewayParts.show(r, arm.TypeGateway, properties)
+	gatewayParts.show(r, properties)
 	delete(properties, "privateEndpointConnections") // only Azure writes it
 	var connections []any
 	for _, c := range s.linkConnections(r) {

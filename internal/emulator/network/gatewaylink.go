@@ -130,7 +130,5 @@ func (s *gateways) links(c *kernel.Call, r *kernel.Resource,
 	if verb == "delete" {
 		return k.Accepted(c, nil), nil
 	}
-	doc := s.linkConnections(r)[at].doc
-	return k.Started(c, r, kernel.Reply{Status: http.StatusOK, Header: map[string]string{},
-		Body: kernel.Encode(doc)}), nil
+	return k.Started(c, r, kernel.OK(s.linkConnections(r)[at].doc)), nil
 }

@@ -72,7 +72,7 @@ func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version st
 				"properties": kernel.Object{"networkInterfaceIPConfiguration": link}})
 		}
 	}
-	balancerParts.show(r, arm.TypeLoadBalancer, properties)
+	balancerParts.show(r, properties)
 }
 
 // membersOf returns the IP configurations that name the backend pools of a load balancer, by the

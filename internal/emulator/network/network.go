@@ -4,9 +4,11 @@ package network
 
 import (
 	"context"
+	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
+	"routekeeper.dev/routekeeper/internal/emulator/names"
 )
 
 // Options are the settings of the network, as emulator.Options describes them.
@@ -161,4 +163,18 @@ func (s *Network) together(r *kernel.Resource) []*kernel.Resource {
 	vnet := all[len(all)-1]
 	all = append(all, s.kernel.Store.List(arm.TypeSubnet, vnet.ID)...)
 	return append(all, s.kernel.Store.List(TypePeering, vnet.ID)...)
+}
+
+// allNames returns all properties that this package knows. Azure spells some in another way than
+// its specification, as links do.
+func allNames() string {
+	out := []string{names.Of("network"), privateZoneNames, "autoscaleConfiguration", "managedBy",
+		"routeServiceVips", "peerCompleteVnets"}
+	add := func(path string) {
+		out = append(out, strings.Split(strings.ReplaceAll(path, "[]", ""), ".")...)
+	}
+	for _, l := range Links {
+		add(l.path)
+	}
+	return strings.Join(out, " ")
 }

@@ -19,7 +19,7 @@ type parts struct {
 }
 
 // show gives the parts of a resource their IDs, and adds back references.
-func (of parts) show(r *kernel.Resource, resourceType string, properties kernel.Object) {
+func (of parts) show(r *kernel.Resource, properties kernel.Object) {
 	known := map[string]kernel.Object{} // the properties of each, by its ID's key
 	type part struct {
 		id         arm.ID
@@ -27,23 +27,20 @@ func (of parts) show(r *kernel.Resource, resourceType string, properties kernel.
 		properties kernel.Object
 	}
 	var all []part
-	add := func(id arm.ID, list, partType string, item kernel.Object) {
-		if kernel.ObjectAt(item, "properties") == nil {
-			item["properties"] = kernel.Object{}
-		}
-		item["id"], item["etag"], item["type"] = string(id), r.Tag(), partType
+	add := func(id arm.ID, list string, item kernel.Object) {
+		kernel.SetDefault(item, "properties", kernel.Object{})
+		kernel.ShowPart(r, id, item)
 		p := kernel.ObjectAt(item, "properties")
-		p["provisioningState"] = kernel.State(r)
 		known[id.Key()] = p
 		all = append(all, part{id, list, p})
 	}
 	for _, list := range of.lists {
 		for _, item := range kernel.ListAt(properties, list) {
-			id, partType := r.ID.Child(list, kernel.Text(item, "name")), resourceType+"/"+list
-			add(id, list, partType, item)
+			id := r.ID.Child(list, kernel.Text(item, "name"))
+			add(id, list, item)
 			if sub := of.sub[list]; sub != "" {
 				for _, below := range kernel.ListAt(item, "properties", sub) {
-					add(id.Child(sub, kernel.Text(below, "name")), sub, partType+"/"+sub, below)
+					add(id.Child(sub, kernel.Text(below, "name")), sub, below)
 				}
 			}
 		}

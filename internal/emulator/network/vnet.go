@@ -209,7 +209,8 @@ func (s *Network) showSubnet(r *kernel.Resource, doc kernel.Object, version stri
 		}
 	}
 	for _, delegation := range kernel.ListAt(properties, "delegations") {
-		s.kernel.ShowItem(r, "delegations", delegation)
+		id := r.ID.Child("delegations", kernel.Text(delegation, "name"))
+		kernel.ShowPart(r, id, delegation)
 		if p := kernel.ObjectAt(delegation, "properties"); p != nil {
 			kernel.SetDefault(p, "actions", delegationActions(kernel.Text(p, "serviceName")))
 			p["provisioningState"] = "Succeeded"
