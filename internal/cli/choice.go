@@ -96,12 +96,9 @@ func (c choice) inConfig(a *app, paths []string) ([]string, error) {
 	if !c.all && !c.some() || len(c.names) > 0 && len(paths) == 0 {
 		return c.names, nil
 	}
-	if len(paths) == 0 {
-		path, err := configHere()
-		if err != nil {
-			return nil, err
-		}
-		paths = []string{path}
+	paths, err := configsOrHere(paths)
+	if err != nil {
+		return nil, err
 	}
 	configs, err := a.readConfig(paths)
 	if err != nil {

@@ -127,7 +127,7 @@ pipeline does. It uses another identity than routekeeper.`,
 				if err != nil {
 					return err
 				}
-				subnets = append(subnets, subnet.ID)
+				subnets = append(subnets, subnet)
 			}
 			for _, id := range subnets {
 				written, err := running.others.Write(cmd.Context(), id,
@@ -270,60 +270,39 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 
 // cluster finds a cluster by its name or ID.
 func (r *runningEmulator) cluster(name string) (*inventory.Cluster, error) {
-	all := named(r.seen.Clusters, func(c *inventory.Cluster) []string {
-		return []string{c.ID.Name(), string(c.ID)}
-	}, name)
-	var names []string
-	for _, c := range r.seen.Clusters {
-		names = append(names, c.ID.Name())
-	}
-	return one(all, "cluster", name, names, func(c *inventory.Cluster) string {
-		return string(c.ID)
-	})
+	id, err := theOnly("cluster", name, clustersOf(r.seen))
+	return r.seen.Cluster(id), err
 }
 
 // subnet finds a subnet by its name, by VNET/SUBNET or by its ID.
-func (r *runningEmulator) subnet(name string) (*inventory.Subnet, error) {
-	all := named(r.seen.Subnets, func(s *inventory.Subnet) []string {
-		return []string{s.ID.Short(), s.ID.Name(), string(s.ID)}
-	}, name)
-	var names []string
-	for _, s := range r.seen.Subnets {
-		names = append(names, s.ID.Short())
+func (r *runningEmulator) subnet(name string) (arm.ID, error) {
+	var all []arm.ID
+	for _, key := range slices.Sorted(maps.Keys(r.seen.Subnets)) {
+		all = append(all, r.seen.Subnets[key].ID)
 	}
-	return one(all, "subnet", name, names, func(s *inventory.Subnet) string { return s.ID.Short() })
+	return theOnly("subnet", name, all)
 }
 
-// named returns the resources that have this name, in the order of their keys.
-func named[T any](all map[string]T, names func(T) []string, name string) (out []T) {
-	for _, key := range slices.Sorted(maps.Keys(all)) {
-		if slices.ContainsFunc(names(all[key]), func(n string) bool {
-			return strings.EqualFold(n, name)
-		}) {
-			out = append(out, all[key])
+// theOnly returns the only resource with a name: that of its ID, VNET/SUBNET, or the ID itself.
+func theOnly(kind, name string, all []arm.ID) (arm.ID, error) {
+	var names, found []string
+	for _, id := range all {
+		names = append(names, id.Short())
+		if strings.EqualFold(id.Short(), name) || strings.EqualFold(id.Name(), name) ||
+			id.Equal(arm.ID(name)) {
+			found = append(found, string(id))
 		}
 	}
-	return out
-}
-
-// one returns the only match, or an error.
-func one[T any](all []T, kind, name string, names []string, describe func(T) string) (none T,
-	err error) {
-	switch len(all) {
-	case 1:
-		return all[0], nil
-	case 0:
-		if near := trace.Near(name, names); near != "" {
-			return none, fmt.Errorf("the emulator has no %s %q%s", kind, name, near)
-		}
-		return none, fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what "+
-			"it has", kind, name)
+	switch near := trace.Near(name, names); {
+	case len(found) == 1:
+		return arm.ID(found[0]), nil
+	case len(found) > 1:
+		return "", fmt.Errorf("%s %q is ambiguous: %s", kind, name, strings.Join(found, ", "))
+	case near != "":
+		return "", fmt.Errorf("the emulator has no %s %q%s", kind, name, near)
 	}
-	var which []string
-	for _, each := range all {
-		which = append(which, describe(each))
-	}
-	return none, fmt.Errorf("%s %q is ambiguous: %s", kind, name, strings.Join(which, ", "))
+	return "", fmt.Errorf("the emulator has no %s %q; routekeeper emulator list shows what it has",
+		kind, name)
 }
 
 // control makes a control call.

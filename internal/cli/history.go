@@ -215,14 +215,9 @@ func checkName(a *app, o historyOptions) error {
 	if err != nil {
 		return err
 	}
-	paths := o.configs
-	if here, err := configHere(); err == nil && len(paths) == 0 {
-		paths = []string{here}
-	}
-	if configs, err := a.readConfig(paths); err == nil {
-		for _, c := range configs {
-			names = append(names, c.Metadata.Name)
-		}
+	if paths, err := configsOrHere(o.configs); err == nil {
+		configs, _ := a.readConfig(paths)
+		names = append(names, namesOf(configs)...)
 	}
 	if len(names) == 0 || slices.Contains(names, o.cluster) {
 		return nil

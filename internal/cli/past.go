@@ -4,28 +4,20 @@ import (
 	"time"
 
 	"routekeeper.dev/routekeeper/internal/history"
+	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
 // pastReport makes a report of a check in the history.
 func pastReport(e history.Entry) report.Past {
-	p := report.Past{ID: e.ID, Started: e.Started, By: e.Woke.By, Caller: e.Woke.Caller,
+	p := report.Past{ID: e.ID, Started: e.Started, By: e.Woke.By, Caller: e.Woke.Caller, Event: eventRows(e.Woke.Event),
 		ARM: report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}}
-	if event := e.Woke.Event; event != nil {
-		p.Event = &report.PastEvent{Received: event.Received, At: event.At, Format: event.Format,
-			Caller: event.Caller, Operation: event.Operation, Status: event.Status,
-			Correlation: event.Correlation}
-		for _, id := range event.Resources {
-			p.Event.Resources = append(p.Event.Resources, string(id))
-		}
-	}
 	if e.ElapsedMs != nil {
 		elapsed := time.Duration(*e.ElapsedMs) * time.Millisecond
 		p.Elapsed = &elapsed
 	}
 	for _, o := range e.Observed {
-		p.Observed = append(p.Observed,
-			report.PastReading{Resource: o.Resource.Short(), Read: o.Read})
+		p.Observed = append(p.Observed, []string{o.Resource.Short(), report.Plain(o.Read)})
 	}
 	for _, c := range e.Changes {
 		change := report.PastChange{Outcome: c.Outcome, Note: c.Note,
@@ -47,4 +39,26 @@ func pastReport(e history.Entry) report.Past {
 			report.PastFinding{News: f.News, Finding: f.Finding, New: f.Stands()})
 	}
 	return p
+}
+
+// eventRows returns the fields of an event that are kept.
+func eventRows(e *keeper.Event) (rows [][]string) {
+	if e == nil {
+		return nil
+	}
+	const local = "2006-01-02 15:04:05.000"
+	rows = append(rows, []string{"received", e.Received.Local().Format(local)})
+	if !e.At.IsZero() {
+		rows = append(rows, []string{"of", e.At.Local().Format(local)})
+	}
+	for _, row := range [][]string{{"format", e.Format}, {"caller", e.Caller},
+		{"operation", e.Operation}, {"status", e.Status}, {"correlation", e.Correlation}} {
+		if row[1] != "" {
+			rows = append(rows, []string{row[0], report.Plain(row[1])})
+		}
+	}
+	for _, id := range e.Resources {
+		rows = append(rows, []string{"resource", report.Plain(string(id))})
+	}
+	return rows
 }

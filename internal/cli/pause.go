@@ -146,13 +146,8 @@ func optionalConfigFlag(cmd *cobra.Command, paths *[]string) {
 // pauseFiles returns the pause files of configs. Without configs it uses the one whose history is
 // in the current folder.
 func pauseFiles(named []string) (configs, files []string, err error) {
-	configs = named
-	if len(configs) == 0 {
-		config, err := configHere()
-		if err != nil {
-			return nil, nil, err
-		}
-		configs = []string{config}
+	if configs, err = configsOrHere(named); err != nil {
+		return nil, nil, err
 	}
 	for _, config := range configs {
 		if config == "-" {
@@ -165,6 +160,15 @@ func pauseFiles(named []string) (configs, files []string, err error) {
 		files = append(files, daemon.PauseFile(config))
 	}
 	return configs, files, nil
+}
+
+// configsOrHere returns the paths of -f, or without -f the config of configHere.
+func configsOrHere(paths []string) ([]string, error) {
+	if len(paths) > 0 {
+		return paths, nil
+	}
+	here, err := configHere()
+	return []string{here}, err
 }
 
 // configHere returns the config that a keeper ran with in the current folder: the one next to a

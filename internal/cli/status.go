@@ -206,12 +206,9 @@ func statusByPage(ctx context.Context, at *url.URL) (report.Status, error) {
 // statusByHistory reads the status from the history and the pause file next to a config.
 func statusByHistory(configs []string, read func([]string) ([]v1alpha1.ClusterRoutes, error)) (
 	report.Status, error) {
-	if len(configs) == 0 {
-		here, err := configHere()
-		if err != nil {
-			return report.Status{}, err
-		}
-		configs = []string{here}
+	configs, err := configsOrHere(configs)
+	if err != nil {
+		return report.Status{}, err
 	}
 	docs, err := read(configs)
 	if err != nil {

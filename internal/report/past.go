@@ -18,18 +18,16 @@ type Past struct {
 	Started time.Time
 	// By is what started it. Caller is the sender of an event, "" for other checks.
 	By, Caller string
-	// Event is the event that triggered it; nil for other causes.
-	Event *PastEvent
+	// Event has the fields of the event that triggered it, safe to show; none for other causes.
+	Event [][]string
 	// Elapsed is how long it took; nil if it did not end.
-	Elapsed  *time.Duration
-	ARM      Calls
-	Observed []PastReading
+	Elapsed *time.Duration
+	ARM     Calls
+	// Observed has resources, and what they were before, safe to show.
+	Observed [][]string
 	Changes  []PastChange
 	Findings []PastFinding
 }
-
-// PastReading is the earlier state of a resource.
-type PastReading struct{ Resource, Read string }
 
 // PastChange is a change and its outcome.
 type PastChange struct {
@@ -45,13 +43,6 @@ type PastChange struct {
 	ChangedBy string
 	// Story says on one line how the repair went, or is "" if the change repaired nothing.
 	Story string
-}
-
-// PastEvent is what is kept of an event.
-type PastEvent struct {
-	Received, At                                   time.Time
-	Format, Caller, Operation, Status, Correlation string
-	Resources                                      []string
 }
 
 // PastFinding is a finding that appeared (New) or disappeared.
@@ -196,28 +187,6 @@ func (p Past) stories() (lines []string) {
 	return lines
 }
 
-// eventRows returns what is kept of the event that triggered the check.
-func (p Past) eventRows() (rows [][]string) {
-	e := p.Event
-	if e == nil {
-		return nil
-	}
-	rows = append(rows, []string{"received", e.Received.Local().Format("2006-01-02 15:04:05.000")})
-	if !e.At.IsZero() {
-		rows = append(rows, []string{"of", e.At.Local().Format("2006-01-02 15:04:05.000")})
-	}
-	for _, row := range [][]string{{"format", e.Format}, {"caller", e.Caller},
-		{"operation", e.Operation}, {"status", e.Status}, {"correlation", e.Correlation}} {
-		if row[1] != "" {
-			rows = append(rows, []string{row[0], plain(row[1])})
-		}
-	}
-	for _, id := range e.Resources {
-		rows = append(rows, []string{"resource", plain(id)})
-	}
-	return rows
-}
-
 // Write writes the check as text.
 func (p Past) Write(w io.Writer, format Format, style Style) error {
 	var out string
@@ -244,13 +213,6 @@ func (p Past) head() (what, took string) {
 		took = fmt.Sprintf("%s; ARM: %s", Duration(*p.Elapsed), p.ARM)
 	}
 	return fmt.Sprintf("Check %d, %s, started by %s", p.ID, when(p.Started), p.wokenBy()), took
-}
-
-func (p Past) readingRows() (rows [][]string) {
-	for _, o := range p.Observed {
-		rows = append(rows, []string{o.Resource, plain(o.Read)})
-	}
-	return rows
 }
 
 func (p Past) changeRows() (rows [][]string) {
@@ -281,8 +243,8 @@ func (p Past) markdown() string {
 			fmt.Fprintf(&b, "\n%s:\n\n%s", title, MarkdownTable(header, rows))
 		}
 	}
-	section("Event (claims and addresses are not kept)", p.eventRows(), "field", "value")
-	section("Read before", p.readingRows(), "resource", "read")
+	section("Event (claims and addresses are not kept)", p.Event, "field", "value")
+	section("Read before", p.Observed, "resource", "read")
 	section("Changes", p.changeRows(),
 		"resource", "change", "route", "before", "after", "outcome", "why", "changed before by")
 	section("Findings", p.findingRows(false), "news", "code", "name", "message")
@@ -302,8 +264,8 @@ func (p Past) text(style Style) string {
 		}
 	}
 	section("Repaired", p.stories())
-	section("Event (claims and addresses are not kept)", Columns(p.eventRows()))
-	section("Read before", Columns(p.readingRows()))
+	section("Event (claims and addresses are not kept)", Columns(p.Event))
+	section("Read before", Columns(p.Observed))
 	section("Changes", p.diff(style))
 	section("Findings that are gone", Columns(p.findingRows(true)))
 	var came []finding.Finding

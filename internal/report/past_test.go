@@ -32,7 +32,7 @@ func past() Past {
 	failed.Error = "403 AuthorizationFailed"
 	found := finding.New(finding.TargetDrift, "play", pastTable, "it differs")
 	return Past{ID: 4, Started: at, By: "event", Caller: "a webhook",
-		Observed: []PastReading{{"gw-rt", "routes: 1"}},
+		Observed: [][]string{{"gw-rt", "routes: 1"}},
 		Changes:  []PastChange{open, lost, done, failed},
 		Findings: []PastFinding{{"new", true, found}, {"resolved", false, found}}}
 }
