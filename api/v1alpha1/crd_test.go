@@ -70,9 +70,11 @@ func TestStatusSchemaHasTheFields(t *testing.T) {
 // definition makes the CustomResourceDefinition.
 func definition(t *testing.T) object {
 	schema := decoded(t, Schema)
-	spec := structural(schema["properties"].(object)["spec"].(object),
-		schema["$defs"].(object)).(object)
+	written := schema["properties"].(object)["spec"].(object)
+	spec := structural(written, schema["$defs"].(object)).(object)
 	constrain(spec)
+	field(spec, "guard", "subnets")["items"].(object)["x-kubernetes-validations"] = []object{
+		oneRequired(field(written, "guard", "subnets")["items"].(object), "nothing to guard")}
 	column := func(name, kind, path, about string) object {
 		return object{"name": name, "type": kind, "jsonPath": path, "description": about}
 	}
@@ -162,14 +164,29 @@ func structural(node any, defs object) any {
 	return node
 }
 
+// field returns the schema of a field.
+func field(parent object, names ...string) object {
+	for _, name := range names {
+		parent = parent["properties"].(object)[name].(object)
+	}
+	return parent
+}
+
+// oneRequired returns the rule that an object needs one of the fields that its schema names in
+// anyOf: a structural schema may not require fields there.
+func oneRequired(schema object, problem string) object {
+	var has, names []string
+	for _, one := range schema["anyOf"].([]any) {
+		name := one.(object)["required"].([]any)[0].(string)
+		has, names = append(has, "has(self."+name+")"), append(names, name)
+	}
+	last := len(names) - 1
+	return object{"rule": strings.Join(has, " || "), "message": problem + ", expected " +
+		strings.Join(names[:last], ", ") + " or " + names[last]}
+}
+
 // constrain adds what the API server can check and the JSON Schema for editors does not say.
 func constrain(spec object) {
-	field := func(parent object, names ...string) object {
-		for _, name := range names {
-			parent = parent["properties"].(object)[name].(object)
-		}
-		return parent
-	}
 	rules := func(rules ...object) []object { return rules }
 	const longestID = 1024
 	const ofAKS = "matches('(?i)/aks-agentpool-[0-9]{8}-routetable/*$')"
@@ -217,11 +234,6 @@ func constrain(spec object) {
 		"rule": "has(self.nextHopIPAddress) == (self.nextHopType == 'VirtualAppliance')",
 		"message": "expected nextHopIPAddress with nextHopType VirtualAppliance, and only with " +
 			"it"})
-	field(spec, "guard", "subnets")["items"].(object)["x-kubernetes-validations"] = rules(object{
-		"rule": "has(self.routeTableID) || has(self.natGatewayID) || " +
-			"has(self.networkSecurityGroupID)",
-		"message": "nothing to guard, expected routeTableID, natGatewayID or " +
-			"networkSecurityGroupID"})
 	field(spec, "targets")["items"].(object)["x-kubernetes-validations"] = rules(object{
 		"rule": "!self.routeTableID." + ofAKS,
 		"message": "a target must not be a table that AKS keeps for a cluster: routekeeper " +

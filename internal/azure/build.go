@@ -70,8 +70,8 @@ func (c *builder) Find(ctx context.Context, id arm.ID) (*arm.Document, error) {
 }
 
 func absent(err error) bool {
-	var fault *Error
-	return errors.As(err, &fault) && fault.Status == http.StatusNotFound
+	fault, is := errors.AsType[*Error](err)
+	return is && fault.Status == http.StatusNotFound
 }
 
 // Resources returns the resources of a group. A missing group has none.
@@ -91,8 +91,7 @@ func (c *builder) Make(
 	ctx context.Context, id arm.ID, body []byte, etag string, within time.Duration,
 ) (arm.Document, error) {
 	doc, err := c.untilDone(ctx, http.MethodPut, id, body, etag, within)
-	var fault *Error
-	if errors.As(err, &fault) && fault.stale() {
+	if fault, is := errors.AsType[*Error](err); is && fault.stale() {
 		return doc, ErrChanged
 	}
 	return doc, err
@@ -150,8 +149,8 @@ func (c *builder) untilDone(
 		if fault != nil && method == http.MethodDelete && absent(fault) {
 			return arm.Document{}, nil
 		}
-		var refused *Error
-		if fault != nil && (!errors.As(fault, &refused) || !refused.Transient()) {
+		refused, is := errors.AsType[*Error](fault)
+		if fault != nil && (!is || !refused.Transient()) {
 			return arm.Document{}, fault
 		}
 		if fault == nil {
@@ -191,8 +190,8 @@ func (c *builder) untilDone(
 }
 
 func transientError(err error) bool {
-	var fault *Error
-	return errors.As(err, &fault) && fault.Transient()
+	fault, is := errors.AsType[*Error](err)
+	return is && fault.Transient()
 }
 
 // attempt sends a write once and follows the operation that it starts.
@@ -215,10 +214,8 @@ func (c *builder) attempt(
 
 // Pause waits for d, or until the context ends. Then it returns the context's error.
 func Pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()

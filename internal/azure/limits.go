@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
+
+	"routekeeper.dev/routekeeper/internal/arm"
 )
 
 // callKind returns the kind of call as ARM's headers name it.
@@ -57,15 +59,8 @@ func retryAfter(response *http.Response) time.Duration {
 	return 0
 }
 
-// subscriptionOf returns the subscription in a path, or "".
-func subscriptionOf(path string) string {
-	rest, ok := strings.CutPrefix(strings.ToLower(path), "/subscriptions/")
-	if !ok {
-		return ""
-	}
-	subscription, _, _ := strings.Cut(rest, "/")
-	return subscription
-}
+// subscriptionOf returns the subscription in a path, in lower case, or "".
+func subscriptionOf(path string) string { return strings.ToLower(arm.ID(path).Subscription()) }
 
 // providerOf returns the resource provider that serves a path: the last one in it.
 func providerOf(path string) string {

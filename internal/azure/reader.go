@@ -176,12 +176,10 @@ func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.
 // out later than that. late is set if no answer came in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	o ReadOptions) (late bool, err error) {
-	patience := queuedFor
+	queued := queuedFor
 	if o.Queue > 0 {
-		patience = time.Until(began.Add(o.Queue))
+		queued = time.Until(began.Add(o.Queue))
 	}
-	queued := time.NewTimer(patience)
-	defer queued.Stop()
 	select {
 	case <-c.done: // first: an answer that has arrived is used
 		return false, c.err
@@ -191,7 +189,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	case <-c.done:
 		return false, c.err
 	case <-c.sent:
-	case <-queued.C:
+	case <-time.After(queued):
 		return true, nil
 	case <-ctx.Done():
 		return false, ctx.Err()
@@ -205,8 +203,6 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 		deadline = end
 	}
 	r.mu.Unlock()
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
 	select {
 	case <-c.done:
 		return false, c.err
@@ -217,7 +213,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 		return false, c.err
 	case <-ctx.Done():
 		return false, ctx.Err()
-	case <-timer.C:
+	case <-time.After(time.Until(deadline)):
 		r.mu.Lock()
 		c.late = true
 		r.mu.Unlock()

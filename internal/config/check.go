@@ -287,8 +287,11 @@ func (d *routes) checkProperties(at string, s *v1alpha1.GuardedSubnet) error {
 		}
 	}
 	if !some {
-		return d.errorf(at, "nothing to guard, expected routeTableID, natGatewayID or "+
-			"networkSecurityGroupID")
+		var fields []string
+		for _, p := range inventory.Properties {
+			fields = append(fields, p.Field())
+		}
+		return d.errorf(at, "nothing to guard, expected %s", orOf(fields))
 	}
 	return nil
 }

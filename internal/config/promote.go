@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -75,13 +74,14 @@ func (t *editedText) promote(d *routes, parts Parts) {
 		t.replace(d, "spec.guard.mode", string(v1alpha1.GuardEnforce))
 	}
 	if parts.Guard && spec.Guard.SecurityGroups == v1alpha1.GuardObserve &&
-		d.says("spec.guard.securityGroups") {
+		d.value("spec.guard.securityGroups") != nil {
 		spec.Guard.SecurityGroups = v1alpha1.GuardEnforce
 		t.replace(d, "spec.guard.securityGroups", string(v1alpha1.GuardEnforce))
 	}
 	egress := spec.Egress.RouteTableID // a cluster's own table is only watched
 	if spec.Egress.Mode == v1alpha1.GuardObserve && parts.Target(arm.ID(egress)) &&
-		!equalIDs(egress, spec.RouteTableID) && d.says("spec.egress.mode") {
+		!equalIDs(egress, spec.RouteTableID) &&
+		d.value("spec.egress.mode") != nil {
 		spec.Egress.Mode = v1alpha1.GuardEnforce
 		t.replace(d, "spec.egress.mode", string(v1alpha1.GuardEnforce))
 	}
@@ -92,16 +92,6 @@ func (t *editedText) promote(d *routes, parts Parts) {
 			t.replace(d, fmt.Sprintf("spec.targets[%d].policy", i), string(v1alpha1.PolicySync))
 		}
 	}
-}
-
-// says reports whether the file sets a field, instead of leaving it to its default.
-func (d *routes) says(field string) bool {
-	path, err := yaml.PathString("$." + field)
-	if err != nil {
-		return false
-	}
-	node, err := path.FilterNode(d.body)
-	return err == nil && node != nil
 }
 
 // editedText is a text with the edits to make.

@@ -89,9 +89,14 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	if before != nil && !before.Kubenet() || !c.MayLeave() {
 		return c
 	}
-	now := *c
-	now.Plugin, now.PluginMode, now.Migrating = "kubenet", "", true
-	return &now
+	return c.as("kubenet", "", true)
+}
+
+// as returns the cluster with another network plugin.
+func (c *Cluster) as(plugin, mode string, migrating bool) *Cluster {
+	other := *c
+	other.Plugin, other.PluginMode, other.Migrating = plugin, mode, migrating
+	return &other
 }
 
 // MayLeave reports whether the document looks like that of a cluster that is moving from kubenet to
@@ -99,11 +104,7 @@ func (c *Cluster) Leaving(before *Cluster) *Cluster {
 func (c *Cluster) MayLeave() bool { return c.Migrating || c.Overlay() && c.Updating }
 
 // Left returns a migrating cluster as it works once it has left kubenet.
-func (c *Cluster) Left() *Cluster {
-	now := *c
-	now.Plugin, now.PluginMode, now.Migrating = "azure", "overlay", false
-	return &now
-}
+func (c *Cluster) Left() *Cluster { return c.as("azure", "overlay", false) }
 
 // Mixed returns the cluster as it works while only some of its nodes have moved to overlay: all
 // pods still need the routes. Any other cluster is returned unchanged.
@@ -112,9 +113,7 @@ func (c *Cluster) Mixed(nodes []Node) *Cluster {
 	if !c.MayLeave() || !slices.ContainsFunc(nodes, stays) {
 		return c
 	}
-	now := *c
-	now.Plugin, now.PluginMode, now.Migrating = "kubenet", "", true
-	return &now
+	return c.as("kubenet", "", true)
 }
 
 // Overlay reports whether the cluster uses Azure CNI Overlay.
@@ -208,7 +207,7 @@ func (c *Cluster) UsesAKSVNet() bool {
 func (c *Cluster) ExistingSubnets() []arm.ID {
 	var out []arm.ID
 	for _, p := range c.Pools {
-		if p.Subnet != "" && !slices.ContainsFunc(out, p.Subnet.Equal) {
+		if p.Subnet != "" {
 			out = append(out, p.Subnet)
 		}
 	}

@@ -97,23 +97,20 @@ func (p Pod) Compare(other Pod) int {
 // SavedNodes decodes a file with the output of `kubectl get nodes -o json`. Errors name the file
 // and the expected content.
 func SavedNodes(file string, raw []byte) ([]Node, error) {
-	nodes, err := DecodeNodes(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get nodes -o json)", file,
-			err)
-	}
-	return nodes, nil
+	return saved(file, "kubectl get nodes -o json", raw, DecodeNodes)
 }
 
-// SavedPods decodes a file with the output of `kubectl get pods -A -o json`. Errors name the file
-// and the expected content.
+// SavedPods works like SavedNodes for `kubectl get pods -A -o json`.
 func SavedPods(file string, raw []byte) ([]Pod, error) {
-	pods, err := DecodePods(raw)
+	return saved(file, "kubectl get pods -A -o json", raw, DecodePods)
+}
+
+func saved[T any](file, command string, raw []byte, decode func([]byte) ([]T, error)) ([]T, error) {
+	all, err := decode(raw)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w (expected the output of: kubectl get pods -A -o json)", file,
-			err)
+		return nil, fmt.Errorf("%s: %w (expected the output of: %s)", file, err, command)
 	}
-	return pods, nil
+	return all, nil
 }
 
 // kubeObject is the common part of Kubernetes objects. In the API's own lists the objects omit

@@ -52,11 +52,9 @@ func (f *Followers) Nodes(ctx context.Context, cluster *inventory.Cluster, wait 
 		return &inventory.Kubernetes{Nodes: nodes}
 	}
 	one := f.follow(ctx, cluster, changed)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-one.first:
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-ctx.Done():
 	}
 	return one.show()
@@ -149,10 +147,8 @@ func (f *follower) run() {
 }
 
 func (f *follower) rest(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-f.life.Done():
 	}
 }

@@ -141,11 +141,9 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, error) {
 		if !errors.As(err, &f) || !f.busy() || try == maxTries {
 			return body, err
 		}
-		pause := time.NewTimer(min(max(f.retryAfter, c.pause), maxPause))
 		select {
-		case <-pause.C:
+		case <-time.After(min(max(f.retryAfter, c.pause), maxPause)):
 		case <-ctx.Done():
-			pause.Stop()
 			return nil, context.Cause(ctx)
 		}
 	}
