@@ -70,7 +70,7 @@ func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory
 // resource group, and the activity log.
 func (c *documents) readAround(ctx context.Context, s *inventory.Snapshot,
 	w inventory.Wanted) error {
-	if err := c.readVNets(ctx, s, w.VNets); err != nil {
+	if err := c.readEach(ctx, asWanted(w.VNets), addRead(s)); err != nil {
 		return err
 	}
 	for _, step := range []struct {
@@ -260,11 +260,6 @@ func asWanted(ids []arm.ID) []wanted {
 		out = append(out, wanted{id: id})
 	}
 	return out
-}
-
-// readVNets reads virtual networks with their address space, peerings and all their subnets.
-func (c *documents) readVNets(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	return c.readEach(ctx, asWanted(ids), addRead(s))
 }
 
 // itself stands for the GET of a virtual network in list costs: that GET may be refused, or hang,

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
@@ -57,11 +59,8 @@ func (c *surveyor) Clusters(ctx context.Context, subscription arm.ID) ([]arm.ID,
 func (c *caller) listIDs(ctx context.Context, address string) ([]arm.ID, error) {
 	var ids []arm.ID
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
-		var head struct {
-			ID arm.ID `json:"id"`
-		}
-		if json.Unmarshal(raw, &head) == nil && head.ID != "" {
-			ids = append(ids, head.ID)
+		if id := gjson.GetBytes(raw, "id").String(); id != "" {
+			ids = append(ids, arm.ID(id))
 		}
 		return true
 	})

@@ -172,11 +172,7 @@ func DecodeFirewallPolicy(raw []byte) (*FirewallPolicy, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy := &FirewallPolicy{Document: document}
-	if p.Base != nil {
-		policy.Base = arm.Clean(p.Base.ID)
-	}
-	return policy, nil
+	return &FirewallPolicy{document, p.Base.Target()}, nil
 }
 
 // DecodeIPGroup reads an IP group.

@@ -111,10 +111,7 @@ func DecodeFirewall(raw []byte) (*Firewall, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Firewall{Document: document}
-	if p.Policy != nil {
-		f.Policy = arm.Clean(p.Policy.ID)
-	}
+	f := &Firewall{Document: document, Policy: p.Policy.Target()}
 	for _, ip := range p.IPs {
 		if ip.Properties.Address.IsValid() {
 			f.Addresses = append(f.Addresses, ip.Properties.Address)

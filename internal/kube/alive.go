@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -64,20 +63,13 @@ func (c *Client) countNodes(ctx context.Context) (int, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.askFor,
 		fmt.Errorf("no answer within %s", c.askFor))
 	defer cancel()
-	response, err := c.open(ctx, c.watch,
+	body, err := c.do(ctx, c.watch,
 		request{path: "/api/v1/nodes", query: url.Values{"limit": {"1"}}})
+	if f, is := errors.AsType[*failure](err); is && f.status == http.StatusTooManyRequests {
+		return unknownCount, nil
+	}
 	if err != nil {
 		return 0, c.explain("nodes", causeOf(ctx, err))
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxPage))
-	switch {
-	case err != nil:
-		return 0, c.explain("nodes", causeOf(ctx, err))
-	case response.StatusCode == http.StatusTooManyRequests:
-		return unknownCount, nil
-	case response.StatusCode != http.StatusOK:
-		return 0, c.explain("nodes", failed(response, body))
 	}
 	rest := gjson.GetBytes(body, "metadata.remainingItemCount")
 	if !rest.Exists() && gjson.GetBytes(body, "metadata.continue").String() != "" {

@@ -158,7 +158,7 @@ func (c *Client) call(ctx context.Context, r request) ([]byte, error) {
 	}
 	done := make(chan result, 1)
 	go func() {
-		body, err := c.do(ctx, r)
+		body, err := c.do(ctx, c.http, r)
 		done <- result{body, err}
 	}()
 	select {
@@ -184,8 +184,9 @@ func (c *Client) open(ctx context.Context, client *http.Client, r request) (*htt
 	return client.Do(request)
 }
 
-func (c *Client) do(ctx context.Context, r request) ([]byte, error) {
-	response, err := c.open(ctx, c.http, r)
+// do sends a request, and returns the body of its answer.
+func (c *Client) do(ctx context.Context, client *http.Client, r request) ([]byte, error) {
+	response, err := c.open(ctx, client, r)
 	if err != nil {
 		return nil, err
 	}
