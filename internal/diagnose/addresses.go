@@ -18,11 +18,11 @@ const nearly = 90
 // pools to the maximum. A subnet's document shows only a lower bound of the addresses in use,
 // because Azure does not document how it shows addresses that nodes take from a pod subnet. So
 // addresses that Kubernetes reports count as well.
-func addresses(p *clusterCase) []finding.Finding {
-	found, full := p.subnetsRunOut()
+func addresses(p *clusterCase) {
+	full := p.subnetsRunOut()
 	pools, _, err := Pools(p.s.Snapshot, p.cluster, capacity.SurgeOf(""), p.RouteLimit)
 	if err != nil {
-		return found
+		return
 	}
 	for i, g := range capacity.GrowAtMaximum(pools) {
 		pool := p.cluster.Pools[i]
@@ -37,23 +37,22 @@ func addresses(p *clusterCase) []finding.Finding {
 		if g.Autoscaler > 0 {
 			meant = fmt.Sprintf("its autoscaler may add nodes up to %d", g.Autoscaler)
 		}
-		found = append(found, p.found(finding.AddressesShort, p.cluster.ID, "%s has room for %d "+
+		p.add(p.found(finding.AddressesShort, p.cluster.ID, "%s has room for %d "+
 			"nodes of pool %s of cluster %s, not counting the surge of an upgrade (%s), but %s",
 			g.LimitedBy, g.Most, pool.Name, p.cluster.ID.Short(), pools[i].Setup.Surge, meant).
 			About(pool.Name).
 			With(fmt.Sprintf("nodes now: %d", g.Nodes)).
 			WithFix("routekeeper cluster capacity --cluster %s", p.cluster.ID))
 	}
-	return found
 }
 
 // subnetsRunOut checks each subnet once, and returns the full ones.
-func (p *clusterCase) subnetsRunOut() (found []finding.Finding, full map[string]bool) {
+func (p *clusterCase) subnetsRunOut() map[string]bool {
 	var ids []arm.ID
 	for _, pool := range p.cluster.Pools {
 		ids = append(ids, nodeSubnet(p.s.Snapshot, p.cluster, pool), pool.PodSubnet)
 	}
-	full = map[string]bool{}
+	full := map[string]bool{}
 	for _, id := range inventory.SortIDs(ids) {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
@@ -67,12 +66,11 @@ func (p *clusterCase) subnetsRunOut() (found []finding.Finding, full map[string]
 		case used >= usable:
 			code, word, full[id.Key()] = finding.AddressesExhausted, "all", true
 		}
-		found = append(found,
-			p.found(code, id, "%s addresses of subnet %s are in use, where cluster %s has nodes "+
-				"or pods: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
-				WithFix("routekeeper cluster capacity --cluster %s", p.cluster.ID))
+		p.add(p.found(code, id, "%s addresses of subnet %s are in use, where cluster %s has nodes "+
+			"or pods: %d of %d", word, id.Short(), p.cluster.ID.Short(), used, usable).
+			WithFix("routekeeper cluster capacity --cluster %s", p.cluster.ID))
 	}
-	return found, full
+	return full
 }
 
 // inUse counts the IPv4 addresses of a subnet that Azure can assign, and those known to be in use.

@@ -11,23 +11,22 @@ import (
 
 // checkAssociation checks the tables on the subnets of a kubenet cluster, beyond what package plan
 // reports.
-func checkAssociation(p *clusterCase) []finding.Finding {
+func checkAssociation(p *clusterCase) {
 	if p.config == nil {
-		return nil
+		return
 	}
-	var found []finding.Finding
 	for _, s := range p.wanted() {
 		switch {
 		case s.table != "" && !s.fits(p):
-			found = append(found, s.elsewhere(p))
+			p.add(s.elsewhere(p))
 		case s.subnet == nil || s.subnet.RouteTable.Equal(s.table):
 		case s.subnet.RouteTable == "":
-			found = append(found, s.bare(p)...)
+			s.bare(p)
 		default:
-			found = append(found, s.replaced(p)...)
+			s.replaced(p)
 		}
 	}
-	return append(found, egressInTable(p)...)
+	egressInTable(p)
 }
 
 // association is a subnet and the table it should have.
@@ -103,9 +102,9 @@ func whereabouts(id arm.ID, location string) string {
 
 // bare reports a node subnet without a table if other node subnets have it. Either the subnet lost
 // the table, or its pool is new: AKS associates it only at the next PUT of the cluster (AKS#1500).
-func (s association) bare(p *clusterCase) []finding.Finding {
+func (s association) bare(p *clusterCase) {
 	if !s.node || s.table == "" {
-		return nil
+		return
 	}
 	var others, pools []string
 	for _, other := range p.subnets {
@@ -119,20 +118,19 @@ func (s association) bare(p *clusterCase) []finding.Finding {
 		}
 	}
 	if len(others) == 0 {
-		return nil // package plan reports this
+		return // package plan reports this
 	}
-	return []finding.Finding{
-		p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s has %s",
-			s.id.Short(), strings.Join(pools, " and "), strings.Join(others,
-				" and "), s.table.Short()).
-			With("either the subnet lost the table, or the pool is new: AKS associates the "+
-				"subnet of a new pool only when the cluster is next updated: "+
-				p.azAKS("update", "--yes").String()).
-			WithFix("%s", useTable(s.id, s.table))}
+	p.add(p.found(finding.PoolWithoutTable, s.id, "subnet %s of %s has no route table, but %s "+
+		"has %s", s.id.Short(), strings.Join(pools, " and "), strings.Join(others, " and "),
+		s.table.Short()).
+		With("either the subnet lost the table, or the pool is new: AKS associates the "+
+			"subnet of a new pool only when the cluster is next updated: "+
+			p.azAKS("update", "--yes").String()).
+		WithFix("%s", useTable(s.id, s.table)))
 }
 
 // replaced reports who replaced the table on a subnet, if that is known.
-func (s association) replaced(p *clusterCase) []finding.Finding {
+func (s association) replaced(p *clusterCase) {
 	other := s.subnet.RouteTable
 	evidence, place, again := []string{"present: " + string(other)}, "the cluster's route table",
 		finding.CommandLine{}
@@ -141,32 +139,32 @@ func (s association) replaced(p *clusterCase) []finding.Finding {
 			useTable(s.id, s.table)
 	}
 	if inventory.IsManagerTable(other) {
-		return []finding.Finding{p.found(finding.NetworkManagerTable, s.id,
+		p.add(p.found(finding.NetworkManagerTable, s.id,
 			"subnet %s has the route table %s of Azure Virtual Network Manager instead of %s",
 			s.id.Short(), other.Short(), place).
 			With(append(evidence, "with routeTableUsageMode ManagedOnly, the routing "+
 				"configuration replaces the table again whenever you associate another one")...).
 			WithAdvice("set routeTableUsageMode of the routing configuration to UseExisting, "+
 				"deploy it, then associate the cluster's table again").
-			WithFix("%s", again)}
+			WithFix("%s", again))
+		return
 	}
 	for _, id := range []arm.ID{s.id, s.id.Parent()} {
 		if line := p.s.Writers[id.Key()].Line; s.table != "" &&
 			strings.Contains(strings.ToLower(line), "policy assignment") {
-			return []finding.Finding{
-				p.found(finding.PolicyTable, s.id, "a policy associated subnet %s with route "+
-					"table %s instead of %s", s.id.Short(), other.Short(), place).
-					With(evidence...).WithAdvice("exempt the subnet from the policy assignment, "+
-					"then associate the cluster's table again").
-					WithFix("%s", again)}
+			p.add(p.found(finding.PolicyTable, s.id, "a policy associated subnet %s with route "+
+				"table %s instead of %s", s.id.Short(), other.Short(), place).
+				With(evidence...).WithAdvice("exempt the subnet from the policy assignment, "+
+				"then associate the cluster's table again").
+				WithFix("%s", again))
+			return
 		}
 	}
-	return nil
 }
 
 // blackhole reports a default route to None. It is only info if the cluster has no outbound type,
 // because such a cluster may be isolated on purpose.
-func blackhole(p *clusterCase, r inventory.Route) []finding.Finding {
+func blackhole(p *clusterCase, r inventory.Route) {
 	f := p.found(finding.EgressDropped, p.table.ID, "route %s in route table %s of cluster %s "+
 		"drops %s: its nodes cannot reach anything outside the network, not even Azure or "+
 		"registries",
@@ -177,26 +175,27 @@ func blackhole(p *clusterCase, r inventory.Route) []finding.Finding {
 		strings.EqualFold(p.cluster.Outbound, "block") {
 		f.Severity = finding.Info
 	}
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // egressInTable reports a cluster whose nodes lose their egress together with the table.
-func egressInTable(p *clusterCase) []finding.Finding {
+func egressInTable(p *clusterCase) {
 	if p.table == nil || p.source.Doubtful {
-		return nil
+		return
 	}
 	for _, r := range p.table.Routes() {
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 &&
 			strings.EqualFold(r.HopType, inventory.HopNone) {
-			return blackhole(p, r)
+			blackhole(p, r)
+			return
 		}
 		if r.Prefix.IsValid() && r.Prefix.Bits() == 0 {
-			return []finding.Finding{p.found(finding.EgressInTable, p.table.ID,
+			p.add(p.found(finding.EgressInTable, p.table.ID,
 				"route table %s of cluster %s also routes %s to %s: if a subnet loses the table, "+
 					"its nodes cannot reach Azure, and nothing inside the cluster can repair it",
 				p.table.ID.Short(), p.cluster.ID.Short(), r.Prefix, r.NextHop()).About(r.Name).
-				WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short())}
+				WithAdvice("run routekeeper outside cluster %s", p.cluster.ID.Short()))
+			return
 		}
 	}
-	return nil
 }

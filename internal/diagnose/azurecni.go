@@ -15,19 +15,18 @@ const aksDelegation = arm.TypeCluster
 func azureCNI(c *inventory.Cluster) bool { return strings.EqualFold(c.Plugin, "azure") }
 
 // checkAzureCNI checks the subnets of nodes, pods and gateways, and their free addresses.
-func checkAzureCNI(p *clusterCase) []finding.Finding {
-	found := append(subnetRoles(p), addresses(p)...)
+func checkAzureCNI(p *clusterCase) {
+	subnetRoles(p)
+	addresses(p)
 	if p.cluster.Overlay() {
-		found = append(found, p.containerSubnets(finding.ContainersSubnet)...)
+		p.containerSubnets(finding.ContainersSubnet)
 	}
-	return found
 }
 
 // subnetRoles finds subnets that hold both nodes and pods, of one cluster or of two, and subnets
 // that are delegated to another service. AKS refuses a delegated node subnet (azure-docs#69774,
 // SubnetIsDelegated).
-func subnetRoles(p *clusterCase) []finding.Finding {
-	var found []finding.Finding
+func subnetRoles(p *clusterCase) {
 	seen := map[string]bool{}
 	once := func(id arm.ID, role string) *inventory.Subnet {
 		subnet := p.s.Subnet(id)
@@ -42,7 +41,7 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 			for _, service := range subnet.Delegations {
 				// usedTwice reports it below
 				if !strings.EqualFold(service, aksDelegation) || !holdsPods(p, subnet.ID) {
-					found = append(found, delegated(p, subnet, "node", service))
+					p.add(delegated(p, subnet, "node", service))
 				}
 			}
 		}
@@ -52,7 +51,7 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		}
 		for _, service := range subnet.Delegations {
 			if !strings.EqualFold(service, aksDelegation) {
-				found = append(found, delegated(p, subnet, "pod", service))
+				p.add(delegated(p, subnet, "pod", service))
 			}
 		}
 	}
@@ -60,20 +59,17 @@ func subnetRoles(p *clusterCase) []finding.Finding {
 		for _, nodes := range c.Pools {
 			for _, pods := range p.cluster.Pools {
 				if pods.PodSubnet != "" && pods.PodSubnet.Equal(nodes.Subnet) {
-					found = append(found,
-						usedTwice(p, pods.PodSubnet, c, nodes.Name, p.cluster, pods.Name))
+					p.add(usedTwice(p, pods.PodSubnet, c, nodes.Name, p.cluster, pods.Name))
 				}
 			}
 			for _, own := range p.cluster.Pools {
 				if nodes.PodSubnet != "" && nodes.PodSubnet.Equal(own.Subnet) &&
 					!c.ID.Equal(p.cluster.ID) {
-					found = append(found,
-						usedTwice(p, nodes.PodSubnet, p.cluster, own.Name, c, nodes.Name))
+					p.add(usedTwice(p, nodes.PodSubnet, p.cluster, own.Name, c, nodes.Name))
 				}
 			}
 		}
 	}
-	return found
 }
 
 func holdsPods(p *clusterCase, subnet arm.ID) bool {

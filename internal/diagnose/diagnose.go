@@ -73,14 +73,15 @@ type clusterCase struct {
 	kube *inventory.Kubernetes
 	// nics has the NICs in its node resource group, in the order of their IDs.
 	nics []*inventory.Interface
+
+	findings []finding.Finding // of the families
 }
 
 // family is a group of checks in one file.
 type family struct {
-	name string
 	// of selects the clusters to check.
 	of    func(*inventory.Cluster) bool
-	check func(*clusterCase) []finding.Finding
+	check func(*clusterCase) // adds what it finds
 }
 
 func anyPlugin(*inventory.Cluster) bool { return true }
@@ -89,22 +90,22 @@ func kubenet(c *inventory.Cluster) bool { return c.Kubenet() }
 
 // families has all checks except those of package plan.
 var families = []family{
-	{"association", kubenet, checkAssociation},
-	{"routes", kubenet, checkRoutes},
-	{"kubernetes", anyPlugin, checkKubernetes},
-	{"sharing", kubenet, checkSharing},
-	{"gateway", anyPlugin, checkGateways},
-	{"ingress", anyPlugin, checkIngress},
-	{"egress", anyPlugin, checkEgress},
-	{"outbound", anyPlugin, checkFirewalls},
-	{"targets", kubenet, checkCopies},
-	{"filters", anyPlugin, checkFilters},
-	{"permissions", anyPlugin, checkPermissions},
-	{"policies", anyPlugin, checkPolicies},
-	{"retirement", kubenet, checkRetirement},
-	{"places", addressed, checkPlaces},
-	{"azurecni", azureCNI, checkAzureCNI},
-	{"provisioned", azureCNI, checkProvisioned},
+	{kubenet, checkAssociation},
+	{kubenet, checkRoutes},
+	{anyPlugin, checkKubernetes},
+	{kubenet, checkSharing},
+	{anyPlugin, checkGateways},
+	{anyPlugin, checkIngress},
+	{anyPlugin, checkEgress},
+	{anyPlugin, checkFirewalls},
+	{kubenet, checkCopies},
+	{anyPlugin, checkFilters},
+	{anyPlugin, checkPermissions},
+	{anyPlugin, checkPolicies},
+	{kubenet, checkRetirement},
+	{addressed, checkPlaces},
+	{azureCNI, checkAzureCNI},
+	{azureCNI, checkProvisioned},
 }
 
 // Check returns all findings, the worst first. It leaves out findings that follow from others
@@ -133,12 +134,14 @@ func Check(c Case) []finding.Finding {
 		if p.config == nil && c.Snapshot.Migrates(p.cluster) {
 			found = append(found, plan.Migrating(p.name, id, ": its nodes need"))
 		}
-		found = append(pastDeclared(p, found), p.unreadKubernetes()...)
+		found = pastDeclared(p, found)
+		p.unreadKubernetes()
 		for _, f := range families {
 			if f.of(p.cluster) {
-				found = append(found, f.check(p)...)
+				f.check(p)
 			}
 		}
+		found = append(found, p.findings...)
 		found = append(found, checkHad(p, found)...)
 	}
 	found = append(found, unseen(c.Snapshot, found)...)
@@ -236,6 +239,9 @@ func (c *Case) clusterCase(id arm.ID) *clusterCase {
 	}
 	return p
 }
+
+// add reports findings.
+func (p *clusterCase) add(found ...finding.Finding) { p.findings = append(p.findings, found...) }
 
 // found returns a finding about this cluster.
 func (p *clusterCase) found(code finding.Code, resource arm.ID, format string,

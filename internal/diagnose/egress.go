@@ -17,38 +17,36 @@ import (
 var anywhere = netip.MustParsePrefix("0.0.0.0/0")
 
 // checkEgress checks the egress of a cluster's nodes.
-func checkEgress(p *clusterCase) []finding.Finding {
-	var found []finding.Finding
+func checkEgress(p *clusterCase) {
 	for _, subnet := range p.subnets {
 		table := p.s.Table(subnet.RouteTable)
 		if subnet.RouteTable == "" || table != nil {
-			found = append(found, checkDefault(p, subnet, table)...)
-			found = append(found, checkOutbound(p, subnet, table)...)
+			checkDefault(p, subnet, table)
+			checkOutbound(p, subnet, table)
 		}
-		found = append(found, checkHops(p, subnet, table)...)
+		checkHops(p, subnet, table)
 	}
 	for _, g := range p.gatewaySubnets() {
 		if g.drives || g.sends {
-			found = append(found, checkHops(p, g.Subnet, g.table)...)
+			checkHops(p, g.Subnet, g.table)
 		}
 	}
-	return found
 }
 
 // checkDefault finds a cluster without its intended egress: outboundType userDefinedRouting
 // "requires a user-defined route with valid outbound connectivity" (egress-udr), and AKS creates no
 // other.
 func checkDefault(p *clusterCase, subnet *inventory.Subnet,
-	table *inventory.RouteTable) []finding.Finding {
+	table *inventory.RouteTable) {
 	if !strings.EqualFold(p.cluster.Outbound, "userDefinedRouting") ||
 		table != nil && (len(table.Default()) > 0 || declares(p, table.ID)) {
-		return nil
+		return
 	}
 	if slices.ContainsFunc(p.astray, func(e verdict.Egress) bool {
 		return e.Subnet.Equal(subnet.ID) && e.To == anywhere
 	}) {
 		// the config says where egress must go, and pastDeclared reports that it does not go there
-		return nil
+		return
 	}
 	lacks := "the subnet has no route table"
 	if table != nil {
@@ -71,7 +69,7 @@ func checkDefault(p *clusterCase, subnet *inventory.Subnet,
 		f = f.With(by + ", and may have learned a default route by BGP; az network nic " +
 			"show-effective-route-table shows it on a node")
 	}
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // declares reports whether the config declares egress routes in a table: package plan checks them.
@@ -113,28 +111,29 @@ func pastDeclared(p *clusterCase, found []finding.Finding) []finding.Finding {
 
 // checkOutbound finds nodes whose egress differs from the cluster's outboundType.
 func checkOutbound(p *clusterCase, subnet *inventory.Subnet,
-	table *inventory.RouteTable) []finding.Finding {
+	table *inventory.RouteTable) {
 	kind := p.cluster.Outbound
 	switch strings.ToLower(kind) {
 	case "loadbalancer", "managednatgateway", "userassignednatgateway":
 	default:
-		return nil
+		return
 	}
 	if strings.EqualFold(kind, "userAssignedNATGateway") && subnet.NATGateway == "" {
 		if table != nil && len(table.Default()) > 0 {
-			return nil // routes win over a NAT gateway
+			return // routes win over a NAT gateway
 		}
 		code, does := finding.EgressDropped, "their packets are dropped"
 		by, evidence := leaves(subnet, p.cluster)
 		if by != "" {
 			code, does = finding.EgressDiffers, "they leave by "+by
 		}
-		return []finding.Finding{withProperty(p, p.found(code, subnet.ID, "the nodes of %s in %s "+
+		p.add(withProperty(p, p.found(code, subnet.ID, "the nodes of %s in %s "+
 			"need a NAT gateway (outboundType %s), but the subnet has none: %s", p.name,
-			subnet.ID.Short(), kind, does).With(evidence), subnet, inventory.PropertyNAT)}
+			subnet.ID.Short(), kind, does).With(evidence), subnet, inventory.PropertyNAT))
+		return
 	}
 	if table == nil {
-		return nil
+		return
 	}
 	for _, r := range table.Default() {
 		// blackhole reports a route to None in the cluster's route table.
@@ -142,14 +141,14 @@ func checkOutbound(p *clusterCase, subnet *inventory.Subnet,
 			strings.EqualFold(r.HopType, inventory.HopNone) && p.table == table {
 			continue
 		}
-		return []finding.Finding{p.found(finding.EgressDiffers, subnet.ID,
+		p.add(p.found(finding.EgressDiffers, subnet.ID,
 			"cluster %s has outboundType %s, but the route %s in %s sends %s of its nodes in %s "+
 				"to %s",
 			p.cluster.ID.Short(), kind, r.Name, table.ID.Short(), r.Prefix, subnet.ID.Short(),
 			r.NextHop()).
-			WithFix("%s", p.azAKS("update", "--outbound-type userDefinedRouting"))}
+			WithFix("%s", p.azAKS("update", "--outbound-type userDefinedRouting")))
+		return
 	}
-	return nil
 }
 
 // mayLearn names a source of routes that no document shows, for the subnets of a network, or
@@ -182,12 +181,11 @@ func mayLearn(p *clusterCase, id arm.ID, table *inventory.RouteTable) string {
 // (virtual-networks-udr-overview), and peerings are not transitive
 // (virtual-network-peering-overview).
 func checkHops(p *clusterCase, subnet *inventory.Subnet,
-	table *inventory.RouteTable) []finding.Finding {
+	table *inventory.RouteTable) {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	if table == nil || vnet == nil || len(vnet.Prefixes) == 0 {
-		return nil
+		return
 	}
-	var found []finding.Finding
 	for _, r := range table.Default() {
 		if !r.Hop.IsValid() {
 			continue
@@ -202,7 +200,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 		}
 		if reached {
 			if v, _ := p.hops.NextHop(subnet.ID, r.Hop); v == trace.Dropped {
-				found = append(found, hopGone(p, subnet, table, r).With(evidence...))
+				p.add(hopGone(p, subnet, table, r).With(evidence...))
 			}
 			continue
 		}
@@ -218,7 +216,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 				}
 			}
 		}
-		found = append(found, p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s "+
+		p.add(p.found(finding.NextHopUnreachable, table.ID, "the route %s in %s "+
 			"sends %s to %s, which %s cannot reach directly: the packets are dropped",
 			r.Name, table.ID.Short(), r.Prefix, r.Hop, subnet.ID.Short()).About(r.Name).With(
 			evidence...).
@@ -227,7 +225,6 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 			WithFix("az network route-table route update --ids %s --next-hop-ip-address ADDRESS",
 				table.ID.Child("routes", r.Name)))
 	}
-	return found
 }
 
 // hopGone reports a default route to an address that no resource has, or that only a load balancer

@@ -26,7 +26,7 @@ type blocked struct {
 // checkFilters finds network security groups on node subnets, nodes' network interfaces, API server
 // and gateway subnets that drop necessary traffic. It reports nothing that depends on an unknown
 // port or on unread resources. Answers need no check, because groups are stateful.
-func checkFilters(p *clusterCase) []finding.Finding {
+func checkFilters(p *clusterCase) {
 	filters := map[string]*trace.Filters{}
 	at := func(e end) *trace.Filters {
 		key := e.subnet.ID.Key()
@@ -60,12 +60,10 @@ func checkFilters(p *clusterCase) []finding.Finding {
 			}
 		}
 	}
-	var found []finding.Finding
 	new := map[string][]inventory.SecurityRule{} // by group: rules that the commands add
 	for _, b := range all {
-		found = append(found, reportBlocked(p, b, new))
+		p.add(reportBlocked(p, b, new))
 	}
-	return found
 }
 
 // podToPod is the flow that every workload needs.

@@ -191,36 +191,34 @@ func inIsolation(p *clusterCase, g *gatewaySubnet) bool {
 }
 
 // checkGateways checks the Application Gateways near a cluster.
-func checkGateways(p *clusterCase) []finding.Finding {
-	var found []finding.Finding
+func checkGateways(p *clusterCase) {
 	for _, g := range p.gatewaySubnets() {
-		found = append(found, checkGatewayDefault(p, g)...)
+		checkGatewayDefault(p, g)
 		if p.cluster.Kubenet() {
-			found = append(found, checkGatewayRoutes(p, g)...)
+			checkGatewayRoutes(p, g)
 		}
 		for _, vnet := range p.nodeNetworks() {
 			if !vnet.Equal(g.ID.Parent()) && (g.sends || g.drives && !routed(p, g)) {
-				found = append(found, checkPeering(p, g, vnet)...)
+				p.add(checkPeering(p, g, vnet)...)
 			}
 		}
 	}
-	return found
 }
 
 // checkGatewayDefault finds default routes that break a classic gateway: Azure says "For routes
 // associated to subnet containing Application Gateway V2, please ensure '0.0.0.0/0' uses Next Hop
 // Type as 'Internet'" (configuration-infrastructure). Routes that a gateway learns by BGP are not
 // visible.
-func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
+func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) {
 	if g.table == nil {
-		return nil
+		return
 	}
 	i := slices.IndexFunc(g.table.Routes(), func(r inventory.Route) bool {
 		return r.Prefix.IsValid() && r.Prefix == anywhere &&
 			!strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {
-		return nil
+		return
 	}
 	route := g.table.Routes()[i]
 	if g.shares {
@@ -234,15 +232,16 @@ func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 			WithFix("%s", createTable(p, g.Subnet, table))
 		if inIsolation(p, g) {
 			f.Severity = finding.Info
-			return []finding.Finding{
-				f.With("the gateway is deployed with network isolation, so Azure accepts " +
-					"the route")}
+			p.add(f.With("the gateway is deployed with network isolation, so Azure accepts " +
+				"the route"))
+			return
 		}
-		return []finding.Finding{f.With("the subnet is not delegated to " + arm.TypeGateway +
-			": the gateway is a classic one")}
+		p.add(f.With("the subnet is not delegated to " + arm.TypeGateway +
+			": the gateway is a classic one"))
+		return
 	}
 	if inIsolation(p, g) {
-		return nil
+		return
 	}
 	f := p.found(finding.GatewayDefaultRoute, g.table.ID, "the route %s in %s sends %s to %s, "+
 		"but %s is a classic gateway and needs its default route to lead to the internet",
@@ -265,34 +264,35 @@ func checkGatewayDefault(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 				g.ID.Short()).
 			WithFix("az network vnet subnet update --ids %s --route-table TABLE", g.ID)
 	}
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // checkGatewayRoutes finds gateways that should reach pods but lack their routes. With other
 // plugins than kubenet, pods have addresses of the network, or the gateway learns their routes by
 // itself (AGIC#1524).
-func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
+func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) {
 	if g.RouteTable == "" {
 		if loose := unassociated(p, g.Subnet); loose != nil {
-			return []finding.Finding{
-				p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
-					"table %s holds pod routes of cluster %s and was probably the gateway's",
-					g.who(), loose.ID.Short(), p.cluster.ID.Name()).
-					With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID))}
+			p.add(p.found(finding.GatewayNoTable, g.ID, "%s has no route table; the unassociated "+
+				"table %s holds pod routes of cluster %s and was probably the gateway's",
+				g.who(), loose.ID.Short(), p.cluster.ID.Name()).
+				With("table: "+string(loose.ID)).WithFix("%s", useTable(g.ID, loose.ID)))
+			return
 		}
 		if !g.drives {
-			return nil
+			return
 		}
 		table := NewTable(p.s.Snapshot, g.ID)
-		return []finding.Finding{p.found(finding.GatewayNoTable, g.ID, "%s has no route table, "+
+		p.add(p.found(finding.GatewayNoTable, g.ID, "%s has no route table, "+
 			"so the ingress add-on of cluster %s cannot reach any pod through it",
 			g.who(), p.cluster.ID.Name()).
 			With("ingress add-on: "+string(p.cluster.Ingress), "pod CIDR: "+
 				inventory.List(p.cluster.PodCIDRs)).
-			WithAdvice("%s", p.advice(table)).WithFix("%s", associateNew(p, g.Subnet, table))}
+			WithAdvice("%s", p.advice(table)).WithFix("%s", associateNew(p, g.Subnet, table)))
+		return
 	}
 	if !g.sends || g.target || g.shares || g.table == nil || p.table == nil || g.table == p.table {
-		return nil
+		return
 	}
 	own := p.clusterRoutes()
 	// A gateway has no IPv6 backends (ipv6-application-gateway-powershell).
@@ -301,13 +301,13 @@ func checkGatewayRoutes(p *clusterCase, g *gatewaySubnet) []finding.Finding {
 	})
 	missing, _ := drift(own, g.pods)
 	if len(missing) == 0 {
-		return nil
+		return
 	}
-	return []finding.Finding{p.found(finding.GatewayRoutesMissing, g.table.ID,
+	p.add(p.found(finding.GatewayRoutesMissing, g.table.ID,
 		"%s of cluster %s missing in %s, the table of %s",
 		ofRoutes(len(missing), len(own)), p.cluster.ID.Name(), g.table.ID.Short(), g.who()).
 		With(missing...).WithAdvice("%s", p.advice(g.table.ID)).WithFix("%s",
-		p.fillCommand())}
+		p.fillCommand()))
 }
 
 // clusterRoutes returns the pod routes of the cluster in its route table, which was read.

@@ -8,44 +8,43 @@ import (
 
 // checkIngress checks the Application Gateway of the ingress add-on. Only a GET that answered 404
 // proves that the gateway does not exist. A document that was not read proves nothing.
-func checkIngress(p *clusterCase) []finding.Finding {
+func checkIngress(p *clusterCase) {
 	if !p.cluster.IngressAddon {
-		return nil
+		return
 	}
 	id := p.cluster.Ingress
 	if id == "" {
-		return []finding.Finding{p.found(finding.GatewayMissing, p.cluster.ID,
+		p.add(p.found(finding.GatewayMissing, p.cluster.ID,
 			"the ingress add-on of cluster %s is enabled, but has no Application Gateway",
 			p.cluster.ID.Short()).
-			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id GATEWAY"))}
+			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id GATEWAY")))
+		return
 	}
 	gateway := p.s.Gateways[id.Key()]
 	asked := p.cluster.IngressAsked
 	switch {
 	case asked != "" && !asked.Equal(id):
-		return []finding.Finding{p.found(finding.GatewayDiffers, id,
+		p.add(p.found(finding.GatewayDiffers, id,
 			"the ingress add-on of cluster %s drives Application Gateway %s, but its settings "+
 				"name %s",
 			p.cluster.ID.Short(), id.Short(), asked.Short()).
 			WithFix("%s", p.azAKS("enable-addons", "--addons ingress-appgw --appgw-id %s",
-				asked))}
+				asked)))
 	case gateway == nil && p.s.Unread[id.Key()].Absent:
-		return []finding.Finding{p.found(finding.GatewayMissing, id,
+		p.add(p.found(finding.GatewayMissing, id,
 			"Application Gateway %s of the ingress add-on of cluster %s does not exist",
 			id.Short(), p.cluster.ID.Short()).
-			WithFix("%s", p.azAKS("disable-addons", "--addons ingress-appgw"))}
+			WithFix("%s", p.azAKS("disable-addons", "--addons ingress-appgw")))
 	case gateway == nil:
-		return nil
 	case gateway.Tier != "" && !strings.HasSuffix(strings.ToLower(gateway.Tier), "_v2"):
-		return []finding.Finding{p.found(finding.GatewayNotV2, id,
+		p.add(p.found(finding.GatewayNotV2, id,
 			"Application Gateway %s of the ingress add-on of cluster %s has the tier %s, but the "+
 				"add-on needs v2",
-			id.Short(), p.cluster.ID.Short(), gateway.Tier)}
+			id.Short(), p.cluster.ID.Short(), gateway.Tier))
 	case strings.EqualFold(gateway.Operational, "Stopped"):
-		return []finding.Finding{p.found(finding.GatewayStopped, id,
+		p.add(p.found(finding.GatewayStopped, id,
 			"Application Gateway %s of the ingress add-on of cluster %s is stopped",
 			id.Short(), p.cluster.ID.Short()).
-			WithFix("az network application-gateway start --ids %s", id)}
+			WithFix("az network application-gateway start --ids %s", id))
 	}
-	return nil
 }

@@ -7,39 +7,40 @@ import (
 )
 
 // unreadKubernetes reports a stopped cluster, or why its API could not be read, or not completely.
-func (p *clusterCase) unreadKubernetes() []finding.Finding {
+func (p *clusterCase) unreadKubernetes() {
 	k := p.s.Kubernetes[p.cluster.ID.Key()]
 	if p.cluster.Stopped {
-		return []finding.Finding{p.found(finding.ClusterStopped, p.cluster.ID,
+		p.add(p.found(finding.ClusterStopped, p.cluster.ID,
 			"cluster %s is stopped: it has no nodes until it is started", p.cluster.ID.Short()).
-			WithFix("%s", p.azAKS("start", ""))}
+			WithFix("%s", p.azAKS("start", "")))
+		return
 	}
 	if k == nil || k.Failed == "" && k.Note == "" {
-		return nil
+		return
 	}
 	what := "could not be read"
 	if k.Failed == "" {
 		what = "could only be read in part"
 	}
-	return []finding.Finding{p.found(finding.KubernetesUnread, p.cluster.ID,
-		"the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note)}
+	p.add(p.found(finding.KubernetesUnread, p.cluster.ID,
+		"the Kubernetes API of cluster %s %s: %s", p.cluster.ID.Short(), what, k.Failed+k.Note))
 }
 
 // checkKubernetes checks what the cluster's API reports about its nodes.
-func checkKubernetes(p *clusterCase) []finding.Finding {
+func checkKubernetes(p *clusterCase) {
 	if p.kube == nil || p.kube.Nodes == nil || p.cluster.Stopped {
-		return nil
+		return
 	}
 	nodes := p.nodes()
-	found := notReady(p, nodes)
+	notReady(p, nodes)
 	if p.cluster.Kubenet() { // only kubenet sets this condition
-		found = append(append(found, unavailable(p, nodes)...), disagreement(p, nodes)...)
+		unavailable(p, nodes)
+		disagreement(p, nodes)
 	}
-	return found
 }
 
 // notReady reports nodes that have not been Ready for a while.
-func notReady(p *clusterCase, nodes nodeSet) []finding.Finding {
+func notReady(p *clusterCase, nodes nodeSet) {
 	var lines []string
 	for _, n := range nodes.all {
 		c := n.kube.Unready
@@ -49,16 +50,16 @@ func notReady(p *clusterCase, nodes nodeSet) []finding.Finding {
 		lines = append(lines, fmt.Sprintf("%s: %s %s", n, c.Reason, c.Message))
 	}
 	if len(lines) == 0 {
-		return nil
+		return
 	}
-	return []finding.Finding{p.found(finding.NodeNotReady, p.cluster.ID, "%s of cluster %s",
+	p.add(p.found(finding.NodeNotReady, p.cluster.ID, "%s of cluster %s",
 		finding.CountOf(len(lines), "node is not Ready", "nodes are not Ready"),
-		p.cluster.ID.Short()).With(lines...).WithFix("kubectl describe nodes")}
+		p.cluster.ID.Short()).With(lines...).WithFix("kubectl describe nodes"))
 }
 
 // unavailable reports nodes whose network is marked unavailable although they have their routes, or
 // if the table could not be read. If a route is missing, another finding reports the node.
-func unavailable(p *clusterCase, nodes nodeSet) []finding.Finding {
+func unavailable(p *clusterCase, nodes nodeSet) {
 	var lines []string
 	b := p.checkTable()
 	severity := finding.Warning
@@ -77,7 +78,7 @@ func unavailable(p *clusterCase, nodes nodeSet) []finding.Finding {
 		lines = append(lines, fmt.Sprintf("%s: %s %s", n, c.Reason, c.Message))
 	}
 	if len(lines) == 0 {
-		return nil
+		return
 	}
 	what := "although the cluster's route table has their routes"
 	if b == nil {
@@ -88,11 +89,11 @@ func unavailable(p *clusterCase, nodes nodeSet) []finding.Finding {
 		finding.Count(len(lines), "node"), p.cluster.ID.Short(), what).
 		With(lines...).WithFix("kubectl describe nodes")
 	f.Severity = severity
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // disagreement reports nodes without a machine, and machines without a node.
-func disagreement(p *clusterCase, nodes nodeSet) []finding.Finding {
+func disagreement(p *clusterCase, nodes nodeSet) {
 	var lines []string
 	severity := finding.Info
 	for _, n := range nodes.all {
@@ -107,12 +108,12 @@ func disagreement(p *clusterCase, nodes nodeSet) []finding.Finding {
 			fmt.Sprintf("machine %s exists, but no node in Kubernetes has its address", m))
 	}
 	if len(lines) == 0 {
-		return nil
+		return
 	}
 	f := p.found(finding.NodesDisagree, p.cluster.ID,
 		"Kubernetes and Azure report different nodes for cluster %s: %s", p.cluster.ID.Short(),
 		finding.CountOf(len(lines), "differs", "differ")).
 		With(lines...).WithFix("kubectl get nodes -o wide")
 	f.Severity = severity
-	return []finding.Finding{f}
+	p.add(f)
 }

@@ -12,9 +12,9 @@ import (
 
 // lockdown reports a node resource group that only AKS may change, if the config requires a change
 // there.
-func lockdown(p *clusterCase, wanted needs) []finding.Finding {
+func lockdown(p *clusterCase, wanted needs) {
 	if !p.cluster.Locked || p.source.Table == "" || p.existing(p.source.Table) {
-		return nil
+		return
 	}
 	f := p.found(finding.NodeGroupLocked, p.cluster.NodeGroup(), "node resource group %s is "+
 		"locked down, so only AKS can associate route table %s with the node subnets of cluster %s",
@@ -26,7 +26,7 @@ func lockdown(p *clusterCase, wanted needs) []finding.Finding {
 	if p.Proposed || !guards {
 		f.Severity = finding.Info
 	}
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // azAKS returns a command about the cluster. az aks does not take resource IDs.
@@ -42,8 +42,7 @@ func (p *clusterCase) azAKS(verb, options string, values ...any) finding.Command
 // keeper. A delete lock refuses only the verb DELETE at Azure Resource Manager (lock-resources).
 // Routes are removed by a PUT of their table, so outside the node resource group a delete lock does
 // not prevent that.
-func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
-	var found []finding.Finding
+func (p *clusterCase) locks(caller, identity needs) {
 	group := &inventory.Lock{Scope: p.cluster.NodeGroup()}
 	for _, key := range slices.Sorted(maps.Keys(p.s.Locks)) {
 		lock := p.s.Locks[key]
@@ -84,12 +83,10 @@ func (p *clusterCase) locks(caller, identity needs) []finding.Finding {
 			"the lock %s on %s forbids necessary writes for %s", lock.ID.Name(),
 			called(lock.Scope), p.cluster.ID.Short())
 		f.Severity = severity
-		found = append(found,
-			f.About(lock.ID.Name()).With(lines...).WithAdvice("delete the lock for the time of "+
-				"the change, then create it again with level %s", level(lock)).
-				WithFix("az lock delete --ids %s", lock.ID))
+		p.add(f.About(lock.ID.Name()).With(lines...).WithAdvice("delete the lock for the time of "+
+			"the change, then create it again with level %s", level(lock)).
+			WithFix("az lock delete --ids %s", lock.ID))
 	}
-	return found
 }
 
 func level(lock *inventory.Lock) string {

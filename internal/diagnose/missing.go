@@ -139,11 +139,11 @@ func (b *tableCheck) room(without []string, sure bool) {
 }
 
 // checkForwarding finds nodes whose NIC drops packets for their pods.
-func checkForwarding(p *clusterCase) []finding.Finding {
+func checkForwarding(p *clusterCase) {
 	var off []string
 	var fix finding.CommandLine
 	if p.cluster.Stopped {
-		return nil
+		return
 	}
 	for _, nic := range p.nics {
 		if p.cluster.PoolOf(nic.Holder()) == "" || nic.Forwarding {
@@ -155,11 +155,11 @@ func checkForwarding(p *clusterCase) []finding.Finding {
 		}
 	}
 	if len(off) == 0 {
-		return nil
+		return
 	}
-	return []finding.Finding{p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off "+
+	p.add(p.found(finding.ForwardingOff, p.cluster.ID, "IP forwarding is off "+
 		"on the network interfaces of %s of cluster %s: Azure drops packets for their pods",
-		finding.Count(len(off), "node"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix)}
+		finding.Count(len(off), "node"), p.cluster.ID.Short()).With(off...).WithFix("%s", fix))
 }
 
 // forwardingFix returns the command that enables IP forwarding on a NIC. For a NIC of a scale set

@@ -38,11 +38,10 @@ func Filtering(s *inventory.Snapshot, id arm.ID) (all []trace.Filtered) {
 }
 
 // checkFirewalls reports what the appliances do not allow, if the caller asks for it.
-func checkFirewalls(p *clusterCase) []finding.Finding {
+func checkFirewalls(p *clusterCase) {
 	if !p.Egress || p.s.Egress == nil {
-		return nil
+		return
 	}
-	var found []finding.Finding
 	for _, exit := range egress.Of(p.s.Snapshot, p.cluster) {
 		lacking := exit.Lacking()
 		if len(lacking) == 0 {
@@ -71,7 +70,6 @@ func checkFirewalls(p *clusterCase) []finding.Finding {
 			}
 			f = f.With(line)
 		}
-		found = append(found, f.With("as of "+exit.AsOf).With(exit.Notes...))
+		p.add(f.With("as of " + exit.AsOf).With(exit.Notes...))
 	}
-	return found
 }

@@ -192,13 +192,13 @@ func guardNeeds(p *clusterCase, n *needs, id, table arm.ID) {
 }
 
 // checkPermissions checks permissions, locks and the lockdown.
-func checkPermissions(p *clusterCase) []finding.Finding {
+func checkPermissions(p *clusterCase) {
 	identity := principalHolder(p, finding.IdentityLacks, "the identity of cluster "+
 		p.cluster.ID.Short(), p.cluster.PrincipalIDs)
-	found := lockdown(p, callerNeeds(p))
-	found = append(found, identity.check(identityNeeds(p))...)
+	lockdown(p, callerNeeds(p))
+	p.add(identity.check(identityNeeds(p))...)
 	if needs := identityNeeds(p); len(p.cluster.PrincipalIDs) == 0 && len(needs) > 0 {
-		found = append(found, finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
+		p.add(finding.New(finding.RightsUnread, p.name, string(p.cluster.ID),
 			"the rights of the identity of cluster %s on %s are unknown: the cluster's document "+
 				"does not contain its object ID, as with a service principal", p.cluster.ID.Short(),
 			called(needs[0].scope)).
@@ -210,10 +210,10 @@ func checkPermissions(p *clusterCase) []finding.Finding {
 	if who := p.cluster.IngressPrincipal; who != "" {
 		addon := principalHolder(p, finding.AddonLacks, "the identity of the ingress add-on of "+
 			"cluster "+p.cluster.ID.Short(), []string{who})
-		found = append(found, addon.check(addonNeeds(p))...)
+		p.add(addon.check(addonNeeds(p))...)
 	}
-	found = append(found, checkCaller(p)...)
-	return append(found, p.locks(callerNeeds(p), identityNeeds(p))...)
+	p.add(checkCaller(p)...)
+	p.locks(callerNeeds(p), identityNeeds(p))
 }
 
 // principalHolder returns the permissions of the identity with these object IDs.

@@ -16,12 +16,12 @@ import (
 func addressed(c *inventory.Cluster) bool { return azureCNI(c) || c.Kubenet() }
 
 // checkPlaces checks that the addresses of nodes and pods are in their ranges.
-func checkPlaces(p *clusterCase) []finding.Finding {
+func checkPlaces(p *clusterCase) {
 	r := p.residents()
-	return append(r.nodesOutside.findings(p, finding.NodeOutside, "nodes and hostNetwork pods",
-		finding.Command("kubectl get nodes -o wide")),
-		r.podsOutside.findings(p, finding.PodOutside, "pods",
-			finding.Command("kubectl get pods -A -o wide"))...)
+	r.nodesOutside.report(p, finding.NodeOutside, "nodes and hostNetwork pods",
+		finding.Command("kubectl get nodes -o wide"))
+	r.podsOutside.report(p, finding.PodOutside, "pods",
+		finding.Command("kubectl get pods -A -o wide"))
 }
 
 // Place is an address range for nodes or pods: a subnet, or the pod CIDR.
@@ -228,11 +228,9 @@ func (s *strays) add(should, line string) {
 	s.lines[should] = append(s.lines[should], line)
 }
 
-// findings returns one finding for each range. It lists only the first few addresses.
-func (s *strays) findings(p *clusterCase, code finding.Code, what string,
-	fix finding.CommandLine) []finding.Finding {
+// report adds one finding for each range. It lists only the first few addresses.
+func (s *strays) report(p *clusterCase, code finding.Code, what string, fix finding.CommandLine) {
 	const most = 10
-	var found []finding.Finding
 	for _, should := range s.places {
 		lines := s.lines[should]
 		f := p.found(code, p.cluster.ID, "%d %s of cluster %s are outside %s", len(lines), what,
@@ -245,7 +243,6 @@ func (s *strays) findings(p *clusterCase, code finding.Code, what string,
 		if len(lines) > most {
 			f = f.With(fmt.Sprintf("and %d more", len(lines)-most))
 		}
-		found = append(found, f.WithFix("%s", fix))
+		p.add(f.WithFix("%s", fix))
 	}
-	return found
 }

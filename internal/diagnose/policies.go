@@ -13,11 +13,10 @@ import (
 
 // checkPolicies reports assigned policies that refuse, undo or overwrite the writes of the guard of
 // a cluster's subnets or of target repairs, with one finding for each policy.
-func checkPolicies(p *clusterCase) []finding.Finding {
-	if p.config == nil || len(p.s.Policies) == 0 {
-		return nil
+func checkPolicies(p *clusterCase) {
+	if p.config != nil && len(p.s.Policies) > 0 {
+		p.add(Opposed(p.s.Snapshot, *p.config, p.name, p.source.Table)...)
 	}
-	return Opposed(p.s.Snapshot, *p.config, p.name, p.source.Table)
 }
 
 // Opposed reports the assigned policies that refuse or undo what a config requires. table is the

@@ -10,7 +10,7 @@ import (
 
 // checkProvisioned checks the subnets of node auto-provisioning that no pool names. They must have
 // what the cluster's node subnets have, and if the config guards any subnet, it must guard them.
-func checkProvisioned(p *clusterCase) (found []finding.Finding) {
+func checkProvisioned(p *clusterCase) {
 	for _, id := range p.s.Provisioned(p.cluster, p.nics) {
 		subnet := p.s.Subnet(id)
 		if subnet == nil {
@@ -28,7 +28,7 @@ func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 			if has != "" {
 				state = property.Name() + " " + has.Short()
 			}
-			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
+			p.add(p.found(finding.AutoProvisionedSubnet, id,
 				"nodes of cluster %s that auto-provisioning made are in subnet %s, which has %s, "+
 					"but its node subnets have %s", p.cluster.ID.Short(), id.Short(), state,
 				want.Short()).About(string(property)).
@@ -39,12 +39,11 @@ func checkProvisioned(p *clusterCase) (found []finding.Finding) {
 		}
 		guard := p.config.Spec.Guard
 		if guard.Mode != v1alpha1.GuardOff && len(guard.Subnets) > 0 && !plan.Guards(p.config, id) {
-			found = append(found, p.found(finding.AutoProvisionedSubnet, id,
+			p.add(p.found(finding.AutoProvisionedSubnet, id,
 				"nodes of cluster %s that auto-provisioning made are in subnet %s, which the "+
 					"config does not guard", p.cluster.ID.Short(), id.Short()).About("guard"))
 		}
 	}
-	return found
 }
 
 // sharedValue returns the value of a property if all of the subnets have the same one.

@@ -24,18 +24,26 @@ var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
 // checkRetirement counts the days to kubenet's retirement, and finds what blocks the migration to
 // Azure CNI Overlay. Conditions without another source come from AKS's page update-azure-cni, as of
 // November 2026.
-func checkRetirement(p *clusterCase) []finding.Finding {
+func checkRetirement(p *clusterCase) {
 	if p.cluster.Migrating {
-		return nil
+		return
 	}
-	var found []finding.Finding
-	for _, check := range []func(*clusterCase) []finding.Finding{
-		othersOnTable, orphansToCome, podCIDRForOverlay, identityForOverlay, policyForOverlay,
-		poolsForOverlay, versionForOverlay, namesForOverlay, containersForOverlay,
-	} {
-		found = append(found, check(p)...)
-	}
-	return append(found, retirement(p, found))
+	others := len(p.findings)
+	othersOnTable(p)
+	orphansToCome(p)
+	podCIDRForOverlay(p)
+	identityForOverlay(p)
+	forOverlay(p)
+	p.add(retirement(p, p.findings[others:]))
+}
+
+// forOverlay checks what AKS requires of any cluster that moves to overlay.
+func forOverlay(p *clusterCase) {
+	policyForOverlay(p)
+	poolsForOverlay(p)
+	versionForOverlay(p)
+	namesForOverlay(p)
+	p.containerSubnets(finding.MigrationContainers)
 }
 
 // ForOverlay returns what AKS requires of a cluster with Azure CNI before the cluster moves to
@@ -45,12 +53,8 @@ func ForOverlay(c Case, id arm.ID) []finding.Finding {
 	if p == nil {
 		return nil
 	}
-	var found []finding.Finding
-	for _, check := range []func(*clusterCase) []finding.Finding{policyForOverlay,
-		poolsForOverlay, versionForOverlay, namesForOverlay, containersForOverlay} {
-		found = append(found, check(p)...)
-	}
-	return found
+	forOverlay(p)
+	return p.findings
 }
 
 // retirement returns the finding that every kubenet cluster gets.
@@ -110,9 +114,9 @@ func afterwards(p *clusterCase) (lines []string) {
 
 // othersOnTable finds subnets other than the node subnets that have the cluster's route table: with
 // any such subnet the migration fails (azure-aks-docs#334).
-func othersOnTable(p *clusterCase) []finding.Finding {
+func othersOnTable(p *clusterCase) {
 	if p.table == nil || p.source.Doubtful {
-		return nil
+		return
 	}
 	others := slices.Clone(p.table.Subnets)
 	for _, subnet := range p.s.Subnets {
@@ -121,7 +125,6 @@ func othersOnTable(p *clusterCase) []finding.Finding {
 		}
 	}
 	nodes := p.s.NodeSubnetIDs(p.cluster)
-	var found []finding.Finding
 	for _, id := range inventory.SortIDs(others) {
 		subnet := p.s.Subnet(id)
 		if slices.ContainsFunc(nodes, id.Equal) || p.cluster.IsManagedSubnet(id) ||
@@ -132,21 +135,20 @@ func othersOnTable(p *clusterCase) []finding.Finding {
 		if subnet != nil && len(subnet.Gateways) > 0 {
 			whose = " of Application Gateway " + subnet.Gateways[0].Short()
 		}
-		found = append(found, p.found(finding.MigrationTable, id,
+		p.add(p.found(finding.MigrationTable, id,
 			"subnet %s%s has route table %s of cluster %s, so the migration to overlay will fail",
 			id.Short(), whose, p.table.ID.Short(), p.cluster.ID.Short()).WithAdvice(
 			"give the subnet its own table, with the pod routes until the migration; replace "+
 				"TABLE with its ID").
 			WithFix("az network vnet subnet update --ids %s --route-table TABLE", id))
 	}
-	return found
 }
 
 // orphansToCome finds pod routes in other tables: the migration removes pod routes only from the
 // cluster's route table.
-func orphansToCome(p *clusterCase) []finding.Finding {
+func orphansToCome(p *clusterCase) {
 	if p.config == nil || p.source.Table == "" {
-		return nil // any table with pod routes may be the cluster's
+		return // any table with pod routes may be the cluster's
 	}
 	var tables []arm.ID
 	for _, table := range p.s.Tables {
@@ -156,23 +158,23 @@ func orphansToCome(p *clusterCase) []finding.Finding {
 		}
 	}
 	if len(tables) == 0 {
-		return nil
+		return
 	}
 	var names, lines []string
 	for _, id := range inventory.SortIDs(tables) {
 		names, lines = append(names, id.Short()), append(lines, string(id))
 	}
-	return []finding.Finding{p.found(finding.MigrationOrphans, p.cluster.ID,
+	p.add(p.found(finding.MigrationOrphans, p.cluster.ID,
 		"the migration to overlay will leave pod routes of cluster %s behind in %s",
 		p.cluster.ID.Short(), strings.Join(names, ", ")).With(lines...).
 		WithAdvice("run this after the migration").
-		WithFix("routekeeper sync prune --subscription %s", p.cluster.ID.Subscription())}
+		WithFix("routekeeper sync prune --subscription %s", p.cluster.ID.Subscription()))
 }
 
 // podCIDRForOverlay checks the pod CIDR. With overlay each node takes a /24 of it, and it must not
 // overlap the nodes' virtual network, the networks peered with it, or the service CIDR
 // (azure-cni-overlay, IP address planning).
-func podCIDRForOverlay(p *clusterCase) []finding.Finding {
+func podCIDRForOverlay(p *clusterCase) {
 	nodes := 0
 	for _, pool := range p.cluster.Pools {
 		most := max(pool.Count, pool.MaxCount)
@@ -180,11 +182,10 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 	}
 	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr "+
 		"PREFIX")
-	var found []finding.Finding
 	for _, cidr := range p.cluster.PodCIDRs {
 		if fit := (capacity.Setup{Plugin: capacity.Overlay, PodCIDR: cidr}).
 			Fits(); nodes > fit.Nodes {
-			found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
+			p.add(p.found(finding.MigrationPodCIDR, p.cluster.ID,
 				"cluster %s can grow to %d nodes, including the surge of an upgrade, but with "+
 					"overlay %s has room for %d",
 				p.cluster.ID.Short(), nodes, fit.LimitedBy, fit.Nodes).About(cidr.String()).
@@ -192,7 +193,7 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 		}
 		for _, other := range surroundings(p) {
 			if cidr.Overlaps(other.prefix) {
-				found = append(found, p.found(finding.MigrationPodCIDR, p.cluster.ID,
+				p.add(p.found(finding.MigrationPodCIDR, p.cluster.ID,
 					"the pod CIDR %s of cluster %s overlaps %s of %s, which overlay does not "+
 						"support",
 					cidr, p.cluster.ID.Short(), other.prefix, other.whose).About(cidr.String()+" "+
@@ -200,7 +201,6 @@ func podCIDRForOverlay(p *clusterCase) []finding.Finding {
 			}
 		}
 	}
-	return found
 }
 
 // onlyThen says when the pod CIDR can be changed.
@@ -242,78 +242,70 @@ func surroundings(p *clusterCase) []surrounding {
 
 // identityForOverlay checks the identity: only a user-assigned one can remove the table from the
 // subnets.
-func identityForOverlay(p *clusterCase) []finding.Finding {
+func identityForOverlay(p *clusterCase) {
 	has := "a system-assigned identity"
 	switch {
 	case strings.Contains(strings.ToLower(p.cluster.Identity), "userassigned"):
-		return nil
+		return
 	case p.cluster.Identity == "" && len(p.cluster.Principals) < 2:
-		return nil // the document names no identity
+		return // the document names no identity
 	case p.cluster.Identity == "":
 		has = "a service principal"
 	}
-	return []finding.Finding{p.found(finding.MigrationIdentity, p.cluster.ID,
+	p.add(p.found(finding.MigrationIdentity, p.cluster.ID,
 		"cluster %s has %s, but the migration to overlay needs a user-assigned identity",
 		p.cluster.ID.Short(), has).
-		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID"))}
+		WithFix("%s", p.azAKS("update", "--enable-managed-identity --assign-identity IDENTITY_ID")))
 }
 
 // policyForOverlay finds a network policy engine. Cilium need not go: the data plane can move
 // before the plugin mode does.
-func policyForOverlay(p *clusterCase) []finding.Finding {
+func policyForOverlay(p *clusterCase) {
 	switch strings.ToLower(p.cluster.Policy) {
 	case "", "none", "cilium":
-		return nil
+		return
 	}
 	f := p.found(finding.MigrationPolicy, p.cluster.ID,
 		"cluster %s has the network policy engine %s, but AKS migrates only clusters without one "+
 			"to overlay",
 		p.cluster.ID.Short(), p.cluster.Policy)
 	if minor, known := minor(p); known && minor < uninstalls {
-		return []finding.Finding{
-			f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
-				WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
+		p.add(f.With(fmt.Sprintf("AKS removes the engine from Kubernetes 1.%d on", uninstalls)).
+			WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION")))
+		return
 	}
-	return []finding.Finding{f.WithFix("%s", p.azAKS("update", "--network-policy none"))}
+	p.add(f.WithFix("%s", p.azAKS("update", "--network-policy none")))
 }
 
-func poolsForOverlay(p *clusterCase) []finding.Finding {
-	var found []finding.Finding
+func poolsForOverlay(p *clusterCase) {
 	for _, pool := range p.cluster.Pools {
 		if pool.Windows {
-			found = append(found, p.found(finding.MigrationWindows, p.cluster.ID,
+			p.add(p.found(finding.MigrationWindows, p.cluster.ID,
 				"pool %s of cluster %s runs Windows: the migration to overlay needs containerd "+
 					"and build 20348.1668 or later",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
 		if strings.EqualFold(pool.Kind, "AvailabilitySet") { // azure-cni-overlay, limitations
-			found = append(found, p.found(finding.MigrationPoolKind, p.cluster.ID,
+			p.add(p.found(finding.MigrationPoolKind, p.cluster.ID,
 				"pool %s of cluster %s is an availability set, which overlay does not support",
 				pool.Name, p.cluster.ID.Short()).About(pool.Name))
 		}
 		if confidential().MatchString(pool.Size) { // azure-cni-overlay, limitations
-			found = append(found, p.found(finding.MigrationMachines, p.cluster.ID,
+			p.add(p.found(finding.MigrationMachines, p.cluster.ID,
 				"pool %s of cluster %s has machines of size %s, which overlay does not support",
 				pool.Name, p.cluster.ID.Short(), pool.Size).About(pool.Name))
 		}
 	}
-	return found
 }
 
 // confidential has the sizes of the DCsv2 series.
 var confidential = lazy.Regexp(`(?i)^Standard_DC\d+s_v2$`)
 
-// containersForOverlay checks the subnets for Application Gateway for Containers.
-func containersForOverlay(p *clusterCase) []finding.Finding {
-	return p.containerSubnets(finding.MigrationContainers)
-}
-
 // containerSubnets finds the subnets for Application Gateway for Containers, in the networks of the
 // nodes, that do not suit overlay (its page container-networking; its controller refuses larger
 // ones: AKS#5123, AKS#5170).
-func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
+func (p *clusterCase) containerSubnets(code finding.Code) {
 	networks := p.nodeNetworks()
-	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Subnets)) {
 		subnet := p.s.Subnets[key]
 		if !subnet.DelegatedTo("Microsoft.ServiceNetworking/trafficControllers") ||
@@ -321,11 +313,10 @@ func (p *clusterCase) containerSubnets(code finding.Code) []finding.Finding {
 			subnet.Prefixes[0].Bits() == 24 {
 			continue
 		}
-		found = append(found, p.found(code, subnet.ID,
+		p.add(p.found(code, subnet.ID,
 			"subnet %s of Application Gateway for Containers has %s, but with overlay it must be "+
 				"a /24", subnet.ID.Short(), subnet.Prefixes[0]))
 	}
-	return found
 }
 
 // oldest is the first minor version of Kubernetes 1 from which AKS migrates clusters. uninstalls is
@@ -345,30 +336,28 @@ func minor(p *clusterCase) (minor int, known bool) {
 	return minor, err == nil
 }
 
-func versionForOverlay(p *clusterCase) []finding.Finding {
+func versionForOverlay(p *clusterCase) {
 	if minor, known := minor(p); !known || minor >= oldest {
-		return nil
+		return
 	}
-	return []finding.Finding{p.found(finding.MigrationVersion, p.cluster.ID,
+	p.add(p.found(finding.MigrationVersion, p.cluster.ID,
 		"cluster %s has Kubernetes %s, but the migration to overlay needs 1.%d or later",
 		p.cluster.ID.Short(), p.cluster.Version, oldest).
-		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION"))}
+		WithFix("%s", p.azAKS("upgrade", "--kubernetes-version VERSION")))
 }
 
 // namesForOverlay checks the names that become node labels (azure-cni-overlay, limitations).
-func namesForOverlay(p *clusterCase) []finding.Finding {
+func namesForOverlay(p *clusterCase) {
 	const most = 63
-	var found []finding.Finding
 	for _, subnet := range p.cluster.ExistingSubnets() {
 		for _, name := range []string{subnet.Name(), subnet.Parent().Name(),
 			subnet.ResourceGroup()} {
 			if len(name) > most {
-				found = append(found, p.found(finding.MigrationNameLength, subnet,
+				p.add(p.found(finding.MigrationNameLength, subnet,
 					"the name %s (of subnet %s, its network or its resource group) has %d "+
 						"characters, but overlay allows %d", name, subnet.Short(), len(name), most).
 					About(name))
 			}
 		}
 	}
-	return found
 }

@@ -70,10 +70,11 @@ func (p *clusterCase) checkTable() *tableCheck {
 }
 
 // checkRoutes checks the routes in the cluster's route table, and finds missing ones.
-func checkRoutes(p *clusterCase) []finding.Finding {
+func checkRoutes(p *clusterCase) {
+	checkForwarding(p)
 	b := p.checkTable()
 	if b == nil {
-		return checkForwarding(p)
+		return
 	}
 	if len(b.gone) > 0 {
 		b.add(b.ofTable(finding.RouteToGoneNode, "%s in route table %s of cluster %s to nodes "+
@@ -82,7 +83,7 @@ func checkRoutes(p *clusterCase) []finding.Finding {
 			With(b.gone...).WithFix("az network route-table route delete --ids %s", b.goneID))
 	}
 	b.room(b.missing())
-	return append(b.found, checkForwarding(p)...)
+	p.add(b.found...)
 }
 
 func (b *tableCheck) add(f finding.Finding) { b.found = append(b.found, f) }

@@ -15,17 +15,16 @@ import (
 )
 
 // checkSharing finds clusters that interfere with each other, and overlapping addresses.
-func checkSharing(p *clusterCase) []finding.Finding {
-	var found []finding.Finding
+func checkSharing(p *clusterCase) {
 	for _, key := range slices.Sorted(maps.Keys(p.s.Clusters)) {
 		if other := p.s.Clusters[key]; other.Kubenet() && reportsOn(p, other) {
-			found = append(found, neighbour(p, other)...)
+			neighbour(p, other)
 		}
 	}
 	networks := networks(p)
-	found = append(found, podsInNetworks(p, networks)...)
-	found = append(found, servicesOverlap(p, networks)...)
-	return append(found, reserved(p)...)
+	podsInNetworks(p, networks)
+	servicesOverlap(p, networks)
+	reserved(p)
 }
 
 // reportsOn reports whether the checks of this cluster cover the pair with another cluster, so that
@@ -36,7 +35,7 @@ func reportsOn(p *clusterCase, other *inventory.Cluster) bool {
 }
 
 // neighbour reports what this cluster and another cluster share.
-func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
+func neighbour(p *clusterCase, other *inventory.Cluster) {
 	overlap := overlaps(p.cluster.PodCIDRs, other.PodCIDRs)
 	describe := func(f finding.Finding) finding.Finding {
 		f = f.About(other.ID.Name()).With("pod CIDRs: "+inventory.List(p.cluster.PodCIDRs)+" and "+
@@ -47,32 +46,30 @@ func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 		}
 		return f
 	}
-	theirs := p.s.NodeSubnetIDs(other)
-	var found []finding.Finding
+	theirs, before := p.s.NodeSubnetIDs(other), len(p.findings)
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		if slices.ContainsFunc(theirs, id.Equal) {
-			found = append(found,
-				describe(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s share "+
-					"node subnet %s, which can have only one route table", p.cluster.ID.Short(),
-					other.ID.Short(), id.Short()).
-					WithFix("az aks nodepool add --subscription %s --resource-group %s "+
-						"--cluster-name %s --name moved --vnet-subnet-id SUBNET_ID",
-						other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
+			p.add(describe(p.found(finding.SubnetShared, id, "the kubenet clusters %s and %s "+
+				"share node subnet %s, which can have only one route table", p.cluster.ID.Short(),
+				other.ID.Short(), id.Short()).
+				WithFix("az aks nodepool add --subscription %s --resource-group %s "+
+					"--cluster-name %s --name moved --vnet-subnet-id SUBNET_ID",
+					other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
 		}
 	}
-	if len(found) > 0 {
-		return found // sharing a subnet implies sharing its table
+	if len(p.findings) > before {
+		return // sharing a subnet implies sharing its table
 	}
 	if p.table != nil && !p.source.Doubtful && usedBy(p, other, p.table) {
-		return []finding.Finding{
-			describe(p.found(finding.TableShared, p.table.ID,
-				"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
-				other.ID.Short(), p.table.ID.Short()).
-				WithFix("az network route-table create --subscription %s -g %s -n %s-rt",
-					other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name()))}
+		p.add(describe(p.found(finding.TableShared, p.table.ID,
+			"the kubenet clusters %s and %s share the route table %s", p.cluster.ID.Short(),
+			other.ID.Short(), p.table.ID.Short()).
+			WithFix("az network route-table create --subscription %s -g %s -n %s-rt",
+				other.ID.Subscription(), other.ID.ResourceGroup(), other.ID.Name())))
+		return
 	}
 	if len(overlap) == 0 || !p.near(other) {
-		return nil
+		return
 	}
 	f := describe(p.found(finding.PodCIDRsOverlap, p.cluster.ID, "the pod CIDRs of the kubenet "+
 		"clusters %s and %s overlap, and their networks are connected: %s", p.cluster.ID.Short(),
@@ -81,9 +78,9 @@ func neighbour(p *clusterCase, other *inventory.Cluster) []finding.Finding {
 		f.Severity = finding.Warning
 		f = f.With("route table " + both.Short() + " leads to nodes of both")
 	} else if said {
-		return nil
+		return
 	}
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // usedBy reports whether another cluster uses a table too. Either its config names the table, or
@@ -219,8 +216,7 @@ func (l reachedNetwork) taken(prefixes []netip.Prefix) (lines []string) {
 
 // podsInNetworks finds pods that have the same addresses as machines. An overlapping address space
 // alone does no harm: AKS itself has made networks of 10.0.0.0/8 with pods in 10.244.0.0/16.
-func podsInNetworks(p *clusterCase, networks []reachedNetwork) []finding.Finding {
-	var found []finding.Finding
+func podsInNetworks(p *clusterCase, networks []reachedNetwork) {
 	for _, l := range networks {
 		hit := overlaps(l.prefixes, p.cluster.PodCIDRs)
 		if len(hit) == 0 {
@@ -237,9 +233,8 @@ func podsInNetworks(p *clusterCase, networks []reachedNetwork) []finding.Finding
 			f.Severity = finding.Error
 			f = f.With("pod routes cover addresses in use:")
 		}
-		found = append(found, f.With(taken...))
+		p.add(f.With(taken...))
 	}
-	return found
 }
 
 // covered reports whether a pod route in the cluster's table covers a subnet with addresses in use.
@@ -261,7 +256,7 @@ func covered(p *clusterCase, l reachedNetwork) bool {
 
 // servicesOverlap finds services that have the same addresses as machines or pods. kube-proxy takes
 // packets to a service before any route applies.
-func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Finding {
+func servicesOverlap(p *clusterCase, networks []reachedNetwork) {
 	var lines []string
 	severity := finding.Info
 	services := p.cluster.ServiceCIDRs
@@ -278,13 +273,13 @@ func servicesOverlap(p *clusterCase, networks []reachedNetwork) []finding.Findin
 		}
 	}
 	if len(lines) == 0 {
-		return nil
+		return
 	}
 	f := p.found(finding.ServicesOverlap, p.cluster.ID,
 		"the service CIDR %s of cluster %s overlaps other addresses", inventory.List(services),
 		p.cluster.ID.Short()).With(lines...)
 	f.Severity = severity
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // forbidden has the ranges that AKS clusters may not use (configure-azure-cni, prerequisites).
@@ -293,7 +288,7 @@ var forbidden = []netip.Prefix{
 	netip.MustParsePrefix("172.31.0.0/16"), netip.MustParsePrefix("192.0.2.0/24"),
 }
 
-func reserved(p *clusterCase) []finding.Finding {
+func reserved(p *clusterCase) {
 	var lines []string
 	severity := finding.Info
 	check := func(what string, prefixes []netip.Prefix, worst finding.Severity) {
@@ -312,13 +307,13 @@ func reserved(p *clusterCase) []finding.Finding {
 		}
 	}
 	if len(lines) == 0 {
-		return nil
+		return
 	}
 	f := p.found(finding.ReservedRange,
 		p.cluster.ID, "cluster %s uses addresses that AKS reserves: %s", p.cluster.ID.Short(),
 		strings.Join(lines, "; ")).With("reserved: " + inventory.List(forbidden))
 	f.Severity = severity
-	return []finding.Finding{f}
+	p.add(f)
 }
 
 // overlaps returns the prefixes that overlap one of the others.

@@ -13,15 +13,14 @@ import (
 
 // checkCopies finds copies of the cluster's pod routes in tables that no config names as a target.
 // Package plan checks targets, and routes whose cluster is gone.
-func checkCopies(p *clusterCase) []finding.Finding {
+func checkCopies(p *clusterCase) {
 	if p.config == nil || p.table == nil {
-		return nil
+		return
 	}
 	own := p.clusterRoutes()
 	if len(own) == 0 {
-		return nil // there is nothing to compare with, which another check reports
+		return // there is nothing to compare with, which another check reports
 	}
-	var found []finding.Finding
 	for _, key := range slices.Sorted(maps.Keys(p.s.Tables)) {
 		table := p.s.Tables[key]
 		if table == p.table || p.isTarget(table.ID) || inventory.IsManagedTable(table.ID) ||
@@ -51,9 +50,8 @@ func checkCopies(p *clusterCase) []finding.Finding {
 		case len(missing) == 0 && !misleads(p, own, copied):
 			f.Severity = finding.Info
 		}
-		found = append(found, f)
+		p.add(f)
 	}
-	return found
 }
 
 // sameFamilies returns the cluster's routes in the address families that the copy has: many copies
