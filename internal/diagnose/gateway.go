@@ -53,20 +53,26 @@ func NewTable(s *inventory.Snapshot, subnet arm.ID) arm.ID {
 	}
 }
 
-// createTable and useTable return the commands that create a table and associate it with a subnet.
-func createTable(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+// CreateTable returns the command that creates a table for a subnet.
+func CreateTable(s *inventory.Snapshot, subnet, table arm.ID) finding.CommandLine {
 	command := finding.Command("az network route-table create %s --name %s", inGroup(table),
 		table.Name())
-	if vnet := p.s.VNets[subnet.ID.Parent().Key()]; vnet != nil && vnet.Location != "" {
+	if vnet := s.VNets[subnet.Parent().Key()]; vnet != nil && vnet.Location != "" {
 		command = finding.Command("%s --location %s", command, vnet.Location)
 	}
-	// createTable returns none for an existing table that was not read: the command would empty it.
+	return command
+}
+
+// createTable works like CreateTable, and useTable returns the command that associates a table with
+// a subnet.
+func createTable(p *clusterCase, subnet *inventory.Subnet, table arm.ID) finding.CommandLine {
+	// It returns none for an existing table that was not read: the command would empty it.
 	for key := range p.s.Unread {
 		if strings.HasSuffix(key, strings.ToLower("/providers/"+arm.TypeRouteTable)) {
 			return finding.CommandLine{}
 		}
 	}
-	return command
+	return CreateTable(p.s.Snapshot, subnet.ID, table)
 }
 
 func useTable(subnet, table arm.ID) finding.CommandLine {

@@ -17,9 +17,14 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// retired is the retirement day of kubenet (Azure/AKS#4859, and a callout on every page of AKS
+// Retired is the retirement day of kubenet (Azure/AKS#4859, and a callout on every page of AKS
 // about kubenet).
-var retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
+var Retired = time.Date(2028, time.March, 31, 0, 0, 0, 0, time.UTC)
+
+// DaysLeft returns the days until kubenet's retirement; negative after it.
+func DaysLeft(today time.Time) int {
+	return int(Retired.Sub(today.UTC().Truncate(24*time.Hour)).Hours() / 24)
+}
 
 // checkRetirement counts the days to kubenet's retirement, and finds what blocks the migration to
 // Azure CNI Overlay. Conditions without another source come from AKS's page update-azure-cni, as of
@@ -59,7 +64,7 @@ func ForOverlay(c Case, id arm.ID) []finding.Finding {
 
 // retirement returns the finding that every kubenet cluster gets.
 func retirement(p *clusterCase, blockers []finding.Finding) finding.Finding {
-	days := int(retired.Sub(p.Today.UTC().Truncate(24*time.Hour)).Hours() / 24)
+	days := DaysLeft(p.Today)
 	when := fmt.Sprintf("is retired on 31 March 2028, in %d days", days)
 	switch {
 	case p.Today.IsZero(): // the date is unknown
@@ -171,15 +176,20 @@ func orphansToCome(p *clusterCase) {
 		WithFix("routekeeper sync prune --subscription %s", p.cluster.ID.Subscription()))
 }
 
+// MostNodes returns how many nodes a cluster can have, including the surge of an upgrade.
+func MostNodes(c *inventory.Cluster) (nodes int) {
+	for _, pool := range c.Pools {
+		most := max(pool.Count, pool.MaxCount)
+		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
+	}
+	return nodes
+}
+
 // podCIDRForOverlay checks the pod CIDR. With overlay each node takes a /24 of it, and it must not
 // overlap the nodes' virtual network, the networks peered with it, or the service CIDR
 // (azure-cni-overlay, IP address planning).
 func podCIDRForOverlay(p *clusterCase) {
-	nodes := 0
-	for _, pool := range p.cluster.Pools {
-		most := max(pool.Count, pool.MaxCount)
-		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
-	}
+	nodes := MostNodes(p.cluster)
 	fix := p.azAKS("update", "--network-plugin azure --network-plugin-mode overlay --pod-cidr "+
 		"PREFIX")
 	for _, cidr := range p.cluster.PodCIDRs {

@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 )
@@ -74,6 +73,13 @@ var (
 		"at once. Workloads are disrupted as in a node image upgrade.", pageUpdate}
 )
 
+// sourceNAT asks what the masquerade agent leaves alone.
+func (c *clusterCase) sourceNAT() Question {
+	return Question{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? " +
+		"After the migration pods may not reach them.",
+		c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate}
+}
+
 // budgets asks what keeps a node from being drained.
 func (c *clusterCase) budgets() Question {
 	return Question{"Does a PodDisruptionBudget forbid every eviction? A node whose pods do not " +
@@ -83,11 +89,7 @@ func (c *clusterCase) budgets() Question {
 
 // toOverlay plans the move from the node subnet to overlay.
 func (c *clusterCase) toOverlay(out *Cluster) {
-	nodes := 0
-	for _, pool := range c.cluster.Pools {
-		most := max(pool.Count, pool.MaxCount)
-		nodes += most + capacity.SurgeOf(pool.MaxSurge).Of(most)
-	}
+	nodes := diagnose.MostNodes(c.cluster)
 	length := 24 - bits.Len(uint(max(nodes, 1)-1))
 	out.Steps = append(out.Steps, c.credentials(), c.masquerade(),
 		checkCode("Code must set the overlay mode and the pod CIDR.", pagePodCIDR),
@@ -123,10 +125,7 @@ func (c *clusterCase) toOverlay(out *Cluster) {
 	out.Questions = []Question{
 		{"Does anything outside the cluster, other than its gateways, connect to addresses of " +
 			"pods? Nothing outside the nodes reaches them afterwards.", "", pageUpdate},
-		{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? After the " +
-			"migration pods may not reach them.",
-			c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate},
-		c.budgets(),
+		c.sourceNAT(), c.budgets(),
 	}
 }
 

@@ -187,13 +187,7 @@ func ownTable(c *clusterCase, f finding.Finding) []Step {
 	if len(c.unmanaged) > 0 {
 		s.Why += " Copy the other routes of the old table that this subnet needs."
 	}
-	create := finding.Command("az network route-table create --subscription %s "+
-		"--resource-group %s --name %s",
-		table.Subscription(), table.ResourceGroup(), table.Name())
-	if vnet := c.Snapshot.VNets[subnet.Parent().Key()]; vnet != nil && vnet.Location != "" {
-		create = finding.Command("%s --location %s", create, vnet.Location)
-	}
-	s.Commands = []string{create.String()}
+	s.Commands = []string{diagnose.CreateTable(c.Snapshot, subnet, table).String()}
 	for _, r := range c.unmanaged {
 		s.Commands = append(s.Commands, routeCommand(table, r))
 	}

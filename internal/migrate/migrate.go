@@ -23,9 +23,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// Deadline is the day on which kubenet is retired.
-const Deadline = "2028-03-31"
-
 // Plan is how a number of clusters migrate off kubenet.
 type Plan struct {
 	Deadline string `json:"deadline"`
@@ -123,7 +120,7 @@ type clusterCase struct {
 
 // Make plans the migration of the clusters of a case. found are the findings of diagnose.Check.
 func Make(c diagnose.Case, found []finding.Finding) Plan {
-	p := Plan{Deadline: Deadline, Clusters: []Cluster{}, Optional: []Cluster{},
+	p := Plan{Deadline: diagnose.Retired.Format(time.DateOnly), Clusters: []Cluster{}, Optional: []Cluster{},
 		Migrating: []string{}, Others: []string{}}
 	if c.File == (finding.CommandLine{}) {
 		c.File = finding.Command("routes.yaml")
@@ -132,8 +129,7 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 	if today.IsZero() {
 		today = c.Snapshot.Taken
 	}
-	end, _ := time.Parse(time.DateOnly, Deadline)
-	p.Days = int(end.Sub(today.UTC().Truncate(24*time.Hour)).Hours() / 24)
+	p.Days = diagnose.DaysLeft(today)
 	for _, id := range inventory.SortIDs(slices.Clone(c.Clusters)) {
 		cluster := c.Snapshot.Cluster(id)
 		switch {
@@ -240,19 +236,21 @@ func (c *clusterCase) work() Work {
 	w := Work{Depends: "how fast machines are reimaged and pods start; no source gives a time"}
 	for _, pool := range c.cluster.Pools {
 		w.Nodes += pool.Count
-		if pool.Count == 0 {
-			continue
-		}
-		surge := max(1, min(pool.Count, capacity.SurgeOf(pool.MaxSurge).Of(pool.Count)))
-		batches := (pool.Count + surge - 1) / surge
-		w.Batches = max(w.Batches, batches)
-		w.WaitMinutes = max(w.WaitMinutes,
-			batches*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
+		w.Batches, w.WaitMinutes = longest(w.Batches, w.WaitMinutes, pool, pool.Count)
 	}
 	if c.has(finding.MigrationIdentity) {
 		w.RoleMinutes = roleDelay
 	}
 	return w
+}
+
+// longest returns the batches in which AKS reimages some nodes of a pool, and how long these can
+// wait, unless another pool, whose values are given, takes longer.
+func longest(batches, minutes int, pool inventory.Pool, nodes int) (int, int) {
+	surge := max(1, capacity.SurgeOf(pool.MaxSurge).Of(max(pool.Count, nodes)))
+	own := (nodes + surge - 1) / surge
+	return max(batches, own),
+		max(minutes, own*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
 }
 
 // has reports whether a finding with a code is a blocker.

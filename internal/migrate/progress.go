@@ -1,13 +1,11 @@
 package migrate
 
 import (
-	"cmp"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/capacity"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -88,15 +86,7 @@ func Follow(s *inventory.Snapshot, id arm.ID) Progress {
 		}
 	}
 	for _, pool := range cluster.Pools {
-		n := left[pool.Name]
-		if n == 0 {
-			continue
-		}
-		surge := max(1, capacity.SurgeOf(pool.MaxSurge).Of(max(pool.Count, n)))
-		batches := (n + surge - 1) / surge
-		p.Batches = max(p.Batches, batches)
-		p.WaitMinutes = max(p.WaitMinutes,
-			batches*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
+		p.Batches, p.WaitMinutes = longest(p.Batches, p.WaitMinutes, pool, left[pool.Name])
 	}
 	switch {
 	case p.State != "":

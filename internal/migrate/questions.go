@@ -10,9 +10,7 @@ import (
 // questions asks about what Azure Resource Manager does not know.
 func (c *clusterCase) questions() []Question {
 	qs := []Question{
-		{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? After the " +
-			"migration pods may not reach them.",
-			c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate},
+		c.sourceNAT(),
 		{fmt.Sprintf("Does a network behind ExpressRoute, a VPN or Virtual WAN use addresses in "+
 			"the pod CIDR %s? Pods could not reach it.", inventory.List(c.cluster.PodCIDRs)),
 			"", pageOverlay},
