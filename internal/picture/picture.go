@@ -347,30 +347,24 @@ func (c Counted) Wrong() int { return c.All - c.Correct - c.Unknown }
 
 // Routes counts the cluster's pod routes.
 func (c Cluster) Routes() (n Counted) {
-	for _, t := range c.Tables {
-		for _, r := range t.Routes {
-			switch r.State {
-			case Unmanaged, Leftover, Kept:
-				continue
-			case Works:
-				n.Correct++
-			case Unknown:
-				n.Unknown++
-			}
-			n.All++
+	for state, count := range c.Counts() {
+		switch state {
+		case Unmanaged, Leftover, Kept:
+			continue
+		case Works:
+			n.Correct = count
+		case Unknown:
+			n.Unknown = count
 		}
+		n.All += count
 	}
 	return n
 }
 
 // Broken counts the associations that are wrong or lost.
-func (c Cluster) Broken() int {
-	n := 0
+func (c Cluster) Broken() (n int) {
 	for _, s := range c.Subnets {
-		if s.State == Lost || s.State == Other {
-			n++
-		}
-		for _, p := range s.Properties {
+		for _, p := range s.Required() {
 			if p.State == Lost || p.State == Other {
 				n++
 			}
@@ -425,11 +419,20 @@ func (c Cluster) Idle() (names []string) {
 
 // Counts counts the routes in all tables by state.
 func (c Cluster) Counts() map[string]int {
-	n := map[string]int{}
+	all := map[string]int{}
 	for _, t := range c.Tables {
-		for _, r := range t.Routes {
-			n[r.State]++
+		for state, n := range t.Counts() {
+			all[state] += n
 		}
+	}
+	return all
+}
+
+// Counts counts the routes of a table by state.
+func (t Table) Counts() map[string]int {
+	n := map[string]int{}
+	for _, r := range t.Routes {
+		n[r.State]++
 	}
 	return n
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/plan"
@@ -113,8 +112,6 @@ func (w *waits) observe(c plan.Change, configs []v1alpha1.ClusterRoutes, took ti
 // guards reports whether a change's subnet is in its config's spec.guard.subnets.
 func guards(configs []v1alpha1.ClusterRoutes, c plan.Change) bool {
 	return slices.ContainsFunc(configs, func(config v1alpha1.ClusterRoutes) bool {
-		names := func(g v1alpha1.GuardedSubnet) bool { return c.Resource.Equal(arm.ID(g.SubnetID)) }
-		return config.Metadata.Name == c.Cluster &&
-			slices.ContainsFunc(config.Spec.Guard.Subnets, names)
+		return config.Metadata.Name == c.Cluster && plan.Guards(&config, c.Resource)
 	})
 }

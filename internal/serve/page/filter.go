@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/picture"
@@ -326,10 +325,4 @@ func tell(findings []finding.Finding, of ...Cluster) told {
 		*to = append(*to, group{f.Code, f.Severity, []finding.Finding{f}, networks})
 	}
 	return t
-}
-
-// short returns the subscription's ID in the list's form: its first part.
-func shortSubscription(id string) string {
-	first, _, _ := strings.Cut(arm.SubscriptionID(id).Subscription(), "-")
-	return first
 }

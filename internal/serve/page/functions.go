@@ -37,16 +37,15 @@ var functions = template.FuncMap{
 	"calls": func(e history.Entry) string {
 		return report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}.String()
 	},
-	"trigger":      trigger,
-	"concerns":     concerns,
-	"did":          did,
-	"stories":      stories,
-	"tone":         tone,
-	"subscription": shortSubscription,
-	"states":       func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
-	"stateName":    func(state string) string { return stateNames[state] },
-	"explain":      func(c finding.Code) string { return finding.Describe(c).Meaning },
-	"microsoft":    func(c finding.Code) string { return finding.Describe(c).Page },
+	"trigger":   trigger,
+	"concerns":  concerns,
+	"did":       did,
+	"stories":   stories,
+	"tone":      tone,
+	"states":    func() []string { return []string{Bad, Noted, Unseen, Busy, Good} },
+	"stateName": func(state string) string { return stateNames[state] },
+	"explain":   func(c finding.Code) string { return finding.Describe(c).Meaning },
+	"microsoft": func(c finding.Code) string { return finding.Describe(c).Page },
 	"role": func(role string) string {
 		if role == picture.RoleCluster {
 			return "the cluster's route table"

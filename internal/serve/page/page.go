@@ -55,7 +55,6 @@ type Pages struct {
 	mux      *http.ServeMux
 	ending   <-chan struct{}
 	previews previews
-	encoded  encoded
 }
 
 //go:embed templates static
@@ -136,48 +135,36 @@ var templates = sync.OnceValue(func() *template.Template {
 func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name, title string,
 	shown uint64, value, page any) {
 	var b bytes.Buffer
-	kind := "text/html; charset=utf-8"
 	if wantsJSON(r) {
-		kind = "application/json"
-		raw, err := inJSON(value)
-		if err != nil {
+		e := json.NewEncoder(&b)
+		e.SetEscapeHTML(false)
+		e.SetIndent("", "  ")
+		if err := e.Encode(value); err != nil {
 			p.broken(w, r, err)
 			return
 		}
-		b.Write(raw)
-	} else {
-		d := document{
-			Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
-			Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions &&
-				(p.opts.MayAct == nil || p.opts.MayAct(r)),
-			Shown: shown, Page: page, Mode: p.mode(),
-		}
-		d.Silence = d.Actions && p.opts.Silences != nil && !p.opts.DryRun
-		if c, is := page.(clusterPage); is {
-			d.Cluster = c.Name
-		}
-		if err := templates().ExecuteTemplate(&b, name, d); err != nil {
-			p.broken(w, r, err)
-			return
-		}
-	}
-	w.Header().Set("Content-Type", kind)
-	w.WriteHeader(status)
-	if kind == "application/json" {
-		_, _ = w.Write(b.Bytes()) // the client may have gone
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_, _ = w.Write(report.SafeJSON(b.Bytes())) // the client may have gone
 		return
 	}
+	d := document{
+		Title: title, Version: p.opts.Version, Path: r.URL.Path, JSON: jsonPath(r),
+		Buttons: p.opts.Keeper != nil, Actions: p.opts.Keeper != nil && p.opts.Actions &&
+			(p.opts.MayAct == nil || p.opts.MayAct(r)),
+		Shown: shown, Page: page, Mode: p.mode(),
+	}
+	d.Silence = d.Actions && p.opts.Silences != nil && !p.opts.DryRun
+	if c, is := page.(clusterPage); is {
+		d.Cluster = c.Name
+	}
+	if err := templates().ExecuteTemplate(&b, name, d); err != nil {
+		p.broken(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
 	_, _ = io.WriteString(w, report.SafeText(b.String(), report.Style{}))
-}
-
-// inJSON encodes the value of a page.
-func inJSON(value any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	err := e.Encode(value)
-	return report.SafeJSON(b.Bytes()), err
 }
 
 func (p *Pages) mode() string {
@@ -274,19 +261,13 @@ func (p *Pages) state() Overview {
 	return o
 }
 
-// front returns the state of all clusters, with the time to repair.
-func (p *Pages) front() Overview {
-	o := p.state()
-	o.Repairs = p.checks(history.Query{Limit: 1}).Repairs
-	return o
-}
-
 func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+	o := p.state()
 	if wantsJSON(r) {
-		p.overviewJSON(w, r)
+		o.Repairs = p.checks(history.Query{Limit: 1}).Repairs
+		p.answer(w, r, http.StatusOK, "", "", 0, o, nil)
 		return
 	}
-	o := p.state()
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
 	past.tell(o.Clusters)

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"cmp"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -64,19 +66,14 @@ func only(all []history.Entry, cluster string) []history.Entry {
 func (past) Kinds() []string { return history.Kinds }
 
 // Ages returns the ages to filter by.
-func (past) Ages() []string { return ages }
-
-var ages = []string{"1h", "24h", "7d", "30d"}
-
-// age reads one of the ages.
-func age(text string) time.Duration {
-	if days, is := strings.CutSuffix(text, "d"); is {
-		n, _ := strconv.Atoi(days)
-		return time.Duration(n) * 24 * time.Hour
-	}
-	d, _ := time.ParseDuration(text)
-	return d
+func (past) Ages() []string {
+	return slices.SortedFunc(maps.Keys(ages), func(a, b string) int {
+		return cmp.Compare(ages[a], ages[b])
+	})
 }
+
+var ages = map[string]time.Duration{"1h": time.Hour, "24h": 24 * time.Hour,
+	"7d": 7 * 24 * time.Hour, "30d": 30 * 24 * time.Hour}
 
 // Unknown reports whether no managed cluster has the name that was asked for.
 func (p past) Unknown() bool {
@@ -134,13 +131,12 @@ func (p *Pages) past(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	since := r.FormValue("since")
-	if since != "" && !slices.Contains(ages, since) {
+	if age, known := ages[since]; known {
+		q.Since = time.Now().Add(-age)
+	} else if since != "" {
 		p.fail(w, r, http.StatusBadRequest, "since: expected one of "+
-			strings.Join(ages, ", ")+", not "+strconv.Quote(since))
+			strings.Join(past{}.Ages(), ", ")+", not "+strconv.Quote(since))
 		return
-	}
-	if since != "" {
-		q.Since = time.Now().Add(-age(since))
 	}
 	page := p.checks(q)
 	page.Names, page.Since = p.board.names(), since

@@ -151,10 +151,7 @@ func (d *drawing) tables(c Cluster, x, y, w int) placed {
 }
 
 func (d *drawing) table(c Cluster, t picture.Table, x, y, w int) int {
-	n := map[string]int{}
-	for _, r := range t.Routes {
-		n[r.State]++
-	}
+	n := t.Counts()
 	pods := len(t.Routes) - n[picture.Unmanaged] - n[picture.Leftover] - n[picture.Kept]
 	class, text := "right", finding.Count(pods, "pod route")+", all working"
 	switch bad := pods - n[picture.Works] - n[picture.Unknown]; {
@@ -356,15 +353,9 @@ func label(c Cluster) string {
 	for _, s := range c.Subnets {
 		parts = append(parts, "subnet "+s.ID.Name()+" "+associated(s))
 	}
-	for i, t := range c.Cluster.Tables {
-		working := 0
-		for _, r := range t.Routes {
-			if r.State == picture.Works {
-				working++
-			}
-		}
-		parts = append(parts, fmt.Sprintf("route table %s with %s working",
-			c.Cluster.Tables[i].ID.Name(), finding.Count(working, "pod route")))
+	for _, t := range c.Cluster.Tables {
+		parts = append(parts, fmt.Sprintf("route table %s with %s working", t.ID.Name(),
+			finding.Count(t.Counts()[picture.Works], "pod route")))
 	}
 	return strings.Join(parts, "; ") + "."
 }
