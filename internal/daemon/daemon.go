@@ -184,19 +184,17 @@ func Run(ctx context.Context, o Options) error {
 	health := serve.NewHealth(o.Interval)
 	pauses, silences := newPauses(o.Paths, log), silence.Open(o.SilenceFile, log)
 	pauses.shortage = files.Note
-	notices.also = func() []finding.Finding {
-		now := time.Now()
-		return append(pauses.forgotten(now), silence.Findings(silences.All(), now)...)
-	}
 	var nodes keeper.Nodes
 	if o.Nodes != nil {
 		nodes = o.Nodes(client)
 	}
-	k := keeper.New(client, o.Configs, notices.with(past.With(keeper.Options{
+	k := keeper.New(client, o.Configs, past.With(keeper.Options{
 		DryRun: o.DryRun, ClusterInterval: o.ClusterInterval, Log: log,
 		ChangesPerMinute: o.ChangesPerMinute, Nodes: nodes,
 		Own: func() []finding.Finding {
-			return slices.Concat(files.Findings(), only.findings())
+			now := time.Now()
+			return slices.Concat(files.Findings(), only.findings(), notices.to.Findings(),
+				pauses.forgotten(now), silence.Findings(silences.All(), now))
 		},
 		Paused: pauses.until, ClusterPaused: silences.Paused, Progress: health.Progress,
 		Withhold: o.Withhold,
@@ -209,7 +207,7 @@ func Run(ctx context.Context, o Options) error {
 				o.Planned(r)
 			}
 		},
-	})))
+	}))
 	started := func() { // now it is clear that all flags name valid things
 		log.Info("started", "version", o.Version, "clusters", len(o.Configs),
 			"interval", o.Interval.String(), "dryRun", o.DryRun)

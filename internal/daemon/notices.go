@@ -8,20 +8,16 @@ import (
 	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
-	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/history"
 	"routekeeper.dev/routekeeper/internal/input"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/keeper"
 	"routekeeper.dev/routekeeper/internal/notify"
-	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// notices are the messages of a daemon to people, and its findings about itself.
+// notices are the messages of a daemon to people.
 type notices struct {
 	to     *notify.Notifier
 	dryRun bool
-	also   func() []finding.Finding // more findings of the daemon about itself; nil for none
 }
 
 // newNotices reads who gets messages. News that the history has from before is not sent again.
@@ -94,40 +90,4 @@ func (n *notices) counts(count func(place, outcome string, n int64)) {
 		count(name, "failed", all[name].Failed)
 		count(name, "dropped", all[name].Dropped)
 	}
-}
-
-// with adds the daemon's findings about itself to each check.
-func (n *notices) with(o keeper.Options) keeper.Options {
-	o.Recorder = recorder{o.Recorder, n}
-	return o
-}
-
-// recorder is a history, or nil, and the daemon's findings about itself.
-type recorder struct {
-	history keeper.Recorder
-	notices *notices
-}
-
-func (r recorder) Intend(result keeper.Result, changes []plan.Change) {
-	if r.history != nil {
-		r.history.Intend(result, changes)
-	}
-}
-
-func (r recorder) Settle(outcomes []plan.Outcome) {
-	if r.history != nil {
-		r.history.Settle(outcomes)
-	}
-}
-
-func (r recorder) Record(result keeper.Result, s *inventory.Snapshot) []finding.Finding {
-	own := r.notices.to.Findings()
-	if r.notices.also != nil {
-		own = append(own, r.notices.also()...)
-	}
-	if r.history == nil {
-		return own
-	}
-	result.Findings = finding.Sort(slices.Concat(result.Findings, own))
-	return append(own, r.history.Record(result, s)...)
 }
