@@ -137,17 +137,7 @@ const (
 	Observed OutcomeState = "observed"
 )
 
-// SeenInTable reports whether a change of a route is in place in a table.
-func (c Change) SeenInTable(table *inventory.RouteTable) bool {
-	for i := range table.Routes() {
-		if strings.EqualFold(table.Routes()[i].Name, c.Route) {
-			return c.seenAs(&table.Routes()[i])
-		}
-	}
-	return c.seenAs(nil)
-}
-
-// SeenIn works like SeenInTable for many changes of one table.
+// SeenIn returns a function that reports whether a change of a route is in place in a table.
 func SeenIn(table *inventory.RouteTable) func(Change) bool {
 	routes := make(map[string]*inventory.Route, len(table.Routes()))
 	for i := range table.Routes() {
@@ -177,7 +167,7 @@ func (c Change) InPlace(s *inventory.Snapshot) (made, read bool) {
 		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil
 	}
 	table := s.Table(c.Resource)
-	return table != nil && c.SeenInTable(table), table != nil
+	return table != nil && SeenIn(table)(c), table != nil
 }
 
 // sortChanges orders by resource, then by prefix, then by name.

@@ -4,18 +4,19 @@ import (
 	"net/netip"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Diff returns the changes from what was read to the desired state, sorted.
-func Diff(s *inventory.Snapshot, desired State) []Change {
+// diff returns the changes from what was read to the desired state, sorted.
+func diff(read func(arm.ID) *inventory.Subnet, desired State) []Change {
 	n := len(desired.Associations)
 	for _, t := range desired.Tables {
 		n += len(t.Changes)
 	}
 	changes := make([]Change, 0, n)
 	for _, a := range desired.Associations {
-		if subnet := s.Subnet(a.Subnet); subnet != nil {
+		if subnet := read(a.Subnet); subnet != nil {
 			changes = append(changes, diffSubnet(subnet, a)...)
 		}
 	}

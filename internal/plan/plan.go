@@ -19,7 +19,6 @@ package plan
 
 import (
 	"net/netip"
-	"slices"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -124,7 +123,7 @@ func (p *Planner) Plan() Plan {
 		}
 	}
 	w.reportVanished()
-	made := w.plan(state, Diff(p.s.Snapshot, state))
+	made := w.plan(state, p.s.Subnet)
 	p.observe(&made)
 	return made
 }
@@ -138,20 +137,17 @@ func (p *Planner) Repairs() Plan {
 			state.Associations = append(state.Associations, a)
 		}
 	}
-	return w.plan(state, Diff(p.s.Snapshot, state))
+	return w.plan(state, p.s.Subnet)
 }
 
 // Again plans by the same rules for one table that was read again.
 func (p *Planner) Again(table *inventory.RouteTable) Plan {
 	w := p.planning()
 	var state State
-	var changes []Change
 	if t := w.table(table.ID, table); t != nil {
 		state.Tables = append(state.Tables, *t)
-		changes = slices.Clone(t.Changes)
-		sortChanges(changes)
 	}
-	return w.plan(state, changes)
+	return w.plan(state, p.s.Subnet)
 }
 
 // AgainSubnet plans by the same rules for one subnet that was read again.
@@ -163,14 +159,8 @@ func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 			wishes = append(wishes, wish)
 		}
 	}
-	state := State{Associations: w.associations(wishes, func(arm.ID) *inventory.Subnet {
-		return subnet
-	})}
-	var changes []Change
-	for _, a := range state.Associations {
-		changes = append(changes, diffSubnet(subnet, a)...)
-	}
-	return w.plan(state, changes)
+	read := func(arm.ID) *inventory.Subnet { return subnet }
+	return w.plan(State{Associations: w.associations(wishes, read)}, read)
 }
 
 // Sources returns the route tables of the clusters whose routes are copied to a target.
@@ -202,10 +192,9 @@ func (p *Planner) planning() planning {
 
 func (w *planning) add(f finding.Finding) { w.found = append(w.found, f) }
 
-func (w *planning) plan(state State, changes []Change) Plan {
-	if changes == nil {
-		changes = []Change{}
-	}
+// plan returns the plan that leads from what was read to a desired state.
+func (w *planning) plan(state State, read func(arm.ID) *inventory.Subnet) Plan {
+	changes := diff(read, state)
 	need := inventory.Wanted{
 		NICs: inventory.SortIDs(w.need.NICs), VNets: inventory.SortIDs(w.need.VNets),
 		Tables: inventory.SortIDs(w.need.Tables), Subnets: w.s.needSubnets(changes),

@@ -82,28 +82,22 @@ func (pr *Pruner) Seen() Facts { return pr.p.s }
 func (pr *Pruner) Plan() Plan {
 	w := pr.p.planning()
 	var state State
-	var changes []Change
 	for _, id := range pr.tables {
 		if table := pr.p.s.Table(id); table != nil {
 			orphans := pr.p.orphansIn(table)
 			w.found = append(w.found, slices.DeleteFunc(reportOrphans(table, orphans),
 				func(f finding.Finding) bool { return f.Severity > finding.Info })...)
-			t := pr.without(table, orphans)
-			state.Tables = append(state.Tables, t)
-			changes = append(changes, t.Changes...)
+			state.Tables = append(state.Tables, pr.without(table, orphans))
 		}
 	}
-	sortChanges(changes)
-	return w.plan(state, changes)
+	return w.plan(state, pr.p.s.Subnet)
 }
 
 // Again plans by the same rules for one table that was read again.
 func (pr *Pruner) Again(table *inventory.RouteTable) Plan {
 	w := pr.p.planning()
-	t := pr.without(table, pr.p.orphansIn(table))
-	changes := slices.Clone(t.Changes)
-	sortChanges(changes)
-	return w.plan(State{Tables: []Table{t}}, changes)
+	state := State{Tables: []Table{pr.without(table, pr.p.orphansIn(table))}}
+	return w.plan(state, pr.p.s.Subnet)
 }
 
 // without returns the desired state of a table: without the routes that are proven orphans.
