@@ -62,7 +62,7 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 			TypeTrustedAccess: {}},
 		Calls:     []kernel.Special{versionsCall},
 		SavedWith: s.savedWith, Watch: s.watch, Resume: kernel.Resumer{Last: s.resumeClusters},
-		HostNames: []string{"*." + apiServerDomain}, Moved: s.moved, Stop: s.stop,
+		HostNames: []string{"*." + apiServerDomain}, Stop: s.stop,
 	})
 	return s
 }
@@ -71,13 +71,6 @@ func New(k *kernel.Kernel, n *network.Network, v *compute.Compute, d *entra.Entr
 func (s *AKS) resumeClusters() {
 	for _, key := range slices.Sorted(maps.Keys(s.Clusters)) {
 		s.resumeCluster(s.Clusters[key])
-	}
-}
-
-// moved renders the clusters again: their issuers' URLs contain the emulator's address.
-func (s *AKS) moved() {
-	for _, cluster := range s.kernel.Store.List(arm.TypeCluster, "") {
-		s.kernel.Store.Touch(cluster.ID)
 	}
 }
 

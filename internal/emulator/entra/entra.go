@@ -18,13 +18,16 @@ type Entra struct {
 	Issuers issuers
 
 	Identity *Identity
+	// systemAssigned are the types with system-assigned identities, in lower case.
+	systemAssigned map[string]bool
 }
 
 // New makes the service and adds it to the kernel. Tokens are signed with the key; nil: a new one.
 func New(k *kernel.Kernel, key *rsa.PrivateKey) *Entra {
-	s := &Entra{kernel: k, Identity: newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key)}
+	s := &Entra{kernel: k, Identity: newIdentity(tenantsOf(k.Opts), k.Opts.Principals, key),
+		systemAssigned: map[string]bool{}}
 	k.Directory = s
-	k.Add(kernel.Service{Types: s.types(), Names: names.Of("entra"), Things: s.things()})
+	k.Add(kernel.Service{Types: s.types(), Names: names.Of("entra"), Things: s.things(), Index: s})
 	return s
 }
 
@@ -40,9 +43,8 @@ type issuers interface {
 func (s *Entra) types() []kernel.Kind {
 	return []kernel.Kind{
 		{Name: arm.TypeIdentity, Tracked: true, Immediate: true, Facts: userIdentityFacts,
-			Located: true, Restored: s.restoreUserIdentity,
-			Settle: s.settleUserIdentity, Stored: s.storedUserIdentity, Show: kernel.ShowBare,
-			Removed: s.userIdentityRemoved, Within: s.inIdentity},
+			Located: true, Settle: s.settleUserIdentity, Show: kernel.ShowBare,
+			Within: s.inIdentity},
 		{Name: TypeFederatedCredential, Immediate: true, Located: true,
 			Missing: [2]string{"NotFound", "Resource '{id}' was not found."},
 			Settle:  s.settleFederatedCredential,

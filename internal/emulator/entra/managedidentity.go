@@ -1,7 +1,6 @@
 package entra
 
 import (
-	"encoding/json"
 	"net/http"
 	"strings"
 
@@ -49,18 +48,33 @@ func (s *Entra) inIdentity(c *kernel.Call, identity *kernel.Resource, rest []str
 	return kernel.OK(kernel.Object{"totalCount": len(users), "value": users}), nil, true
 }
 
-// storedUserIdentity adds it to the principals.
-func (s *Entra) storedUserIdentity(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-	s.Identity.Add(IdentityOf(r))
-	return nil
+// Added makes the identity of a stored document a principal. If a document asks for a
+// system-assigned identity again later, it gets another principal, without the roles of the first
+// (recorded).
+func (s *Entra) Added(r *kernel.Resource) {
+	if who, exists := s.principalOf(r); exists {
+		s.Identity.Add(who)
+	}
 }
 
-func (s *Entra) restoreUserIdentity(r *kernel.Resource, _ json.RawMessage) error {
-	s.Identity.Add(IdentityOf(r))
-	return nil
+// Removed removes the principal of a deleted document.
+func (s *Entra) Removed(r *kernel.Resource) {
+	if who, exists := s.principalOf(r); exists {
+		s.Identity.Remove(who)
+	}
 }
 
-func (s *Entra) userIdentityRemoved(r *kernel.Resource) { s.Identity.Remove(IdentityOf(r)) }
+// principalOf returns the principal of a user-assigned identity, or of a resource's system-assigned
+// one.
+func (s *Entra) principalOf(r *kernel.Resource) (who kernel.Principal, exists bool) {
+	switch {
+	case r.ID.Is(arm.TypeIdentity):
+		return IdentityOf(r), true
+	case s.systemAssigned[strings.ToLower(r.ID.Type())]:
+		return systemIdentityOf(r)
+	}
+	return kernel.Principal{}, false
+}
 
 // IdentityOf returns the principal of a user-assigned identity.
 func IdentityOf(r *kernel.Resource) kernel.Principal {
@@ -143,44 +157,16 @@ func (s *Entra) ShowAssigned(doc kernel.Object) {
 }
 
 // WithSystemIdentity lets the resources of a type have a system-assigned identity. Its principal
-// exists while their documents ask for it. If a document asks again later, it gets another
-// principal, without the roles of the first (recorded).
+// exists while their documents ask for it.
 func (s *Entra) WithSystemIdentity(k kernel.Kind) kernel.Kind {
-	settle, stored, removed := k.Settle, k.Stored, k.Removed
+	s.systemAssigned[strings.ToLower(k.Name)] = true
+	settle := k.Settle
 	k.Settle = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 		if f := settle(c, r, old); f != nil {
 			return f
 		}
 		s.settleSystemIdentity(r, old)
 		return nil
-	}
-	k.Stored = func(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
-		had, exists := systemIdentityOf(old)
-		who, asked := systemIdentityOf(r)
-		if exists && who != had {
-			s.Identity.Remove(had)
-		}
-		if asked && who != had {
-			s.Identity.Add(who)
-		}
-		if stored == nil {
-			return nil
-		}
-		return stored(c, r, old)
-	}
-	k.Restored = func(r *kernel.Resource, _ json.RawMessage) error {
-		if who, asked := systemIdentityOf(r); asked {
-			s.Identity.Add(who)
-		}
-		return nil
-	}
-	k.Removed = func(r *kernel.Resource) {
-		if who, exists := systemIdentityOf(r); exists {
-			s.Identity.Remove(who)
-		}
-		if removed != nil {
-			removed(r)
-		}
 	}
 	return k
 }

@@ -113,10 +113,8 @@ func (s *server) Listen(address string, i int) (net.Listener, error) {
 func (s *server) Listens(listeners [2]net.Listener) {
 	defer s.Lock()()
 	s.HTTPS, s.HTTP = listeners[0].Addr().String(), listeners[1].Addr().String()
-	for _, each := range s.services {
-		if each.Moved != nil {
-			each.Moved()
-		}
+	for _, r := range s.Store.Resources {
+		r.rendered = nil // some documents contain the address
 	}
 }
 

@@ -90,10 +90,8 @@ type Service struct {
 	SavedWith func(id arm.ID) arm.ID
 	Watch     func(c *Call) (takeBack func())
 	Resume    Resumer
-	// HostNames has further names of the emulator. moved is called when it listens elsewhere, and
-	// stop when it ends.
+	// HostNames has further names of the emulator. Stop is called when it ends.
 	HostNames []string
-	Moved     func()
 	Stop      func()
 }
 

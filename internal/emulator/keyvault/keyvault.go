@@ -23,7 +23,7 @@ type KeyVault struct{ kernel *kernel.Kernel }
 // New makes the service and adds it to the kernel.
 func New(k *kernel.Kernel) *KeyVault {
 	s := &KeyVault{k}
-	k.Add(kernel.Service{Calls: []kernel.Special{s.call}, Moved: s.moved, Types: []kernel.Kind{
+	k.Add(kernel.Service{Calls: []kernel.Special{s.call}, Types: []kernel.Kind{
 		{Name: TypeVault, Tracked: true, Immediate: true, Merges: true,
 			PutStatus: http.StatusOK, Settle: s.settle, Stored: s.stored, Show: s.show,
 			Removed: s.removed, ReadOnly: []string{"provisioningState"}},
@@ -34,13 +34,6 @@ func New(k *kernel.Kernel) *KeyVault {
 				"information: https://go.microsoft.com/fwlink/?linkid=2149745"}},
 	}})
 	return s
-}
-
-// moved renders the vaults again: their URIs contain the emulator's address.
-func (s *KeyVault) moved() {
-	for _, r := range s.kernel.Store.List(TypeVault, "") {
-		s.kernel.Store.Changed(r)
-	}
 }
 
 // deleted returns the ID of a vault after its deletion.

@@ -208,16 +208,13 @@ func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
 			"Private IP address is required when privateIPAllocationMethod is Static in IP "+
 				"configuration %s.", ref.Holder)
 	}
-	addr, err := netip.ParseAddr(asked)
-	i := slices.IndexFunc(PrefixesOf(subnet.Body), func(p netip.Prefix) bool {
-		return err == nil && p.Contains(addr)
-	})
-	if i < 0 {
+	addr, _ := netip.ParseAddr(asked) // no prefix contains the zero address
+	p := prefixWith(subnet, addr)
+	if !p.IsValid() {
 		return addr, kernel.Bad("PrivateIPAddressNotInSubnet",
 			"Private static IP address %s does not belong to the range of subnet prefix %s.", asked,
 			kernel.Text(subnet.Properties(), "addressPrefix"))
 	}
-	p := PrefixesOf(subnet.Body)[i]
 	if free := freeAddress(p, func(a netip.Addr) bool { return a != addr }); free != addr {
 		return addr, kernel.Bad("PrivateIPAddressInReservedRange", "Private static IP address %s "+
 			"falls within reserved IP range of subnet prefix %s.", asked, p)

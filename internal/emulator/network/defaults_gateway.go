@@ -1,6 +1,7 @@
 package network
 
 import (
+	"slices"
 	"strings"
 
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -16,15 +17,9 @@ func gatewayV1(s kernel.Sight) bool { return !gatewayV2(s) }
 // in one generation only, and the defaults of their items.
 func gatewayFacts() []kernel.Fact {
 	const p = "properties."
-	all := kernel.EmptyLists(nil, p+"gatewayIPConfigurations", p+"sslCertificates",
-		p+"frontendIPConfigurations", p+"frontendPorts", p+"backendAddressPools",
-		p+"backendHttpSettingsCollection", p+"httpListeners", p+"urlPathMaps", p+
-			"requestRoutingRules", p+"probes", p+"rewriteRuleSets", p+"redirectConfigurations")
-	all = append(all, kernel.EmptyLists(gatewayV1, p+"authenticationCertificates")...)
-	all = append(all, kernel.EmptyLists(gatewayV2, p+"trustedRootCertificates",
-		p+"trustedClientCertificates", p+"sslProfiles", p+"loadDistributionPolicies",
-		p+"backendSettingsCollection", p+"listeners", p+"routingRules",
-		p+"privateLinkConfigurations", p+"privateEndpointConnections")...)
+	all := slices.Concat(emptyLists(nil, gatewayLists), emptyLists(gatewayV1, gatewayListsV1),
+		emptyLists(gatewayV2, gatewayListsV2),
+		emptyLists(gatewayV2, []string{"privateEndpointConnections"}))
 	const rule = p + "rewriteRuleSets[].properties.rewriteRules[]"
 	all = append(all,
 		kernel.EmptyLists(nil, p+"backendAddressPools[].properties.backendAddresses",
@@ -60,18 +55,21 @@ func gatewayFacts() []kernel.Fact {
 	)
 }
 
+// The lists of an Application Gateway's parts: of both generations, and of one.
+var (
+	gatewayLists = []string{"gatewayIPConfigurations", "sslCertificates",
+		"frontendIPConfigurations", "frontendPorts", "backendAddressPools",
+		"backendHttpSettingsCollection", "httpListeners", "urlPathMaps", "requestRoutingRules",
+		"probes", "rewriteRuleSets", "redirectConfigurations"}
+	gatewayListsV1 = []string{"authenticationCertificates"}
+	gatewayListsV2 = []string{"trustedRootCertificates", "trustedClientCertificates",
+		"sslProfiles", "loadDistributionPolicies", "backendSettingsCollection", "listeners",
+		"routingRules", "privateLinkConfigurations"}
+)
+
 // gatewayParts are the parts of Application Gateways.
 var gatewayParts = parts{
-	lists: []string{
-		"gatewayIPConfigurations", "sslCertificates", "trustedRootCertificates",
-		"trustedClientCertificates", "sslProfiles",
-		"authenticationCertificates", "frontendIPConfigurations", "frontendPorts",
-		"backendAddressPools", "loadDistributionPolicies",
-		"backendHttpSettingsCollection", "backendSettingsCollection", "httpListeners", "listeners",
-		"urlPathMaps", "requestRoutingRules",
-		"routingRules", "probes", "rewriteRuleSets", "redirectConfigurations",
-		"privateLinkConfigurations",
-	},
+	lists: slices.Concat(gatewayLists, gatewayListsV1, gatewayListsV2),
 	back: map[string]string{
 		"httpListeners":                 "httpListeners",
 		"listeners":                     "listeners",

@@ -19,10 +19,8 @@ var balancerParts = parts{
 
 func balancerFacts() []kernel.Fact {
 	const p = "properties."
-	all := kernel.EmptyLists(nil, p+"frontendIPConfigurations", p+"backendAddressPools",
-		p+"loadBalancingRules", p+"probes", p+"inboundNatRules", p+"outboundRules",
-		p+"inboundNatPools")
-	return append(all, kernel.Fact{Path: "sku.tier", Value: "Regional"},
+	return append(emptyLists(nil, balancerParts.lists),
+		kernel.Fact{Path: "sku.tier", Value: "Regional"},
 		kernel.Fact{Path: p + "frontendIPConfigurations[].properties.privateIPAllocationMethod",
 			Value: "Dynamic"})
 }

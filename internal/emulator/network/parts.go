@@ -9,13 +9,20 @@ import (
 
 // parts are the lists of a resource type whose items have IDs and refer to each other.
 type parts struct {
-	// lists are in the order of processing, because back references are in the order in which they
-	// are found.
 	lists []string
 	// back is the list of back references in a part, by the list of the parts that refer to it.
 	back map[string]string
 	// sub are lists in parts whose items are parts, too.
 	sub map[string]string
+}
+
+// emptyLists returns facts of lists of properties that are shown although they are empty.
+func emptyLists(when func(kernel.Sight) bool, lists []string) []kernel.Fact {
+	var out []kernel.Fact
+	for _, list := range lists {
+		out = append(out, kernel.Fact{Path: "properties." + list, Value: []any{}, When: when})
+	}
+	return out
 }
 
 // show gives the parts of a resource their IDs, and adds back references.

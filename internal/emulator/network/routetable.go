@@ -21,9 +21,7 @@ import (
 func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := r.Properties()
 	keepGUID(r, old)
-	if properties["disableBgpRoutePropagation"] == nil {
-		properties["disableBgpRoutePropagation"] = false
-	}
+	kernel.SetDefault(properties, "disableBgpRoutePropagation", false)
 	if f := kernel.CheckList(properties, "routes"); f != nil {
 		return f
 	}
@@ -100,9 +98,7 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 		return kernel.Bad("NextHopIpAddressNotAllowed",
 			"Route %s with next hop type %s cannot have a nextHopIpAddress.", name, types[i])
 	}
-	if properties["hasBgpOverride"] == nil {
-		properties["hasBgpOverride"] = false
-	}
+	kernel.SetDefault(properties, "hasBgpOverride", false)
 	return nil
 }
 

@@ -45,9 +45,8 @@ func (s *Network) settleSecurityGroup(c *kernel.Call, r, old *kernel.Resource) *
 				"protocol.", name, r.ID.Name())
 		}
 		dropReadOnly(rule)
-		var priority int
-		if _, err := fmt.Sscan(fmt.Sprint(p["priority"]), &priority); err != nil ||
-			priority < 100 || priority > 4096 {
+		priority := kernel.NumberOf(p, "priority")
+		if priority < 100 || priority > 4096 {
 			return kernel.Bad("SecurityRuleInvalidPriority", "Security rule has invalid "+
 				"Priority. Value provided: %v Allowed range 100-4096.", p["priority"])
 		}

@@ -27,13 +27,10 @@ func (s *Network) inVNet(c *kernel.Call, vnet *kernel.Resource, rest []string) (
 // subnet are.
 func (s *Network) availability(vnet *kernel.Resource, addr netip.Addr) kernel.Object {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {
-		i := slices.IndexFunc(PrefixesOf(subnet.Body), func(p netip.Prefix) bool {
-			return p.Contains(addr)
-		})
-		if i < 0 {
+		p, used := prefixWith(subnet, addr), s.Addresses.Of(subnet.ID).By
+		if !p.IsValid() {
 			continue
 		}
-		p, used := PrefixesOf(subnet.Body)[i], s.Addresses.Of(subnet.ID).By
 		if _, taken := used[addr]; !taken &&
 			freeAddress(p, func(a netip.Addr) bool { return a != addr }) == addr {
 			return kernel.Object{"available": true, "isPlatformReserved": false}

@@ -2,7 +2,6 @@ package network
 
 import (
 	"net/netip"
-	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
@@ -122,17 +121,15 @@ func (s *Network) changedVNet(vnet *kernel.Resource) {
 }
 
 func (s *Network) showVNet(r *kernel.Resource, doc kernel.Object, version string) {
-	subnets := []any{}
-	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, r.ID) {
-		subnets = append(subnets, s.kernel.Document(subnet, version))
-	}
 	properties := kernel.ObjectAt(doc, "properties")
-	properties["subnets"] = subnets
-	peerings := []any{}
-	for _, p := range s.kernel.Store.List(TypePeering, r.ID) {
-		peerings = append(peerings, s.kernel.Document(p, version))
+	for list, childType := range map[string]string{"subnets": arm.TypeSubnet,
+		"virtualNetworkPeerings": TypePeering} {
+		all := []any{}
+		for _, child := range s.kernel.Store.List(childType, r.ID) {
+			all = append(all, s.kernel.Document(child, version))
+		}
+		properties[list] = all
 	}
-	properties["virtualNetworkPeerings"] = peerings
 }
 
 func (s *Network) vnetRemovable(r *kernel.Resource) *kernel.Failure {
@@ -166,9 +163,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 	}
 	used := s.Addresses.Of(r.ID)
 	for a := range used.By {
-		if !slices.ContainsFunc(PrefixesOf(r.Body), func(p netip.Prefix) bool {
-			return p.Contains(a)
-		}) {
+		if !prefixWith(r, a).IsValid() {
 			return kernel.Bad("InUsePrefixCannotBeDeleted", "IpPrefix of Subnet %s cannot be "+
 				"changed: the address %s in it is in use by %s.", r.ID.Name(), a, used.By[a])
 		}
@@ -257,10 +252,7 @@ func placeSubnet(r *kernel.Resource, vnet kernel.Object,
 			return f
 		}
 		p := netip.MustParsePrefix(text)
-		inside := func(space netip.Prefix) bool {
-			return space.Bits() <= p.Bits() && space.Contains(p.Addr())
-		}
-		if !slices.ContainsFunc(AddressSpace(vnet), inside) {
+		if !Covered(p, AddressSpace(vnet)) {
 			return kernel.Bad("NetcfgInvalidSubnet", "Subnet '%s' is not valid because its IP "+
 				"address range is outside the IP address range of virtual network '%s'.",
 				r.ID.Name(), r.ID.Parent().Name())
@@ -304,4 +296,14 @@ func PrefixesOf(subnet kernel.Object) []netip.Prefix {
 	p := kernel.ObjectAt(subnet, "properties")
 	return arm.ParsePrefixes(kernel.List(p, "addressPrefixes"),
 		[]string{kernel.Text(p, "addressPrefix")})
+}
+
+// prefixWith returns the prefix of a subnet that contains an address, or the zero prefix.
+func prefixWith(subnet *kernel.Resource, a netip.Addr) netip.Prefix {
+	for _, p := range PrefixesOf(subnet.Body) {
+		if p.Contains(a) {
+			return p
+		}
+	}
+	return netip.Prefix{}
 }
