@@ -21,7 +21,6 @@ type local struct {
 	demo   emulator.Demo
 	file   string
 	client *emulator.Client
-	server *emulator.Server
 }
 
 func newLocal(t *testing.T) *local {
@@ -34,8 +33,8 @@ func newLocal(t *testing.T) *local {
 	if l.client, err = l.e.Client(emulatortest.Operator); err != nil {
 		t.Fatal(err)
 	}
-	l.server = emulatortest.Serve(t, l.e)
-	l.file = emulatortest.Kubeconfig(t, l.e, l.server, l.demo.Cluster)
+	emulatortest.Serve(t, l.e)
+	l.file = emulatortest.Kubeconfig(t, l.e, l.demo.Cluster)
 	return l
 }
 
@@ -145,7 +144,7 @@ func TestAnotherCluster(t *testing.T) {
 	says(t, err, "no kubeconfig context is for this cluster",
 		"az aks get-credentials -g shop-rg -n other")
 
-	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, l.server, id),
+	_, err = load(t, Options{Kubeconfig: emulatortest.Kubeconfig(t, l.e, id),
 		Cluster: other}).Read(t.Context())
 	says(t, err, "does not answer at https://"+other.Hosts[1], "private cluster",
 		"--from-nodes and --from-pods")
@@ -179,7 +178,8 @@ func TestKubelogin(t *testing.T) {
 		"aadProfile":        map[string]any{"managed": true, "enableAzureRBAC": true},
 	}})
 	l := &local{T: t, e: e, client: client}
-	file := emulatortest.Kubeconfig(t, e, emulatortest.Serve(t, e), id)
+	emulatortest.Serve(t, e)
+	file := emulatortest.Kubeconfig(t, e, id)
 	token, _, err := e.Token(guest, "6dae42f8-4368-4678-94ff-3960e28e3630")
 	if err != nil {
 		t.Fatal(err)

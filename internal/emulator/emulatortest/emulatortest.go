@@ -101,12 +101,7 @@ func Connect(info emulator.Info) (*azure.Client, error) {
 
 // ConnectOver works like Connect, with another client for its calls.
 func ConnectOver(info emulator.Info, client *http.Client) (*azure.Client, error) {
-	config := cloud.Configuration{
-		ActiveDirectoryAuthorityHost: info.HTTPS + "/",
-		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-			cloud.ResourceManager: {Endpoint: info.HTTPS,
-				Audience: "https://management.core.windows.net/"}},
-	}
+	config := cloudAt(info.HTTPS)
 	credential, err := azidentity.NewClientSecretCredential(info.TenantID, info.ClientID,
 		info.ClientSecret, &azidentity.ClientSecretCredentialOptions{
 			ClientOptions: azcore.ClientOptions{Cloud: config,
@@ -116,6 +111,16 @@ func ConnectOver(info emulator.Info, client *http.Client) (*azure.Client, error)
 		return nil, err
 	}
 	return azure.New(credential, azure.Options{Cloud: config, Transport: client})
+}
+
+// audience is of tokens for Azure Resource Manager.
+const audience = "https://management.core.windows.net/"
+
+// cloudAt returns the endpoints of an emulator.
+func cloudAt(url string) cloud.Configuration {
+	return cloud.Configuration{ActiveDirectoryAuthorityHost: url + "/",
+		Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
+			cloud.ResourceManager: {Endpoint: url, Audience: audience}}}
 }
 
 // ClientOver works like Client over a given transport.
@@ -136,13 +141,7 @@ func connect(t testing.TB, transport http.RoundTripper, e *emulator.Emulator, as
 	tell func(azure.Call)) *azure.Client {
 	t.Helper()
 	c, err := azure.New(credential{e, as}, azure.Options{
-		Cloud: cloud.Configuration{
-			ActiveDirectoryAuthorityHost: "http://local/",
-			Services: map[cloud.ServiceName]cloud.ServiceConfiguration{
-				cloud.ResourceManager: {Endpoint: "http://local",
-					Audience: "https://management.core.windows.net/"},
-			},
-		},
+		Cloud:     cloudAt("http://local"),
 		Transport: &http.Client{Transport: transport},
 		AllowHTTP: true,
 		Called:    tell,
@@ -161,7 +160,7 @@ type credential struct {
 
 func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcore.AccessToken,
 	error) {
-	token, expires, err := c.e.Token(c.as, "https://management.core.windows.net/")
+	token, expires, err := c.e.Token(c.as, audience)
 	// The token itself ends on a whole second, so with a later time here a call could still use it.
 	return azcore.AccessToken{Token: token, ExpiresOn: expires.Truncate(time.Second)}, err
 }

@@ -15,13 +15,13 @@ type Member struct {
 	Cluster, Nodes, Gateway, Target arm.ID
 }
 
-func operator(t testing.TB, e *emulator.Emulator) *emulator.Client {
+func client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *emulator.Client {
 	t.Helper()
-	op, err := e.Client(Operator)
+	c, err := e.Client(as)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return op
+	return c
 }
 
 // Subscriptions returns IDs of n subscriptions.
@@ -39,7 +39,7 @@ func Subscriptions(n int) []string {
 func BuildFleet(t testing.TB, e *emulator.Emulator, subscriptions []string, clusters,
 	nodes int) []Member {
 	t.Helper()
-	op := operator(t, e)
+	op := client(t, e, Operator)
 	var fleet []Member
 	for i := range clusters {
 		sub, name := subscriptions[i%len(subscriptions)], fmt.Sprintf("aks-%04d", i)
@@ -97,7 +97,7 @@ const networkVersion = "2025-05-01"
 // Strip removes a subnet's route table, like a redeploy whose template does not name the table.
 func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 	t.Helper()
-	if err := operator(t, e).Strip(subnet); err != nil {
+	if err := client(t, e, Operator).Strip(subnet); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func Strip(t testing.TB, e *emulator.Emulator, subnet arm.ID) {
 // TableOf returns the table that a subnet has, or "".
 func TableOf(t testing.TB, e *emulator.Emulator, subnet arm.ID) arm.ID {
 	t.Helper()
-	status, body := operator(t, e).Do(http.MethodGet, subnet, networkVersion, nil)
+	status, body := client(t, e, Operator).Do(http.MethodGet, subnet, networkVersion, nil)
 	read, err := inventory.DecodeSubnet(body)
 	if status != http.StatusOK || err != nil {
 		t.Fatalf("GET %s: %d, %v", subnet, status, err)

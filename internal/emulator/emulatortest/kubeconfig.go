@@ -23,38 +23,18 @@ func Serve(t testing.TB, e *emulator.Emulator) *emulator.Server {
 }
 
 // Kubeconfig writes the kubeconfig of a cluster's user into a file of the test and returns its
-// name, as az aks get-credentials does.
-func Kubeconfig(t testing.TB, e *emulator.Emulator, server *emulator.Server,
-	cluster arm.ID) string {
+// name, as az aks get-credentials does. The emulator serves already.
+func Kubeconfig(t testing.TB, e *emulator.Emulator, cluster arm.ID) string {
 	t.Helper()
-	token, _, err := e.Token(Keeper, "https://management.core.windows.net/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := server.Info.Client()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.Info.HTTPS+
-		string(cluster)+"/listClusterUserCredential?api-version=2025-10-01", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header.Set("Authorization", "Bearer "+token)
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
+	status, body := client(t, e, Keeper).Do(http.MethodPost, cluster+"/listClusterUserCredential",
+		"2025-10-01", nil)
 	var answer struct {
 		Kubeconfigs []struct {
 			Value []byte `json:"value"`
 		} `json:"kubeconfigs"`
 	}
-	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil ||
-		len(answer.Kubeconfigs) != 1 {
-		t.Fatalf("the credentials of %s: %s, %v", cluster, response.Status, err)
+	if err := json.Unmarshal(body, &answer); err != nil || len(answer.Kubeconfigs) != 1 {
+		t.Fatalf("the credentials of %s: %d, %v", cluster, status, err)
 	}
 	file := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, answer.Kubeconfigs[0].Value, 0o600); err != nil {
