@@ -104,6 +104,16 @@ func ParsePrefix(s string) netip.Prefix {
 	return p
 }
 
+// ParseRange parses an address prefix, or an address, which becomes a prefix of this one. Anything
+// else becomes the zero value.
+func ParseRange(s string) netip.Prefix {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen())
+	}
+	p, _ := netip.ParsePrefix(s)
+	return p
+}
+
 // ParsePrefixes parses address prefixes, each once, and omits what is not a prefix.
 func ParsePrefixes(lists ...[]string) []netip.Prefix {
 	var out []netip.Prefix

@@ -110,23 +110,13 @@ func (b *tableCheck) checkRoute(r inventory.Route) {
 	for _, cidr := range b.ownership.PodCIDRs() {
 		switch {
 		case !r.Prefix.IsValid() || !cidr.Contains(r.Prefix.Addr()) &&
-			!cidr.Contains(last(r.Prefix)):
+			!cidr.Contains(inventory.Last(r.Prefix)):
 		case !b.ownership.NodePrefix(r.Prefix):
 			b.checkOther(r, cidr)
 		case b.pods[r.Prefix].Name == r.Name:
 			b.checkPodRoute(r, cidr)
 		}
 	}
-}
-
-// last returns the last address of a prefix.
-func last(p netip.Prefix) netip.Addr {
-	bytes := p.Addr().AsSlice()
-	for bit := p.Bits(); bit < len(bytes)*8; bit++ {
-		bytes[bit/8] |= 1 << (7 - bit%8)
-	}
-	a, _ := netip.AddrFromSlice(bytes)
-	return a
 }
 
 // checkOther checks a route inside the pod CIDR whose prefix cannot be a node's.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
@@ -49,8 +50,7 @@ func fromNodes(r inventory.FirewallRule, nodes []netip.Prefix) bool {
 		if text == "*" {
 			return true
 		}
-		prefix, known := parsePrefix(text)
-		if known {
+		if prefix := arm.ParseRange(text); prefix.IsValid() {
 			sources = append(sources, prefix)
 		} else if !r.Denies {
 			return true // a range
@@ -68,15 +68,6 @@ func fromNodes(r inventory.FirewallRule, nodes []netip.Prefix) bool {
 		}
 	}
 	return !r.Denies
-}
-
-// parsePrefix reads a prefix or an address.
-func parsePrefix(text string) (netip.Prefix, bool) {
-	prefix, err := netip.ParsePrefix(text)
-	if addr, wrong := netip.ParseAddr(text); err != nil && wrong == nil {
-		return netip.PrefixFrom(addr, addr.BitLen()), true
-	}
-	return prefix, err == nil
 }
 
 // reaches reports whether a rule matches a destination and its port.
@@ -108,7 +99,7 @@ func reaches(r inventory.FirewallRule, n Name) bool {
 func includes(r inventory.FirewallRule, addresses []netip.Addr) bool {
 	in := func(a netip.Addr) bool {
 		return slices.ContainsFunc(r.Destinations, func(to string) bool {
-			if prefix, known := parsePrefix(to); known {
+			if prefix := arm.ParseRange(to); prefix.IsValid() {
 				return prefix.Contains(a)
 			}
 			from, until, _ := strings.Cut(to, "-")
@@ -132,9 +123,10 @@ func mayReach(r inventory.FirewallRule, n Name) bool {
 			if to == "" {
 				return false
 			}
-			prefix, known := parsePrefix(to)
-			isRange := !known && to[0] >= '0' && to[0] <= '9' // otherwise another service tag
-			return isRange || known && !prefix.Addr().IsPrivate()
+			if prefix := arm.ParseRange(to); prefix.IsValid() {
+				return !prefix.Addr().IsPrivate()
+			}
+			return to[0] >= '0' && to[0] <= '9' // a range, not another service tag
 		})
 }
 
@@ -154,8 +146,7 @@ func (n Name) isAt(to string) bool {
 		return strings.EqualFold(to, n.service) || strings.EqualFold(to, n.service+"."+n.region)
 	}
 	address, err := netip.ParseAddr(n.Name)
-	prefix, known := parsePrefix(to)
-	return err == nil && known && prefix.Contains(address)
+	return err == nil && arm.ParseRange(to).Contains(address)
 }
 
 func over(r inventory.FirewallRule, protocol string) bool {

@@ -170,6 +170,16 @@ func FirstUsable(p netip.Prefix) netip.Addr {
 	return a
 }
 
+// Last returns the last address of a prefix.
+func Last(p netip.Prefix) netip.Addr {
+	raw := p.Masked().Addr().AsSlice()
+	for bit := p.Bits(); bit < len(raw)*8; bit++ {
+		raw[bit/8] |= 1 << (7 - bit%8)
+	}
+	last, _ := netip.AddrFromSlice(raw)
+	return last
+}
+
 // gatewayOf returns the Application Gateway that an IP configuration belongs to, or "".
 func gatewayOf(configuration arm.ID) arm.ID {
 	if !strings.Contains(configuration.Key(), "/applicationgateways/") {

@@ -75,8 +75,8 @@ var (
 
 // sourceNAT asks what the masquerade agent leaves alone.
 func (c *clusterCase) sourceNAT() Question {
-	return Question{"Does a custom azure-ip-masq-agent configuration keep ranges from source NAT? " +
-		"After the migration pods may not reach them.",
+	return Question{"Does a custom azure-ip-masq-agent configuration keep ranges from source " +
+		"NAT? After the migration pods may not reach them.",
 		c.kubectl("get configmap --namespace kube-system --output name"), pageUpdate}
 }
 

@@ -120,8 +120,8 @@ type clusterCase struct {
 
 // Make plans the migration of the clusters of a case. found are the findings of diagnose.Check.
 func Make(c diagnose.Case, found []finding.Finding) Plan {
-	p := Plan{Deadline: diagnose.Retired.Format(time.DateOnly), Clusters: []Cluster{}, Optional: []Cluster{},
-		Migrating: []string{}, Others: []string{}}
+	p := Plan{Deadline: diagnose.Retired.Format(time.DateOnly), Clusters: []Cluster{},
+		Optional: []Cluster{}, Migrating: []string{}, Others: []string{}}
 	if c.File == (finding.CommandLine{}) {
 		c.File = finding.Command("routes.yaml")
 	}

@@ -256,11 +256,8 @@ func (f *Filters) matchPrefix(a netip.Addr, text string) (answer, string) {
 	if text == "*" || strings.EqualFold(text, "any") {
 		return yes, ""
 	}
-	if p, err := netip.ParsePrefix(text); err == nil {
+	if p := arm.ParseRange(text); p.IsValid() {
 		return isTrue(p.Contains(a)), ""
-	}
-	if b, err := netip.ParseAddr(text); err == nil {
-		return isTrue(a == b.Unmap()), ""
 	}
 	// the classic spelling has underscores
 	switch strings.ToLower(strings.ReplaceAll(text, "_", "")) {

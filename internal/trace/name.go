@@ -41,18 +41,15 @@ func (f *Filters) matchName(p Packet, prefixes []string) (result answer, why str
 }
 
 func (f *Filters) holdsName(p Packet, text string) answer {
-	prefix, err := netip.ParsePrefix(text)
-	if a, wrong := netip.ParseAddr(text); wrong == nil {
-		prefix, err = netip.PrefixFrom(a.Unmap(), a.Unmap().BitLen()), nil
-	}
+	prefix := arm.ParseRange(text)
 	switch {
 	case text == "*" || strings.EqualFold(text, "any"):
 		return yes
-	case err == nil && inside(prefix):
+	case prefix.IsValid() && inside(prefix):
 		return no
-	case err == nil && prefix.Bits() == 0:
+	case prefix.IsValid() && prefix.Bits() == 0:
 		return isTrue(prefix.Addr().Is4()) // NAT gateways and AKS's load balancers are for IPv4
-	case err == nil:
+	case prefix.IsValid():
 		return perhaps
 	}
 	doubt := f.unread != "" || f.tag != ""

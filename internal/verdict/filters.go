@@ -110,12 +110,9 @@ func firstPort(ports []string) int {
 func covered(prefix netip.Prefix, texts []string) (addresses []netip.Addr) {
 	parts := []netip.Prefix{}
 	for _, text := range texts {
-		part, err := netip.ParsePrefix(text)
-		if addr, wrong := netip.ParseAddr(text); wrong == nil {
-			part, err = netip.PrefixFrom(addr.Unmap(), addr.Unmap().BitLen()), nil
-		}
+		part := arm.ParseRange(text)
 		switch {
-		case err != nil:
+		case !part.IsValid():
 			parts = append(parts, prefix)
 		case !part.Overlaps(prefix):
 		case part.Bits() > prefix.Bits():
@@ -128,23 +125,13 @@ func covered(prefix netip.Prefix, texts []string) (addresses []netip.Addr) {
 		parts = append(parts, prefix)
 	}
 	for _, part := range parts {
-		first, last := inventory.FirstUsable(part), lastUsable(part)
+		first, last := inventory.FirstUsable(part), inventory.Last(part).Prev() // not a broadcast
 		if !part.Contains(first) {
 			first, last = part.Addr(), part.Addr()
 		}
 		addresses = append(addresses, first, last)
 	}
 	return addresses
-}
-
-// lastUsable returns the last address of a prefix but one: the last one can be a broadcast address.
-func lastUsable(prefix netip.Prefix) netip.Addr {
-	raw := prefix.Masked().Addr().AsSlice()
-	for bit := prefix.Bits(); bit < len(raw)*8; bit++ {
-		raw[bit/8] |= 1 << (7 - bit%8)
-	}
-	last, _ := netip.AddrFromSlice(raw)
-	return last.Prev()
 }
 
 func prefixesOf(s *inventory.Snapshot, ids ...arm.ID) (prefixes []netip.Prefix) {
