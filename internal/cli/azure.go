@@ -33,15 +33,13 @@ func checkCloud(a *app, cmd *cobra.Command) error {
 		!cmd.Flags().Changed("cloud") {
 		a.emulatorDir = dir
 	}
+	from := "--cloud"
 	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
-		if _, known := clouds[name]; !known {
-			return fmt.Errorf("ROUTEKEEPER_CLOUD: unknown cloud %q, expected public, china or "+
-				"usgov", name)
-		}
-		a.cloudName = name
+		from, a.cloudName = "ROUTEKEEPER_CLOUD", name
 	}
 	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("--cloud: unknown cloud %q, expected public, china or usgov", a.cloudName)
+		return fmt.Errorf("%s: unknown cloud %q, expected public, china or usgov", from,
+			a.cloudName)
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")
@@ -130,11 +128,6 @@ func findLocal(ctx context.Context, dir string) (emulator.Info, error) {
 		return info, fmt.Errorf("the emulator of %s, at %s, does not answer", dir, info.HTTPS)
 	}
 	return info, nil
-}
-
-// connectLocal makes a client for an emulator.
-func connectLocal(info emulator.Info, log *slog.Logger) (*azure.Client, error) {
-	return connectEmulator(info, azure.Options{Log: log})
 }
 
 // connectEmulator makes a client for an emulator. It logs in over HTTPS like any other client.

@@ -26,7 +26,6 @@ type choice struct {
 	all      bool
 }
 
-// flags adds --all and --selector.
 func (c *choice) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.BoolVar(&c.all, "all", false, "all clusters of the config")
@@ -108,7 +107,6 @@ func (c choice) inConfig(a *app, paths []string) ([]string, error) {
 	return namesOf(picked), err
 }
 
-// namesOf returns the names of documents.
 func namesOf(configs []v1alpha1.ClusterRoutes) (names []string) {
 	for _, config := range configs {
 		names = append(names, config.Metadata.Name)

@@ -2,7 +2,6 @@ package cli
 
 import "github.com/spf13/cobra"
 
-// newCluster returns the command `cluster`, which has subcommands only.
 func newCluster(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",

@@ -436,7 +436,6 @@ func buildObserver(p *progress) provision.Observer {
 	}
 }
 
-// building makes a report of steps.
 func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	b := report.Building{Cluster: string(c.ClusterID())}
 	for _, o := range outcomes {
@@ -450,7 +449,6 @@ func building(c build.Cluster, outcomes []provision.Outcome) report.Building {
 	return b
 }
 
-// buildStep makes a step of a report.
 func buildStep(id arm.ID, verb build.Verb, note string, done bool, err error) report.BuildStep {
 	s := report.BuildStep{Verb: string(verb), Kind: build.Word(id), Resource: string(id),
 		Name: id.Short(), Note: note, State: "planned"}

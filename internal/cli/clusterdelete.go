@@ -232,7 +232,6 @@ func confirmName(a *app, name string, named bool) error {
 	return nil
 }
 
-// removing makes a report of a delete.
 func removing(
 	c build.Cluster, all []provision.Removal, routes *copies, executed bool,
 ) report.Building {

@@ -1,31 +1,24 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/internal/arm"
-	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/history"
-	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Completion of names. They come from local sources: the config, the history, a bundle and a
-// running emulator. Azure is not asked, because a person who pressed a key does not wait that long.
-// If anything fails, there are no completions, and nothing is printed.
-
-// completeWithin is how long a completion may take.
-const completeWithin = 2 * time.Second
+// Completion of names. They come from files: the config, the history and a bundle. Azure is not
+// asked, because a person who pressed a key does not wait that long. If anything fails, there are
+// no completions, and nothing is printed.
 
 // completer finds names for an unfinished command line.
-type completer func(ctx context.Context, cmd *cobra.Command) []string
+type completer func(cmd *cobra.Command) []string
 
 // complete makes a completion for arguments or the values of a flag. After most arguments, it
 // completes nothing.
@@ -35,11 +28,9 @@ func (a *app) complete(names completer, most int) cobra.CompletionFunc {
 		if len(args) >= most || checkCloud(a, cmd) != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
-		defer cancel()
 		a.err = io.Discard
 		var fitting []cobra.Completion
-		for _, name := range names(ctx, cmd) {
+		for _, name := range names(cmd) {
 			if len(name) >= len(typed) && strings.EqualFold(name[:len(typed)], typed) &&
 				!slices.Contains(args, name) {
 				fitting = append(fitting, name)
@@ -56,7 +47,6 @@ func completeWith(cmd *cobra.Command, flag string, values []string) {
 		cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// completeFlag completes the values of a flag.
 func completeFlag(cmd *cobra.Command, flag string, values cobra.CompletionFunc) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) (
 		[]cobra.Completion, cobra.ShellCompDirective) {
@@ -84,13 +74,13 @@ func configsAt(cmd *cobra.Command) []string {
 }
 
 // configNames returns the clusters of the config, by metadata.name.
-func (a *app) configNames(_ context.Context, cmd *cobra.Command) []string {
+func (a *app) configNames(cmd *cobra.Command) []string {
 	configs, _ := a.readConfig(configsAt(cmd))
 	return namesOf(configs)
 }
 
-// clusterNames returns the clusters of the config and the emulator, by their names in Azure.
-func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []string) {
+// clusterNames returns the clusters of the config and the bundle, by their names in Azure.
+func (a *app) clusterNames(cmd *cobra.Command) (names []string) {
 	configs, _ := a.readConfig(configsAt(cmd))
 	for _, id := range idsOf(configs) {
 		names = append(names, id.Name())
@@ -100,25 +90,7 @@ func (a *app) clusterNames(ctx context.Context, cmd *cobra.Command) (names []str
 			names = append(names, id.Name())
 		}
 	}
-	for _, c := range emulated(ctx, a).Clusters {
-		names = append(names, c.ID.Name())
-	}
 	return names
-}
-
-// emulated returns the resources of the command line's emulator, or nothing without one.
-func emulated(ctx context.Context, a *app) *inventory.Snapshot {
-	if a.emulatorDir == "" {
-		return inventory.NewSnapshot()
-	}
-	if _, err := emulator.ReadInfo(a.emulatorDir); err != nil { // do not wait for its start
-		return inventory.NewSnapshot()
-	}
-	running, err := a.runningEmulator(ctx)
-	if err != nil {
-		return inventory.NewSnapshot()
-	}
-	return running.seen
 }
 
 // bundleOf returns the bundle of the command line, or nil.
@@ -134,27 +106,9 @@ func bundleOf(cmd *cobra.Command) *examination {
 	return e
 }
 
-// subnetNames returns the subnets of the emulator, as VNET/SUBNET.
-func (a *app) subnetNames(ctx context.Context, _ *cobra.Command) (names []string) {
-	for _, s := range emulated(ctx, a).Subnets {
-		names = append(names, s.ID.Short())
-	}
-	return names
-}
+func (a *app) tableIDs(cmd *cobra.Command) []string { return texts(targets(a, cmd)) }
 
-// tableIDs returns the route tables of the config's targets and of the emulator.
-func (a *app) tableIDs(ctx context.Context, cmd *cobra.Command) (ids []string) {
-	for _, c := range targets(a, cmd) {
-		ids = append(ids, string(c))
-	}
-	for _, t := range emulated(ctx, a).Tables {
-		ids = append(ids, string(t.ID))
-	}
-	return ids
-}
-
-// targetNames returns the names of the config's targets.
-func (a *app) targetNames(_ context.Context, cmd *cobra.Command) (names []string) {
+func (a *app) targetNames(cmd *cobra.Command) (names []string) {
 	for _, id := range targets(a, cmd) {
 		names = append(names, id.Name())
 	}
@@ -169,17 +123,10 @@ func targets(a *app, cmd *cobra.Command) (ids []arm.ID) {
 	return ids
 }
 
-// endNames returns the ends that trace can name: nodes, subnets, gateways, machines and pods.
-func (a *app) endNames(ctx context.Context, cmd *cobra.Command) []string {
+// endNames returns the ends in a bundle that trace can name: nodes, subnets, gateways, machines and
+// pods.
+func endNames(cmd *cobra.Command) []string {
 	e := bundleOf(cmd)
-	if e == nil && len(emulated(ctx, a).Clusters) > 0 {
-		o := examineOptions{rightless: true}
-		o.cluster, _ = cmd.Flags().GetString("cluster")
-		o.subscription, _ = cmd.Flags().GetString("subscription")
-		progress := a.progress(ctx, "")
-		defer progress.stop()
-		e, _ = examineAzure(ctx, a, o, progress)
-	}
 	if e == nil {
 		return nil
 	}
@@ -196,7 +143,7 @@ func historyOf(cmd *cobra.Command) (*history.Reader, error) {
 }
 
 // historyNames returns the clusters in the history.
-func historyNames(_ context.Context, cmd *cobra.Command) []string {
+func historyNames(cmd *cobra.Command) []string {
 	r, err := historyOf(cmd)
 	if err != nil {
 		return nil

@@ -17,7 +17,6 @@ import (
 	"routekeeper.dev/routekeeper/internal/openfiles"
 )
 
-// configFlag adds -f.
 func configFlag(cmd *cobra.Command, paths *[]string) {
 	cmd.Flags().StringArrayVarP(paths, "file", "f", nil,
 		"config `FILE` with ClusterRoutes documents, folder, or - (repeatable)")

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/keeper"
@@ -79,7 +80,7 @@ func runDemo(ctx context.Context, a *app, web string, browser bool) (err error) 
 		OperationTime: 300 * time.Millisecond,
 		RouteBatch:    500 * time.Millisecond,
 		NewKeeper: func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
-			client, err := connectLocal(info, nil)
+			client, err := connectEmulator(info, azure.Options{})
 			if err != nil {
 				return nil, err
 			}

@@ -57,7 +57,6 @@ func (d *demoReport) started(info emulator.Info, in emulator.Demo, web emulator.
 	return d.lines(append([]string{head}, report.Columns(rows)...)...)
 }
 
-// scene shows a scene.
 func (d *demoReport) scene(s demo.Scene) error {
 	d.scenes++
 	mark, paint := "ok  ", d.style.Green

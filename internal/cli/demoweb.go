@@ -14,6 +14,7 @@ import (
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
+	"routekeeper.dev/routekeeper/internal/azure"
 	"routekeeper.dev/routekeeper/internal/demo"
 	"routekeeper.dev/routekeeper/internal/emulator"
 	"routekeeper.dev/routekeeper/internal/history"
@@ -173,7 +174,7 @@ func demoPages(ctx context.Context, address string, browser bool, o *demo.Option
 	running := make(chan error, 1)
 	ctx, stop := context.WithCancel(ctx)
 	o.NewKeeper = func(info emulator.Info, configs []v1alpha1.ClusterRoutes) (demo.Keeper, error) {
-		client, err := connectLocal(info, nil)
+		client, err := connectEmulator(info, azure.Options{})
 		if err != nil {
 			return nil, err
 		}

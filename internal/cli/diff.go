@@ -170,7 +170,6 @@ func checkDiff(o diffOptions) error {
 	return nil
 }
 
-// readTableFile reads a saved route table.
 func readTableFile(a *app, flag, path string) (*inventory.RouteTable, error) {
 	data, err := a.readFile(path, input.Text)
 	if err != nil {

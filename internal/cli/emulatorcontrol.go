@@ -114,8 +114,7 @@ func newEmulatorStrip(a *app) *cobra.Command {
 pipeline does. It uses another identity than routekeeper.`,
 		Example: `  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes
   routekeeper --emulator .azure-local emulator strip nodes --everything`,
-		ValidArgsFunction: a.complete(a.subnetNames, manyArguments),
-		Args:              atLeastOne("VNET/SUBNET"),
+		Args: atLeastOne("VNET/SUBNET"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {
@@ -217,7 +216,6 @@ func newEmulatorBreak(a *app) *cobra.Command {
 	return cmd
 }
 
-// exactly takes n arguments.
 func exactly(what string, n int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
@@ -227,7 +225,6 @@ func exactly(what string, n int) cobra.PositionalArgs {
 	}
 }
 
-// atLeastOne takes one argument or more.
 func atLeastOne(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -255,7 +252,7 @@ func (a *app) runningEmulator(ctx context.Context) (*runningEmulator, error) {
 	}
 	r := &runningEmulator{info: info}
 	info.ClientID, info.ClientSecret = demo.Operator.ClientID, demo.Operator.Secret
-	if r.others, err = connectLocal(info, nil); err != nil {
+	if r.others, err = connectEmulator(info, azure.Options{}); err != nil {
 		return nil, err
 	}
 	var scopes []arm.ID
@@ -305,7 +302,6 @@ func theOnly(kind, name string, all []arm.ID) (arm.ID, error) {
 		kind, name)
 }
 
-// control makes a control call.
 func (r *runningEmulator) control(ctx context.Context, method, name string, body any) error {
 	raw, err := json.Marshal(body)
 	if err != nil {

@@ -144,5 +144,5 @@ func connectQuietly(dir string) (*azure.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connectLocal(info, slog.New(slog.DiscardHandler))
+	return connectEmulator(info, azure.Options{})
 }

@@ -208,7 +208,6 @@ func (e *examination) networks() (n int) {
 	return n
 }
 
-// names returns the names of the clusters.
 func (e *examination) names() []string {
 	names := []string{}
 	for _, id := range e.Clusters {
@@ -352,7 +351,6 @@ func (e *examination) propose(ctx context.Context, o examineOptions) error {
 	return nil
 }
 
-// openBundle reads a bundle.
 func openBundle(ctx context.Context, o examineOptions) (*examination, error) {
 	if info, err := os.Stat(o.bundle); err == nil && info.IsDir() {
 		return nil, fmt.Errorf("--from-bundle: %s is a folder, expected a file of routekeeper "+

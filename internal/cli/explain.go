@@ -74,7 +74,6 @@ func everything() (all []explained) {
 	return all
 }
 
-// forTerminal returns the explanation as text.
 func (e explained) forTerminal(style report.Style) string {
 	if e.Severity == "" {
 		return fmt.Sprintf("%s: %s\n\n%s", style.Bold(e.Name), e.Title, e.plain)

@@ -227,7 +227,6 @@ func checkName(a *app, o historyOptions) error {
 		instead(o.cluster, slices.Compact(names)))
 }
 
-// query makes a query from the flags.
 func (o historyOptions) query(now time.Time) (history.Query, error) {
 	q := history.Query{Cluster: o.cluster, Kind: o.kind, Limit: o.limit}
 	if o.kind != "" && !slices.Contains(history.Kinds, o.kind) {

@@ -138,7 +138,6 @@ func savedKubernetes(a *app, o kubernetesOptions, e *examination) error {
 	return nil
 }
 
-// saved reads a file and decodes it.
 func saved[T any](a *app, path string, decode func(file string, raw []byte) ([]T, error)) ([]T,
 	error) {
 	data, err := a.readFile(path, input.Large) // a large cluster has many pods

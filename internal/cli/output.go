@@ -70,7 +70,6 @@ func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
 	completeWith(cmd, "output", completions)
 }
 
-// outFlag adds --out and --force.
 func (a *app) outFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&a.outPath, "out", "", "write to `FILE` instead of standard output (-)")
 	cmd.Flags().BoolVar(&a.force, "force", false, "with --out: overwrite the file if it exists")

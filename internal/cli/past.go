@@ -8,10 +8,10 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// pastReport makes a report of a check in the history.
 func pastReport(e history.Entry) report.Past {
-	p := report.Past{ID: e.ID, Started: e.Started, By: e.Woke.By, Caller: e.Woke.Caller, Event: eventRows(e.Woke.Event),
-		ARM: report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}}
+	p := report.Past{ID: e.ID, Started: e.Started, By: e.Woke.By, Caller: e.Woke.Caller,
+		Event: eventRows(e.Woke.Event),
+		ARM:   report.Calls{Reads: e.Reads, Writes: e.Writes, Polls: e.Polls}}
 	if e.ElapsedMs != nil {
 		elapsed := time.Duration(*e.ElapsedMs) * time.Millisecond
 		p.Elapsed = &elapsed

@@ -105,7 +105,7 @@ allow.`,
 		}
 		return nil
 	}
-	cmd.ValidArgsFunction = a.complete(a.endNames, 2)
+	cmd.ValidArgsFunction = a.complete(endNames, 2)
 	f := cmd.Flags()
 	f.Lookup("cluster").Usage = "trace in the network of this cluster (`NAME` or resource ID)"
 	f.BoolVar(&o.all, "all", false, "trace all pairs of nodes, and from all subnets that must "+

@@ -78,7 +78,6 @@ func ofBuild() origin {
 	return b
 }
 
-// version returns the version of this program.
 func version() string { return ofBuild().Version }
 
 func newLicenses(a *app) *cobra.Command {

@@ -59,12 +59,6 @@ func (d Diagnosis) Sentence() string {
 		}
 		where = finding.Managed(len(d.Clusters), networks)
 	}
-	verb := func(n int, one, many string) string {
-		if n == 1 {
-			return one
-		}
-		return many
-	}
 	traffic := "traffic"
 	if len(d.Verdicts) == 0 || slices.ContainsFunc(d.Verdicts, func(v verdict.Verdict) bool {
 		return !v.Clusterless()
@@ -76,12 +70,17 @@ func (d Diagnosis) Sentence() string {
 		return "no problem found on " + where
 	case breaking == 0:
 		return finding.Count(more, "problem") + " on " + where
-	case more == 0:
-		return fmt.Sprintf("%s %s %s on %s", finding.Count(breaking, "problem"),
-			verb(breaking, "breaks", "break"), traffic, where)
 	}
-	return fmt.Sprintf("%s %s %s on %s, %d more to check", finding.Count(breaking, "problem"),
-		verb(breaking, "breaks", "break"), traffic, where, more)
+	breaks := "break"
+	if breaking == 1 {
+		breaks = "breaks"
+	}
+	sentence := fmt.Sprintf("%s %s %s on %s", finding.Count(breaking, "problem"), breaks, traffic,
+		where)
+	if more > 0 {
+		sentence += fmt.Sprintf(", %d more to check", more)
+	}
+	return sentence
 }
 
 // breaks reports whether a finding is why packets are dropped: its cluster must be broken, if there

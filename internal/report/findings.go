@@ -48,7 +48,6 @@ func findingText(f finding.Finding, meaning string, style Style) string {
 	return b.String()
 }
 
-// severityText returns a severity in its colour.
 func severityText(s finding.Severity, style Style) string {
 	switch s {
 	case finding.Error:

@@ -13,7 +13,6 @@ func WriteJSON(w io.Writer, v any) error {
 	return e.Encode(withLists(reflect.ValueOf(v)).Interface())
 }
 
-// put writes a text as it is.
 func put(w io.Writer, text string) error {
 	_, err := io.WriteString(w, text)
 	return err

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -222,12 +223,7 @@ func describeRaw(c plan.Change) (what, way string) {
 	return c.New.AddressPrefix, hop(c.Old) + " -> " + hop(c.New)
 }
 
-func hop(v *plan.Value) string {
-	if v.NextHopIPAddress != "" {
-		return v.NextHopIPAddress
-	}
-	return v.NextHopType
-}
+func hop(v *plan.Value) string { return cmp.Or(v.NextHopIPAddress, v.NextHopType) }
 
 func (r Result) short() string {
 	var b strings.Builder
