@@ -37,9 +37,8 @@ func checkCloud(a *app, cmd *cobra.Command) error {
 	if name := os.Getenv("ROUTEKEEPER_CLOUD"); name != "" && !cmd.Flags().Changed("cloud") {
 		from, a.cloudName = "ROUTEKEEPER_CLOUD", name
 	}
-	if _, known := clouds[a.cloudName]; !known {
-		return fmt.Errorf("%s: unknown cloud %q, expected public, china or usgov", from,
-			a.cloudName)
+	if err := oneOf(from, "cloud", a.cloudName, cloudNames); err != nil {
+		return err
 	}
 	if a.emulatorDir != "" && cmd.Flags().Changed("cloud") {
 		return errors.New("--cloud and --emulator exclude each other")

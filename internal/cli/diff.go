@@ -27,6 +27,10 @@ type diffOptions struct {
 	maxRoutes      int
 }
 
+// policies are the values of --policy.
+var policies = []string{string(v1alpha1.PolicySync), string(v1alpha1.PolicyUpsertOnly),
+	string(v1alpha1.PolicyObserve)}
+
 func newDiff(a *app) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
@@ -68,7 +72,7 @@ Exit code 0: nothing to change; 1: an error; 2: changes, or a blocking finding.`
 	for _, name := range []string{"source", "target", "pod-cidr"} {
 		_ = cmd.MarkFlagRequired(name)
 	}
-	completeWith(cmd, "policy", []string{"Sync", "UpsertOnly", "Observe"})
+	completeWith(cmd, "policy", policies)
 	for _, name := range []string{"source", "target"} {
 		_ = cmd.MarkFlagFilename(name, "json")
 	}
@@ -158,11 +162,8 @@ func checkDiff(o diffOptions) error {
 	if o.source == "-" && o.target == "-" {
 		return errors.New("--source and --target: standard input can be one of them, not both")
 	}
-	switch v1alpha1.Policy(o.policy) {
-	case v1alpha1.PolicySync, v1alpha1.PolicyUpsertOnly, v1alpha1.PolicyObserve:
-	default:
-		return fmt.Errorf("--policy: unknown value %q, expected Sync, UpsertOnly or Observe",
-			o.policy)
+	if err := oneOf("--policy", "value", o.policy, policies); err != nil {
+		return err
 	}
 	if o.maxRoutes < 1 || o.maxRoutes > 1000 {
 		return fmt.Errorf("--max-routes: %d is out of range, expected 1 to 1000", o.maxRoutes)

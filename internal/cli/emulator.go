@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -105,9 +104,8 @@ Without it, a small API server shows nodes and pods and refuses writes.`,
 }
 
 func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
-	if !slices.Contains(scenarios, o.scenario) {
-		return fmt.Errorf("--scenario: unknown scenario %q, expected empty, demo or fleet",
-			o.scenario)
+	if err := oneOf("--scenario", "scenario", o.scenario, scenarios); err != nil {
+		return err
 	}
 	if o.subscriptions < 1 || o.subscriptions > 1000 {
 		return fmt.Errorf("--subscriptions: %d is out of range, expected 1 to 1000",

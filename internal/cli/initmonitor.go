@@ -30,6 +30,9 @@ type monitorOptions struct {
 	print           string
 }
 
+// printed are the values of --print.
+var printed = []string{"bicep", "terraform"}
+
 func newInitMonitor(a *app) *cobra.Command {
 	var o monitorOptions
 	cmd := &cobra.Command{
@@ -95,7 +98,7 @@ do.`,
 	f.BoolVar(&o.yes, "yes", false, "do not ask")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be done and write nothing")
 	f.StringVar(&o.print, "print", "", "write code instead: bicep or terraform")
-	completeWith(cmd, "print", []string{"bicep", "terraform"})
+	completeWith(cmd, "print", printed)
 	for _, other := range []string{"url", "event-secret-file", "print", "auth-audience",
 		"auth-object-id", "auth-tenant"} {
 		cmd.MarkFlagsMutuallyExclusive("remove", other)
@@ -190,8 +193,8 @@ func runInitMonitor(ctx context.Context, a *app, o monitorOptions) error {
 
 // check checks flags that depend on each other.
 func (o *monitorOptions) check() error {
-	if o.print != "" && o.print != "bicep" && o.print != "terraform" {
-		return fmt.Errorf("--print: unknown language %q, expected bicep or terraform", o.print)
+	if err := oneOf("--print", "language", o.print, printed); o.print != "" && err != nil {
+		return err
 	}
 	if len(o.groups) == 0 && o.print != "bicep" { // Bicep is deployed to one
 		return errors.New("--resource-group is missing: expected the group for alert rules and " +

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,26 +49,17 @@ type app struct {
 // outputFlags adds -o and --out to a command that writes a report in one of the given formats. The
 // first one is the default.
 func (a *app) outputFlags(cmd *cobra.Command, formats ...report.Format) {
-	names := ""
+	names := make([]string, len(formats))
 	for i, f := range formats {
-		if i > 0 {
-			names += ", "
-		}
-		names += string(f)
+		names[i] = string(f)
 	}
-	cmd.Flags().StringVarP(&a.format, "output", "o", string(formats[0]), "`format`: "+names)
+	cmd.Flags().StringVarP(&a.format, "output", "o", names[0],
+		"`format`: "+strings.Join(names, ", "))
+	completeWith(cmd, "output", names)
 	a.outFlag(cmd)
 	cmd.PreRunE = func(*cobra.Command, []string) error {
-		if _, err := report.ParseFormat(a.format, formats...); err != nil {
-			return fmt.Errorf("--output: %w", err)
-		}
-		return nil
+		return oneOf("--output", "format", a.format, names)
 	}
-	completions := make([]cobra.Completion, len(formats))
-	for i, f := range formats {
-		completions[i] = string(f)
-	}
-	completeWith(cmd, "output", completions)
 }
 
 func (a *app) outFlag(cmd *cobra.Command) {

@@ -1,10 +1,6 @@
 package cli
 
 import (
-	"fmt"
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"routekeeper.dev/routekeeper/api/v1alpha1"
@@ -27,10 +23,8 @@ func newSchema(a *app) *cobra.Command {
   routekeeper init schema --kind CustomResourceDefinition | kubectl apply -f -`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if !slices.Contains(kinds, kind) {
-				last := len(kinds) - 1
-				return fmt.Errorf("--kind: unknown kind %q, expected %s or %s", kind,
-					strings.Join(kinds[:last], ", "), kinds[last])
+			if err := oneOf("--kind", "kind", kind, kinds); err != nil {
+				return err
 			}
 			_, err := a.out.Write(schemas[kind])
 			return err

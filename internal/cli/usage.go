@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -60,6 +61,16 @@ func usageError(cmd *cobra.Command, err error) error {
 			strings.Join(names[:len(names)-1], ", --"), names[len(names)-1])
 	}
 	return err
+}
+
+// oneOf returns an error if a flag has none of its values.
+func oneOf(flag, what, value string, known []string) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	last := len(known) - 1
+	return fmt.Errorf("%s: unknown %s %q, expected %s or %s", flag, what, value,
+		strings.Join(known[:last], ", "), known[last])
 }
 
 // withValue returns a flag with its value, such as --subscription ID.

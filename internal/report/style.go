@@ -4,8 +4,6 @@
 package report
 
 import (
-	"fmt"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -22,20 +20,6 @@ const (
 	Markdown Format = "markdown"
 	SARIF    Format = "sarif"
 )
-
-// ParseFormat reads a format's name. allowed are the formats that the command can write.
-func ParseFormat(name string, allowed ...Format) (Format, error) {
-	if slices.Contains(allowed, Format(name)) {
-		return Format(name), nil
-	}
-	names := make([]string, len(allowed))
-	for i, f := range allowed {
-		names[i] = string(f)
-	}
-	last := len(names) - 1
-	return "", fmt.Errorf("unknown format %q, expected %s or %s", name,
-		strings.Join(names[:last], ", "), names[last])
-}
 
 // Style says whether text may have colors.
 type Style struct{ Color bool }
