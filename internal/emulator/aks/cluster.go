@@ -45,14 +45,11 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		kernel.SetDefault(r.Body, "identity", kernel.Object{"type": "SystemAssigned"})
 	}
 	properties["powerState"] = kernel.Object{"code": "Running"}
-	if before == nil {
-		if f := s.checkNodeGroup(r.ID, arm.GroupID(r.ID.Subscription(),
-			kernel.Text(properties, "nodeResourceGroup"))); f != nil {
+	if group := kernel.Text(properties, "nodeResourceGroup"); before == nil {
+		if f := s.checkNodeGroup(r.ID, arm.GroupID(r.ID.Subscription(), group)); f != nil {
 			return f
 		}
-	}
-	if before != nil && !strings.EqualFold(kernel.Text(before, "nodeResourceGroup"),
-		kernel.Text(properties, "nodeResourceGroup")) {
+	} else if !strings.EqualFold(kernel.Text(before, "nodeResourceGroup"), group) {
 		return unchangeable("properties.nodeResourceGroup")
 	}
 	if f := checkUpgrade(properties, before); f != nil {
@@ -134,8 +131,18 @@ func doingTo(properties, before kernel.Object) string {
 	return "Updating" // even if only a count changes
 }
 
-// storedCluster creates what belongs to a cluster, or updates it to the new document.
+// storedCluster makes what belongs to a cluster. A new cluster for which that fails is deleted.
 func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
+	f := s.makeCluster(c, r, old)
+	if f != nil && old == nil {
+		s.clusterRemoved(r)
+		s.kernel.Store.Remove(r.ID)
+	}
+	return f
+}
+
+// makeCluster creates what belongs to a cluster, or updates it to the new document.
+func (s *AKS) makeCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	cl := s.Clusters[r.ID.Key()]
 	if cl == nil {
 		cl = s.newCluster(r)
@@ -151,17 +158,17 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		moving = time.Until(r.BusyUntil)
 	}
 	if f := s.makeNetwork(cl, r); f != nil {
-		return s.undo(cl, old, f)
+		return f
 	}
 	if f := (balancers{s}).balance(cl,
 		kernel.ObjectAt(r.Body, "properties", "networkProfile")); f != nil {
-		return s.undo(cl, old, f)
+		return f
 	}
 	wanted := map[string]bool{}
 	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		wanted[kernel.Text(p, "name")] = true
 		if f := s.nodes.setPool(cl, p, r.Doing); f != nil {
-			return s.undo(cl, old, f)
+			return f
 		}
 		if old == nil {
 			continue
@@ -184,21 +191,10 @@ func (s *AKS) storedCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 		}
 	}
 	if f := makePrivate(s, cl, r); f != nil {
-		return s.undo(cl, old, f)
+		return f
 	}
 	s.nodes.nodesChanged(cl)
 	return nil
-}
-
-// undo deletes a new cluster whose creation failed.
-func (s *AKS) undo(cl *cluster, old *kernel.Resource, f *kernel.Failure) *kernel.Failure {
-	if old == nil {
-		if r := s.kernel.Store.Get(cl.ID); r != nil {
-			s.clusterRemoved(r)
-			s.kernel.Store.Remove(cl.ID)
-		}
-	}
-	return f
 }
 
 // DigitsOf returns the eight digits in the names of what AKS makes for a cluster.

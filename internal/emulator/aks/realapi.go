@@ -105,15 +105,15 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 // TakesOver passes a call to a cluster's real API server. Its body is not read here: the call may
 // be a watch or an upgrade to another protocol.
 func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
-	if s.by == nil {
-		return s.watches(w, r)
-	}
 	start, c := time.Now(), s.kernel.NewCall(r, nil)
-	if !toAPIServer(c) {
+	if !toAPIServer(c) || s.by == nil && !watchesNodes(c) {
 		return false
 	}
 	if s.turnedAway(w, c, start) {
 		return true
+	}
+	if s.by == nil {
+		return s.watchNodes(w, r, c, start)
 	}
 	user, groups, f := s.kubernetesGroups(c)
 	if f != nil {

@@ -32,16 +32,14 @@ func (n *Node) version() string {
 	return fmt.Sprint(n.Name, n.Addrs, n.PodCIDRs, n.Created.UnixNano(), n.routesSeen)
 }
 
-// watches serves a watch of nodes, and reports whether the call is one.
-func (s *APIServers) watches(w http.ResponseWriter, r *http.Request) bool {
-	start, c := time.Now(), s.kernel.NewCall(r, nil)
-	if !toAPIServer(c) || c.Method != http.MethodGet || strings.Join(c.Path[4:],
-		"/") != "api/v1/nodes" || !slices.Contains([]string{"1", "true"}, c.Param("watch")) {
-		return false
-	}
-	if s.turnedAway(w, c, start) {
-		return true
-	}
+func watchesNodes(c *kernel.Call) bool {
+	return c.Method == http.MethodGet && strings.Join(c.Path[4:], "/") == "api/v1/nodes" &&
+		slices.Contains([]string{"1", "true"}, c.Param("watch"))
+}
+
+// watchNodes serves a watch of nodes.
+func (s *APIServers) watchNodes(w http.ResponseWriter, r *http.Request, c *kernel.Call,
+	start time.Time) bool {
 	version := c.Param("resourceVersion")
 	now, f := s.nodesSince(c, nil)
 	if f == nil && version != "" && version != "0" && version != now.version {
