@@ -172,9 +172,6 @@ func (l *networkLog) place(link string) *logPage {
 	p := l.pages[link]
 	if p == nil {
 		p = &logPage{turn: make(chan struct{}, 1)}
-		if l.pages == nil {
-			l.pages = map[string]*logPage{}
-		}
 		l.pages[link] = p
 	}
 	return p

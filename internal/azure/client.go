@@ -147,7 +147,9 @@ func New(credential azcore.TokenCredential, o Options) (*Client, error) {
 			"/.default",
 	}
 	lists := &lister{caller: call, lists: map[string]listCost{}}
-	docs := &documents{activityLog: &activityLog{lister: lists}}
+	docs := &documents{guards: guardTags{of: map[string]*string{}}, activityLog: &activityLog{
+		lister: lists, ownWrites: ownWrites{writes: map[string]ownWrite{}},
+		networkLog: networkLog{pages: map[string]*logPage{}}}}
 	docs.reader = newReader(docs)
 	c := &Client{caller: call, lister: lists, documents: docs,
 		surveyor: surveyor{docs}, rightsReader: rightsReader{call}, monitor: monitor{builder{call}},

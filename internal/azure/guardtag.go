@@ -21,12 +21,9 @@ func (g *guardTags) note(network arm.ID, raw []byte) {
 	tag := inventory.GuardPauseIn(raw)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	switch {
-	case tag == nil:
+	if tag == nil {
 		delete(g.of, network.Key())
-	case g.of == nil:
-		g.of = map[string]*string{network.Key(): tag}
-	default:
+	} else {
 		g.of[network.Key()] = tag
 	}
 }

@@ -43,9 +43,6 @@ func (o *ownWrites) note(ctx context.Context, c *caller, correlation string, id 
 			delete(o.writes, key)
 		}
 	}
-	if o.writes == nil {
-		o.writes = map[string]ownWrite{}
-	}
 	o.writes[strings.ToLower(correlation)] = ownWrite{id, time.Now()}
 }
 
