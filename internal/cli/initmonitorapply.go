@@ -17,7 +17,7 @@ import (
 func setUp(ctx context.Context, client *azure.Client, webhook monitor.Webhook,
 	changes []monitor.Change, yes bool) (told []report.AlertChange, failed error) {
 	for _, c := range changes {
-		t := report.AlertChange{Verb: plan.Verb(c.Verb), Resource: c.Resource, Kind: "alert rule",
+		t := report.AlertChange{Verb: c.Verb, Resource: c.Resource, Kind: "alert rule",
 			Why: c.Why, State: plan.Planned}
 		if c.Resource.Is(arm.TypeActionGroup) {
 			t.Kind = "action group"
@@ -52,12 +52,12 @@ func makeChange(ctx context.Context, client *azure.Client, c monitor.Change) err
 	var after arm.Document
 	var err error
 	switch c.Verb {
-	case monitor.Delete:
+	case plan.Delete:
 		return client.DeleteAlertResource(ctx, c.Resource, func(d arm.Document) error {
 			_, err := c.Edit(d)
 			return err
 		})
-	case monitor.Create:
+	case plan.Create:
 		after, err = client.CreateAlertResource(ctx, c.Resource, c.Body)
 	default:
 		var written azure.Written

@@ -99,6 +99,8 @@ type wanted struct {
 	group  arm.ID   // the action group that it notifies
 	// keep leaves scopes that are no longer wanted, because not all resources to watch are known.
 	keep bool
+	// gone is set for an action group of others that must not have the webhook.
+	gone bool
 }
 
 func (w wanted) receiver() receiver {
@@ -118,7 +120,7 @@ type difference struct {
 
 type edit struct {
 	path  string
-	value any
+	value any // nil deletes it
 }
 
 // document returns the document of a new resource.
@@ -147,7 +149,12 @@ func (w wanted) edited(raw []byte) (out []byte, why []string, err error) {
 	for _, d := range differences {
 		why = append(why, d.why)
 		for _, e := range d.edits {
-			if out, err = sjson.SetBytes(out, e.path, e.value); err != nil {
+			if e.value == nil {
+				out, err = sjson.DeleteBytes(out, e.path)
+			} else {
+				out, err = sjson.SetBytes(out, e.path, e.value)
+			}
+			if err != nil {
 				return nil, nil, fmt.Errorf("setting %s: %w", e.path, err)
 			}
 		}
@@ -167,6 +174,14 @@ func (w wanted) differences(raw []byte) (all []difference, err error) {
 		return nil, fmt.Errorf("%s cannot be decoded: %w", w.id, err)
 	}
 	note := func(why string, edits ...edit) { all = append(all, difference{why, edits}) }
+	if w.gone {
+		ours, _ := receivers(raw)
+		for _, at := range slices.Backward(ours) {
+			note("the webhook is still in it",
+				edit{path: fmt.Sprintf("properties.webhookReceivers.%d", at)})
+		}
+		return all, nil
+	}
 	tags := w.Tags()
 	for _, tag := range []string{tagBy, tagInstallation} {
 		if have.Tags[tag] != tags[tag] {

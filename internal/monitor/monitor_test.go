@@ -12,6 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/api/v1alpha1"
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 const (
@@ -197,7 +198,7 @@ func (a *there) carryOut(t *testing.T, changes []Change) {
 	t.Helper()
 	for _, c := range changes {
 		at := slices.IndexFunc(*a, func(d arm.Document) bool { return d.ID.Equal(c.Resource) })
-		if c.Verb == Create {
+		if c.Verb == plan.Create {
 			raw, err := sjson.SetBytes(c.Body, "id", c.Resource)
 			if err != nil || at >= 0 {
 				t.Fatal(err, at)
@@ -209,7 +210,7 @@ func (a *there) carryOut(t *testing.T, changes []Change) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.Verb == Delete {
+		if c.Verb == plan.Delete {
 			*a = slices.Delete(*a, at, at+1)
 			continue
 		}

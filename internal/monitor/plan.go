@@ -6,24 +6,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/sjson"
-
 	"routekeeper.dev/routekeeper/internal/arm"
-)
-
-// Verb is what a change does.
-type Verb string
-
-// The verbs.
-const (
-	Create Verb = "create"
-	Update Verb = "update"
-	Delete Verb = "delete"
+	"routekeeper.dev/routekeeper/internal/plan"
 )
 
 // Change is one resource to write or delete. Why never contains a secret.
 type Change struct {
-	Verb     Verb
+	Verb     plan.Verb // Create, Update or Delete
 	Resource arm.ID
 	Why      []string
 	// Body is the document to create.
@@ -79,7 +68,7 @@ func (i Installation) in(group arm.ID, resourceType string) arm.ID {
 // change returns the change to reach the desired state, or nil.
 func (w wanted) change(have []arm.Document) (*Change, error) {
 	at := slices.IndexFunc(have, func(d arm.Document) bool { return d.ID.Equal(w.id) })
-	c := &Change{Verb: Create, Resource: w.id, Left: w.left}
+	c := &Change{Verb: plan.Create, Resource: w.id, Left: w.left}
 	var err error
 	if at < 0 {
 		if c.Body, err = w.document(); err != nil {
@@ -101,18 +90,21 @@ func (w wanted) change(have []arm.Document) (*Change, error) {
 	if err != nil || len(why) == 0 {
 		return nil, err
 	}
-	c.Verb, c.Why = Update, why
-	c.Edit = func(d arm.Document) ([]byte, error) {
-		if !w.mine(d) {
-			return nil, lost(d.ID)
-		}
-		out, why, err := w.edited(d.Raw)
-		if len(why) == 0 {
-			return nil, err
-		}
-		return out, err
-	}
+	c.Verb, c.Why = plan.Update, why
+	c.Edit = w.edit
 	return c, nil
+}
+
+// edit brings a fresh document into the desired state.
+func (w wanted) edit(d arm.Document) ([]byte, error) {
+	if !w.mine(d) {
+		return nil, lost(d.ID)
+	}
+	out, why, err := w.edited(d.Raw)
+	if len(why) == 0 {
+		return nil, err
+	}
+	return out, err
 }
 
 func (w wanted) left(d arm.Document) []string {
@@ -145,7 +137,7 @@ func (i Installation) Removal(have []arm.Document) []Change {
 }
 
 func (i Installation) deletion(id arm.ID) Change {
-	return Change{Verb: Delete, Resource: id, Edit: func(d arm.Document) ([]byte, error) {
+	return Change{Verb: plan.Delete, Resource: id, Edit: func(d arm.Document) ([]byte, error) {
 		if _, others := receivers(d.Raw); !i.mine(d) || len(others) > 0 {
 			return nil, lost(id)
 		}
@@ -155,34 +147,10 @@ func (i Installation) deletion(id arm.ID) Change {
 
 // release removes our webhook from an action group.
 func (i Installation) release(id arm.ID, others []string) Change {
-	c := Change{Verb: Update, Resource: id,
+	w := wanted{Installation: i, id: id, gone: true}
+	return Change{Verb: plan.Update, Resource: id, Edit: w.edit, Left: w.left,
 		Why: []string{"it has other receivers, so it stays, without the webhook: " +
 			strings.Join(others, ", ")}}
-	c.Edit = func(d arm.Document) ([]byte, error) {
-		ours, _ := receivers(d.Raw)
-		if !i.mine(d) {
-			return nil, lost(id)
-		}
-		if len(ours) == 0 {
-			return nil, nil
-		}
-		raw := d.Raw
-		var err error
-		for _, at := range slices.Backward(ours) {
-			if raw, err = sjson.DeleteBytes(raw,
-				fmt.Sprintf("properties.webhookReceivers.%d", at)); err != nil {
-				return nil, err
-			}
-		}
-		return raw, nil
-	}
-	c.Left = func(d arm.Document) []string {
-		if ours, _ := receivers(d.Raw); len(ours) > 0 {
-			return []string{"the webhook is still in it"}
-		}
-		return nil
-	}
-	return c
 }
 
 func lost(id arm.ID) error {
