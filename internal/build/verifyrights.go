@@ -1,7 +1,6 @@
 package build
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/diagnose"
 	"routekeeper.dev/routekeeper/internal/finding"
 	"routekeeper.dev/routekeeper/internal/inventory"
+	"routekeeper.dev/routekeeper/internal/trace"
 )
 
 // roles claims that the cluster's identity has the rights that it needs on existing resources.
@@ -90,51 +90,69 @@ func (v *verifier) keeperRights() {
 
 // egress claims that the nodes' egress matches the cluster's outboundType.
 func (v *verifier) egress() {
-	for _, exit := range v.Exits {
-		wrong := v.against(exit.Subnet, finding.EgressBypassed, finding.EgressRouteMissing,
+	subnets := v.s.NodeSubnetIDs(v.Cluster)
+	for _, id := range subnets {
+		wrong := v.against(id, finding.EgressBypassed, finding.EgressRouteMissing,
 			finding.EgressDropped, finding.EgressDiffers)
-		if exit.Table != "" {
-			wrong = append(wrong,
-				v.against(exit.Table, finding.EgressDropped, finding.NextHopUnreachable)...)
+		subnet := v.s.Subnet(id)
+		if subnet != nil && subnet.RouteTable != "" {
+			wrong = append(wrong, v.against(subnet.RouteTable, finding.EgressDropped,
+				finding.NextHopUnreachable)...)
 		}
-		v.exit(v.about(topicEgress, "egress of "+exit.Subnet.Short(), exit.Subnet, wrong), exit)
+		c := v.about(topicEgress, "egress of "+id.Short(), id, wrong)
+		switch {
+		case subnet == nil:
+			c.unchecked("%s was not read: %s", id.Short(), unreadReason(v.s, id))
+		case subnet.RouteTable != "" && v.s.Table(subnet.RouteTable) == nil:
+			c.unchecked("%s was not read: %s", subnet.RouteTable.Short(),
+				unreadReason(v.s, subnet.RouteTable))
+		default:
+			v.exit(c, subnet)
+		}
 	}
-	if len(v.Exits) == 0 {
+	if len(subnets) == 0 {
 		v.about(topicEgress, "egress", v.Cluster.ID, nil).unchecked(noSubnet)
 	}
 }
 
-func (v *verifier) exit(c draft, exit diagnose.Exit) {
+// exit judges the egress of a node subnet that was read with its table.
+func (v *verifier) exit(c draft, subnet *inventory.Subnet) {
 	kind := v.Cluster.Outbound
 	byTable := strings.EqualFold(kind, "userDefinedRouting")
 	byNAT := strings.HasSuffix(strings.ToLower(kind), "natgateway")
 	dropped := false
 	var routes []string
-	for _, r := range exit.Routes {
-		dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
-		routes = append(routes,
-			fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(), r.Name, exit.Table.Short()))
+	if table := v.s.Table(subnet.RouteTable); table != nil {
+		for _, r := range table.Default() {
+			dropped = dropped || strings.EqualFold(r.HopType, inventory.HopNone)
+			routes = append(routes, fmt.Sprintf("%s to %s by %s in %s", r.Prefix, r.NextHop(),
+				r.Name, table.ID.Short()))
+		}
+	}
+	by := trace.Exit(subnet, v.Cluster)
+	past := ""
+	for _, e := range v.AstrayEgress {
+		if e.Subnet.Equal(subnet.ID) && past == "" {
+			past = e.String()
+		}
 	}
 	ways := strings.Join(routes, ", ")
 	if ways == "" {
 		ways = "no table has a route for 0.0.0.0/0, and nothing else gives egress: dropped"
-		if exit.By != "" {
-			ways = "no table has a route for 0.0.0.0/0: packets leave by " + exit.By
+		if by != "" {
+			ways = "no table has a route for 0.0.0.0/0: packets leave by " + by
 		}
 	}
 	switch {
-	case !exit.Read:
-		id := cmp.Or(exit.Table, exit.Subnet)
-		c.unchecked("%s was not read: %s", id.Short(), unreadReason(v.s, id))
 	case kind == "":
 		c.unchecked("the cluster's document names no outboundType")
-	case exit.Astray != "":
-		c.wrong("%s", exit.Astray)
-	case byTable && len(routes) == 0, len(routes) == 0 && exit.By == "" && !cutOff(kind):
+	case past != "":
+		c.wrong("%s", past)
+	case byTable && len(routes) == 0, len(routes) == 0 && by == "" && !cutOff(kind):
 		c.wrong("outboundType %s, and %s", kind, ways)
 	case dropped && !cutOff(kind):
 		c.wrong("outboundType %s, and the packets are dropped: %s", kind, ways)
-	case byNAT && exit.Gateway == "":
+	case byNAT && subnet.NATGateway == "":
 		c.unchecked("outboundType %s, and the subnet shows no NAT gateway", kind)
 	default:
 		c.right("outboundType %s; %s", kind, ways)

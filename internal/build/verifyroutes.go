@@ -13,10 +13,11 @@ import (
 
 // associations claims that the node subnets have the cluster's route table.
 func (v *verifier) associations() {
-	for _, exit := range v.Exits {
-		v.association("node subnet", exit.Subnet, inventory.PropertyTable, v.Table)
+	subnets := v.s.NodeSubnetIDs(v.Cluster)
+	for _, id := range subnets {
+		v.association("node subnet", id, inventory.PropertyTable, v.Table)
 	}
-	if len(v.Exits) == 0 {
+	if len(subnets) == 0 {
 		v.about(topicAssociation, "route table of the node subnet", v.Cluster.ID,
 			nil).unchecked(noSubnet)
 	}

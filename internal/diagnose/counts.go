@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 	"routekeeper.dev/routekeeper/internal/inventory"
 	"routekeeper.dev/routekeeper/internal/plan"
-	"routekeeper.dev/routekeeper/internal/trace"
+	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
 // Counts are the numbers behind the checks of one cluster. Package build derives from them what is
@@ -34,8 +34,9 @@ type Counts struct {
 	// the ingress add-on's identity.
 	Scopes, AddonScopes []arm.ID
 
-	Exits    []Exit
-	Gateways []GatewayPlace
+	// AstrayEgress has the egress that does not take the way that the config declares.
+	AstrayEgress []verdict.Egress
+	Gateways     []GatewayPlace
 }
 
 // NodeCount is a node with the number of routes that it lacks.
@@ -43,20 +44,6 @@ type NodeCount struct {
 	Ready bool
 	Lacks int
 	Waits bool // it is new, and may still get its routes
-}
-
-// Exit is the egress of a node subnet: the default route of its table, and its NAT gateway.
-type Exit struct {
-	Subnet  arm.ID
-	Table   arm.ID
-	Read    bool // the subnet was read, and its table if it has one
-	Routes  []inventory.Route
-	Gateway arm.ID
-	// By is what gives packets to the internet a public address if no route leads elsewhere, or ""
-	// if nothing does.
-	By string
-	// Astray says what happens to packets that do not take the declared egress, or is "".
-	Astray string
 }
 
 // GatewayPlace is a subnet with Application Gateways. The cluster's add-on configures them, or they
@@ -78,7 +65,8 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 	if p == nil {
 		return Counts{}, false
 	}
-	counts := Counts{Name: p.name, Cluster: p.cluster, Config: p.config}
+	counts := Counts{Name: p.name, Cluster: p.cluster, Config: p.config,
+		AstrayEgress: p.astray}
 	if !p.source.Doubtful && p.cluster.Kubenet() {
 		counts.Table = p.source.Table
 		if p.table != nil && p.config != nil {
@@ -103,9 +91,6 @@ func (c Case) Count(id arm.ID) (Counts, bool) {
 			counts.Places = append(counts.Places, *place)
 		}
 	}
-	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
-		counts.Exits = append(counts.Exits, p.exit(id))
-	}
 	for _, g := range p.gatewaySubnets() {
 		if g.drives || g.sends {
 			counts.Gateways = append(counts.Gateways,
@@ -126,25 +111,4 @@ func countNodes(p *clusterCase, counts *Counts) {
 		}
 		counts.Nodes = append(counts.Nodes, c)
 	}
-}
-
-func (p *clusterCase) exit(id arm.ID) Exit {
-	e := Exit{Subnet: id}
-	subnet := p.s.Subnet(id)
-	if subnet == nil {
-		return e
-	}
-	table := p.s.Table(subnet.RouteTable)
-	e.Table, e.Gateway = subnet.RouteTable, subnet.NATGateway
-	e.Read = subnet.RouteTable == "" || table != nil
-	e.By = trace.Exit(subnet, p.cluster)
-	for _, astray := range p.astray {
-		if astray.Subnet.Equal(id) && e.Astray == "" {
-			e.Astray = astray.String()
-		}
-	}
-	if table != nil {
-		e.Routes = table.Default()
-	}
-	return e
 }
