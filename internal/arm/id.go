@@ -281,3 +281,6 @@ func GroupID(subscription, group string) ID {
 func ResourceID(subscription, group, resourceType, name string) ID {
 	return GroupID(subscription, group) + ID("/providers/"+resourceType+"/"+name)
 }
+
+// Link returns the value of a property that refers to a resource.
+func Link(id ID) map[string]any { return map[string]any{"id": string(id)} }

@@ -33,7 +33,7 @@ func (c Cluster) GatewayTableSteps(subnet arm.ID) []Step {
 		name = name[:mostTableName-9] + "-" + c.GUID(name)[:8]
 	}
 	table := arm.ResourceID(subnet.Subscription(), subnet.ResourceGroup(), arm.TypeRouteTable, name)
-	body := object{"properties": object{"routeTable": object{"id": string(table)}}}
+	body := object{"properties": object{"routeTable": arm.Link(table)}}
 	return []Step{
 		c.step(table, "for the gateway's copies of the pod routes", nil, "location"),
 		found(subnet, "existing, of the Application Gateway", body),
@@ -96,15 +96,15 @@ func gatewaySteps(c Cluster) []Step {
 	named := func(name string, properties object) []any {
 		return []any{object{"name": name, "properties": properties}}
 	}
-	linked := func(id arm.ID) object { return object{"id": string(id)} }
 	properties := object{
 		"sku": object{"name": "Standard_v2", "tier": "Standard_v2"},
 		"autoscaleConfiguration": object{
 			"minCapacity": c.ApplicationGateway.Least, "maxCapacity": c.ApplicationGateway.Most,
 		},
-		"gatewayIPConfigurations": named("gateway", object{"subnet": linked(c.GatewaySubnetID())}),
+		"gatewayIPConfigurations": named("gateway",
+			object{"subnet": arm.Link(c.GatewaySubnetID())}),
 		"frontendIPConfigurations": named("public",
-			object{"publicIPAddress": linked(c.AddressID())}),
+			object{"publicIPAddress": arm.Link(c.AddressID())}),
 		"frontendPorts":       named("http", object{"port": 80}),
 		"backendAddressPools": named("none", object{}),
 		"backendHttpSettingsCollection": named("http",

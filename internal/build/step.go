@@ -160,7 +160,7 @@ func subnetSteps(c Cluster) (steps []Step) {
 	subnet := func(there, id arm.ID, prefix fmt.Stringer, why string, table, has arm.ID) {
 		properties := object{}
 		if table != "" {
-			properties["routeTable"] = object{"id": string(table)}
+			properties["routeTable"] = arm.Link(table)
 		}
 		if there != "" {
 			body := object{"properties": properties}

@@ -67,12 +67,12 @@ func gatewayIn(subnet arm.ID) kernel.Object {
 	return kernel.Object{
 		"sku": kernel.Object{"name": "Standard_v2", "tier": "Standard_v2", "capacity": 2},
 		"gatewayIPConfigurations": []any{kernel.Object{"name": "subnet",
-			"properties": kernel.Object{"subnet": kernel.Link(subnet)}}}}
+			"properties": kernel.Object{"subnet": arm.Link(subnet)}}}}
 }
 
 // firewallIn returns the properties of a firewall, which gets the first address of its subnet.
 func firewallIn(vnet arm.ID) kernel.Object {
-	subnet := kernel.Link(vnet.Child("subnets", "AzureFirewallSubnet"))
+	subnet := arm.Link(vnet.Child("subnets", "AzureFirewallSubnet"))
 	return kernel.Object{"ipConfigurations": []any{kernel.Object{"name": "ip",
 		"properties": kernel.Object{"subnet": subnet}}}}
 }
@@ -121,7 +121,7 @@ func (p Place) network() kernel.Object {
 	for _, s := range p.Subnets {
 		properties := kernel.Object{"addressPrefix": s.Prefix}
 		if s.Table != "" {
-			properties["routeTable"] = kernel.Link(s.Table)
+			properties["routeTable"] = arm.Link(s.Table)
 		}
 		maps.Copy(properties, s.More)
 		subnets = append(subnets, kernel.Object{"name": s.Name, "properties": properties})

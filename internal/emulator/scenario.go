@@ -103,7 +103,7 @@ func (c *Client) associate(subnet, table arm.ID) error {
 	properties := kernel.ObjectAt(doc, "properties")
 	delete(properties, "routeTable")
 	if table != "" {
-		properties["routeTable"] = kernel.Link(table)
+		properties["routeTable"] = arm.Link(table)
 	}
 	return c.Put(subnet, demoNetwork, doc)
 }
@@ -203,7 +203,7 @@ func (d Demo) build(e *Emulator, c *Client) error {
 		Tags: kernel.Object{"team": "network"},
 		Subnets: []PlaceSubnet{
 			{d.NodeSubnet.Name(), "10.42.1.0/24", d.ClusterTable, kernel.Object{
-				"networkSecurityGroup": kernel.Link(nsg),
+				"networkSecurityGroup": arm.Link(nsg),
 				"serviceEndpoints": []any{kernel.Object{"service": "Microsoft.Storage",
 					"locations": []any{"westeurope", "northeurope"}}},
 				"defaultOutboundAccess": false,

@@ -31,7 +31,7 @@ func BuildFirewalled(e *Emulator, as Principal) (Firewalled, error) {
 	return f, c.Make(Place{
 		Cluster: f.Cluster, Network: vnet, Space: "10.50.0.0/16",
 		Subnets: []PlaceSubnet{{f.Subnet.Name(), "10.50.1.0/24", f.Table,
-			kernel.Object{"networkSecurityGroup": kernel.Link(f.Group)}},
+			kernel.Object{"networkSecurityGroup": arm.Link(f.Group)}},
 			{Name: "AzureFirewallSubnet", Prefix: "10.50.3.0/24"}},
 		Linked: []PlaceResource{{f.Group, nil}, {f.Table, TableWith(DefaultRoute(f.Firewall))}},
 		Inside: []PlaceResource{{arm.ResourceID(sub, "web-rg", arm.TypeFirewall, "web-fw"),

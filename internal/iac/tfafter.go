@@ -97,7 +97,7 @@ func (pic *picture) take(kind string, v *tfValues) {
 		var configurations []object
 		for _, c := range v.GatewayIPs {
 			configurations = append(configurations,
-				object{"properties": object{"subnet": object{"id": string(c.SubnetID)}}})
+				object{"properties": object{"subnet": arm.Link(c.SubnetID)}})
 		}
 		put(v.ID, object{"gatewayIPConfigurations": configurations})
 	}
@@ -168,11 +168,11 @@ func (pic picture) snapshot(tables map[string]arm.ID, others map[slot]arm.ID) *i
 			s.Unread[key] = inventory.Unread{ID: id, Message: "its table is made by the same plan"}
 			continue
 		case id.Is(arm.TypeSubnet) && table != "":
-			properties["routeTable"] = object{"id": string(table)}
+			properties["routeTable"] = arm.Link(table)
 		}
 		for _, p := range inventory.Properties {
 			if has := others[slot{key, p}]; has != "" {
-				properties[string(p)] = object{"id": string(has)}
+				properties[string(p)] = arm.Link(has)
 			}
 		}
 		raw, err := json.Marshal(doc)

@@ -82,7 +82,7 @@ func restore(network policy.Request, repaired map[string]map[inventory.Property]
 		inner, _ := subnet["properties"].(policy.Object)
 		for property, value := range repaired[network.ID.Child("subnets", name).Key()] {
 			if inner != nil {
-				inner[string(property)] = policy.Object{"id": string(value)}
+				inner[string(property)] = arm.Link(value)
 			}
 		}
 	}

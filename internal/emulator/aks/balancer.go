@@ -170,14 +170,14 @@ func (cl *cluster) balancer(name string, services []Service) kernel.Object {
 	id := cl.inNodeGroup(arm.TypeLoadBalancer, name)
 	var frontends, rules, probes []any
 	for _, v := range services {
-		frontend := kernel.Object{"subnet": kernel.Link(cl.Pools[0].Subnet)}
+		frontend := kernel.Object{"subnet": arm.Link(cl.Pools[0].Subnet)}
 		if !v.Internal {
-			frontend = kernel.Object{"publicIPAddress": kernel.Link(
+			frontend = kernel.Object{"publicIPAddress": arm.Link(
 				cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.base()))}
 		}
 		frontends = append(frontends, kernel.Object{"name": v.base(), "properties": frontend})
 		link := func(list, name string) kernel.Object {
-			return kernel.Link(id.Child(list, name))
+			return arm.Link(id.Child(list, name))
 		}
 		for _, port := range v.Ports {
 			called := fmt.Sprintf("%s-%s-%d", v.base(), port.Protocol, port.Port)
@@ -218,8 +218,8 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 	var frontends, links []any
 	for _, ip := range ips {
 		frontends = append(frontends, kernel.Object{"name": ip.Name(), "properties": kernel.Object{
-			"publicIPAddress": kernel.Link(ip)}})
-		links = append(links, kernel.Link(id.Child("frontendIPConfigurations", ip.Name())))
+			"publicIPAddress": arm.Link(ip)}})
+		links = append(links, arm.Link(id.Child("frontendIPConfigurations", ip.Name())))
 	}
 	services, _ := p["frontendIPConfigurations"].([]any)
 	pools, _ := p["backendAddressPools"].([]any)
@@ -231,7 +231,7 @@ func addOutbound(body kernel.Object, id arm.ID, ips []arm.ID, asked kernel.Objec
 		"idleTimeoutInMinutes":   cmp.Or(kernel.NumberOf(asked, "idleTimeoutInMinutes"), 30),
 		"protocol":               "All", "enableTcpReset": true,
 		"frontendIPConfigurations": links,
-		"backendAddressPool":       kernel.Link(id.Child("backendAddressPools", pool)),
+		"backendAddressPool":       arm.Link(id.Child("backendAddressPools", pool)),
 	}}}
 }
 

@@ -280,7 +280,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 			continue
 		}
 		body := kernel.Clone(subnet.Body)
-		kernel.ObjectAt(body, "properties")["routeTable"] = kernel.Link(cl.Table)
+		kernel.ObjectAt(body, "properties")["routeTable"] = arm.Link(cl.Table)
 		if f := s.aksPut(cl, id, body); f != nil {
 			return f
 		}
@@ -298,7 +298,7 @@ func (s *AKS) makeOwnNetwork(cl *cluster) *kernel.Failure {
 		space = append(space, "fd3d:1c6e:d4a8::/56")
 		nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16", "fd3d:1c6e:d4a8::/64"}}
 	}
-	nodes["networkSecurityGroup"] = kernel.Link(cl.securityGroup())
+	nodes["networkSecurityGroup"] = arm.Link(cl.securityGroup())
 	return s.aksPut(cl, cl.OwnSubnet().Parent(), kernel.Object{"properties": kernel.Object{
 		"addressSpace": kernel.Object{"addressPrefixes": space},
 		"subnets":      []any{kernel.Object{"name": cl.OwnSubnet().Name(), "properties": nodes}},

@@ -101,7 +101,7 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 					"properties": kernel.Object{"primary": true}}}},
 		}
 		if p.Kind == PoolAvailabilitySet {
-			body["availabilitySet"] = kernel.Link(p.set())
+			body["availabilitySet"] = arm.Link(p.set())
 		}
 		if f := put(machine, body); f != nil {
 			return f
@@ -145,7 +145,7 @@ func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 	for i, a := range n.Addrs {
 		configurations = append(configurations, kernel.Object{
 			"name": p.configuration(n, i).Name(), "properties": kernel.Object{
-				"primary": i == 0, "subnet": kernel.Link(p.Subnet),
+				"primary": i == 0, "subnet": arm.Link(p.Subnet),
 				"privateIPAddressVersion": network.FamilyOf(
 					a), "privateIPAllocationMethod": "Dynamic",
 				"privateIPAddress": a.String(),

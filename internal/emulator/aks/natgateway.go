@@ -75,7 +75,7 @@ func (s balancers) attach(cl *cluster, gateway arm.ID, attached bool) *kernel.Fa
 	p := kernel.ObjectAt(body, "properties")
 	delete(p, "natGateway")
 	if attached {
-		p["natGateway"] = kernel.Link(gateway)
+		p["natGateway"] = arm.Link(gateway)
 	}
 	return s.aksPut(cl, subnet.ID, body)
 }

@@ -52,7 +52,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	subnet := cl.Pools[0].Subnet
 	endpoint := cl.inNodeGroup(network.TypePrivateEndpoint, "kube-apiserver")
 	if f := s.ensure(cl, endpoint, kernel.Object{"properties": kernel.Object{
-		"subnet": kernel.Link(subnet),
+		"subnet": arm.Link(subnet),
 		"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
 			"properties": kernel.Object{"groupIds": []any{"management"},
 				"privateLinkServiceId": string(cl.ID)}}},
@@ -80,7 +80,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}
 	return s.ensure(cl, cl.zoneLink(zone), kernel.Object{"location": "global",
 		"properties": kernel.Object{"registrationEnabled": false,
-			"virtualNetwork": kernel.Link(subnet.Parent())}})
+			"virtualNetwork": arm.Link(subnet.Parent())}})
 }
 
 // zoneLink returns the link of a zone to the nodes' network.

@@ -48,9 +48,9 @@ func (s *nodes) storeScaleSet(cl *cluster, p *pool) *kernel.Failure {
 	c := cl.call(http.MethodPut, p.ScaleSet, nil)
 	nic := kernel.Object{"primary": true,
 		"enableIPForwarding": true, "ipConfigurations": []any{kernel.Object{"name": "ipconfig1",
-			"properties": kernel.Object{"primary": true, "subnet": kernel.Link(p.Subnet)}}}}
+			"properties": kernel.Object{"primary": true, "subnet": arm.Link(p.Subnet)}}}}
 	if group := s.ownSecurityGroup(cl, p); group != "" {
-		nic["networkSecurityGroup"] = kernel.Link(group)
+		nic["networkSecurityGroup"] = arm.Link(group)
 	}
 	_, f := s.kernel.PutResource(c, p.ScaleSet, kernel.Object{
 		"location": cl.Location,

@@ -186,7 +186,7 @@ func balance(number int, wanted, have kernel.Object) {
 	for _, pool := range kernel.ListAt(wanted, "loadBalancerInboundNatPools") {
 		id := arm.ID(kernel.Text(pool, "id"))
 		rules = append(rules,
-			kernel.Link(id.Parent().Child("inboundNatRules", id.Name()+"."+strconv.Itoa(number))))
+			arm.Link(id.Parent().Child("inboundNatRules", id.Name()+"."+strconv.Itoa(number))))
 	}
 	if len(rules) > 0 {
 		have["loadBalancerInboundNatRules"] = rules
@@ -209,7 +209,7 @@ func (s *Compute) publicAddresses(all []Instance) (out []kernel.Object) {
 					"publicIPAllocationMethod": "Dynamic", "publicIPAddressVersion": "IPv4",
 					"idleTimeoutInMinutes": 4, "ipTags": []any{},
 					"ipAddress":       s.network.PublicAddress(id, false).String(),
-					"ipConfiguration": kernel.Link(configuration)}
+					"ipConfiguration": arm.Link(configuration)}
 				for field, value := range kernel.ObjectAt(asked, "properties") {
 					properties[field] = kernel.CloneValue(value)
 				}

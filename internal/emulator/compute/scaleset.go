@@ -286,14 +286,14 @@ func (n InstanceNIC) document(of Instance) kernel.Object {
 				"provisioningState": "Succeeded", "privateIPAddress": a.String(),
 				"privateIPAddressVersion":   network.FamilyOf(a),
 				"privateIPAllocationMethod": "Dynamic", "primary": i == 0,
-				"subnet": kernel.Link(n.Subnet),
+				"subnet": arm.Link(n.Subnet),
 			},
 		})
 	}
 	properties := kernel.Object{
 		"provisioningState": "Succeeded", "primary": n.Primary, "enableIPForwarding": false,
 		"enableAcceleratedNetworking": false, "ipConfigurations": configurations,
-		"virtualMachine": kernel.Link(of.id()),
+		"virtualMachine": arm.Link(of.id()),
 	}
 	n.showInterface(of, properties)
 	return kernel.Object{

@@ -82,11 +82,10 @@ type object = map[string]any
 
 // appliance returns the interface of the appliance to which the default route leads.
 func appliance(id, vnet arm.ID, address string) emulator.PlaceResource {
-	subnet := object{"id": string(vnet.Child("subnets", appliances))}
 	return emulator.PlaceResource{ID: id, Properties: object{"enableIPForwarding": true,
 		"ipConfigurations": []any{object{"name": "ip", "properties": object{
 			"privateIPAllocationMethod": "Static", "privateIPAddress": address,
-			"subnet": subnet}}}}}
+			"subnet": arm.Link(vnet.Child("subnets", appliances))}}}}}
 }
 
 // appliances is the subnet of the appliance to which the default route leads.

@@ -82,14 +82,11 @@ func List(o Object, path ...string) []string {
 	return out
 }
 
-// Link returns a reference to a resource.
-func Link(id arm.ID) Object { return Object{"id": string(id)} }
-
 // Links returns references to resources.
 func Links(ids []arm.ID) []any {
 	out := make([]any, len(ids))
 	for i, id := range ids {
-		out[i] = Link(id)
+		out[i] = arm.Link(id)
 	}
 	return out
 }

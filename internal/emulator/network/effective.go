@@ -157,10 +157,10 @@ func (s *Network) effectiveCall(c *kernel.Call) (kernel.Reply, *kernel.Failure, 
 	case "effectivenetworksecuritygroups":
 		if own := s.kernel.Store.Get(id); own != nil {
 			values = append(values, s.effectiveRules(own.Body,
-				kernel.Object{"networkInterface": kernel.Link(own.ID)})...)
+				kernel.Object{"networkInterface": arm.Link(own.ID)})...)
 		}
 		values = append(values,
-			s.effectiveRules(subnet.Body, kernel.Object{"subnet": kernel.Link(subnet.ID)})...)
+			s.effectiveRules(subnet.Body, kernel.Object{"subnet": arm.Link(subnet.ID)})...)
 	default:
 		return kernel.Reply{}, kernel.NotFound(c), true
 	}
@@ -185,7 +185,7 @@ func (s *Network) effectiveRules(of, association kernel.Object) []kernel.Object 
 			rules = append(rules, rule)
 		}
 	}
-	return []kernel.Object{{"networkSecurityGroup": kernel.Link(group.ID),
+	return []kernel.Object{{"networkSecurityGroup": arm.Link(group.ID),
 		"association": association, "effectiveSecurityRules": rules}}
 }
 

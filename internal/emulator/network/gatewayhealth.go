@@ -169,9 +169,9 @@ func (s *gateways) health(c *kernel.Call, r *kernel.Resource) kernel.Reply {
 				kernel.Object{"address": address, "health": found[0], "healthProbeLog": found[1]})
 		}
 		pools = append(pools, kernel.Object{
-			"backendAddressPool": kernel.Link(b.pool),
+			"backendAddressPool": arm.Link(b.pool),
 			"backendHttpSettingsCollection": []any{kernel.Object{
-				"backendHttpSettings": kernel.Link(b.settings), "servers": servers}},
+				"backendHttpSettings": arm.Link(b.settings), "servers": servers}},
 		})
 	}
 	c.LocationOnly = true

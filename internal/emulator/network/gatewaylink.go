@@ -69,7 +69,7 @@ func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 				"id":   string(r.ID.Child("privateEndpointConnections", name)),
 				"type": arm.TypeGateway + "/privateEndpointConnections",
 				"properties": kernel.Object{"provisioningState": kernel.State(r),
-					"privateEndpoint": kernel.Link(e.ID),
+					"privateEndpoint": arm.Link(e.ID),
 					linkState:         kernel.Clone(state),
 					"linkIdentifier":  fmt.Sprint(number.Sum32())}}})
 		}

@@ -248,9 +248,9 @@ func (s *Network) ShowBack(r *kernel.Resource, doc kernel.Object) {
 			}
 			if isList {
 				shown, _ := properties[name].([]any)
-				properties[name] = append(shown, kernel.Link(holder))
+				properties[name] = append(shown, arm.Link(holder))
 			} else {
-				properties[name] = kernel.Link(holder)
+				properties[name] = arm.Link(holder)
 			}
 			break
 		}

@@ -61,7 +61,7 @@ func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version st
 		p := kernel.ObjectAt(pool, "properties")
 		name := kernel.Text(pool, "name")
 		for _, member := range append(members[strings.ToLower(name)], nodes...) {
-			link := kernel.Link(member)
+			link := arm.Link(member)
 			shown, _ := p["backendIPConfigurations"].([]any)
 			all, _ := p["loadBalancerBackendAddresses"].([]any)
 			p["backendIPConfigurations"] = append(shown, link)
@@ -142,7 +142,7 @@ func (s *Network) ClusterPools(group arm.ID) (out []any) {
 		}
 		for _, pool := range kernel.ListAt(r.Properties(), "backendAddressPools") {
 			out = append(out,
-				kernel.Link(r.ID.Child("backendAddressPools", kernel.Text(pool, "name"))))
+				arm.Link(r.ID.Child("backendAddressPools", kernel.Text(pool, "name"))))
 		}
 	}
 	return out

@@ -71,7 +71,7 @@ func (of parts) show(r *kernel.Resource, properties kernel.Object) {
 	}
 	for _, b := range backs {
 		if known, _ := b.target[b.name].([]any); !contains(known, b.from) {
-			b.target[b.name] = append(known, kernel.Link(b.from))
+			b.target[b.name] = append(known, arm.Link(b.from))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	if remote == nil || !remote.ID.Is(arm.TypeVNet) {
 		return invalidReference(kernel.LinkOf(r.Body, "remoteVirtualNetwork"), r.ID)
 	}
-	properties["remoteVirtualNetwork"] = kernel.Link(remote.ID)
+	properties["remoteVirtualNetwork"] = arm.Link(remote.ID)
 	own := r.ID.Parent()
 	for _, p := range s.kernel.Store.List(TypePeering, own) {
 		if !p.ID.Equal(r.ID) && kernel.LinkOf(p.Body, "remoteVirtualNetwork").Equal(remote.ID) {
@@ -191,7 +191,7 @@ func (s *peerings) gatewaysOf(vnet arm.ID) []any {
 	var out []any
 	for _, holder := range s.users(vnet.Child("subnets", "GatewaySubnet")) {
 		if gateway := holder.Parent(); gateway.Is(TypeVPNGateway) {
-			out = append(out, kernel.Link(gateway))
+			out = append(out, arm.Link(gateway))
 		}
 	}
 	return out

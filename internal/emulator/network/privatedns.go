@@ -138,7 +138,7 @@ func (s endpoints) settlePrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := r.Properties()
 	nic := endpointInterface(r)
-	properties["networkInterfaces"] = []any{kernel.Link(nic)}
+	properties["networkInterfaces"] = []any{arm.Link(nic)}
 	s.touchLinked(r)
 	if s.kernel.Store.Get(nic) != nil {
 		return nil
@@ -151,14 +151,14 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 		}
 	}
 	configuration := kernel.Object{
-		"subnet": kernel.Link(kernel.LinkOf(r.Body, "subnet")),
+		"subnet": arm.Link(kernel.LinkOf(r.Body, "subnet")),
 		"privateLinkConnectionProperties": kernel.Object{"groupId": group,
 			"requiredMemberName": group,
 			"fqdns":              names},
 	}
 	_, f := s.kernel.PutResource(c, nic, kernel.Object{
 		"location": r.Body["location"], "managedBy": string(r.ID), "properties": kernel.Object{
-			"privateEndpoint": kernel.Link(r.ID), "macAddress": "",
+			"privateEndpoint": arm.Link(r.ID), "macAddress": "",
 			"auxiliaryMode": "None", "ipConfigurations": []any{kernel.Object{
 				"name":       "privateEndpointIpConfig." + kernel.GuidOf("configuration", r.ID),
 				"properties": configuration}},

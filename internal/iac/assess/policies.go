@@ -87,7 +87,7 @@ func with(subnet []byte, p inventory.Property, value arm.ID) []byte {
 	}
 	delete(properties, string(p))
 	if value != "" {
-		properties[string(p)] = map[string]any{"id": string(value)}
+		properties[string(p)] = arm.Link(value)
 	}
 	raw, _ := json.Marshal(map[string]any{"properties": properties})
 	return raw

@@ -40,7 +40,7 @@ func (t *trial) readsAfterWrites() {
 func (t *trial) networkInterface() {
 	reply := t.accepted(t.probe(), encode(object{"location": t.Location, "properties": object{
 		"ipConfigurations": []any{object{"name": "ip", "properties": object{
-			"privateIPAllocationMethod": "Dynamic", "subnet": object{"id": string(t.spare())}}}},
+			"privateIPAllocationMethod": "Dynamic", "subnet": arm.Link(t.spare())}}},
 	}}))
 	t.fact("interface-at-once", yes(inventory.Settled(reply.Body) && operationOf(reply) == "",
 		"it was Succeeded at once", "it began an operation"))

@@ -48,7 +48,6 @@ func (l *lab) probe() arm.ID   { return l.of(arm.TypeInterface, interfaceName) }
 // setUp makes the group and its resources.
 func (t *trial) setUp() {
 	t.makeGroup()
-	link := func(id arm.ID) object { return object{"id": string(id)} }
 	for _, r := range []struct {
 		id         arm.ID
 		properties object
@@ -60,8 +59,8 @@ func (t *trial) setUp() {
 			"addressSpace": object{"addressPrefixes": []any{"10.213.0.0/16"}},
 			"subnets": []any{
 				object{"name": nodesName, "properties": object{
-					"addressPrefix": "10.213.0.0/24", "routeTable": link(t.table()),
-					"networkSecurityGroup": link(t.filter()),
+					"addressPrefix": "10.213.0.0/24", "routeTable": arm.Link(t.table()),
+					"networkSecurityGroup": arm.Link(t.filter()),
 					"serviceEndpoints":     []any{object{"service": "Microsoft.Storage"}},
 				}},
 				object{"name": spareName, "properties": object{"addressPrefix": "10.213.1.0/24"}},
