@@ -145,6 +145,13 @@ func TestFixConfiguration(t *testing.T) {
 			"name=\"hub\"\n  subnet {\n    name    = \"nodes\"\n  }\n}\n", "      name=\"hub\"\n " +
 			" subnet {\n    name    = \"nodes\"\n  }\n\n  lifecycle {\n    ignore_changes = " +
 			"[subnet]\n  }\n}\n"},
+		{"the line ends of Windows, in code that terraform fmt wrote", "resource " +
+			"\"azurerm_virtual_network\" \"v\" {\r\n  subnet {\r\n    name = \"nodes\"\r\n  " +
+			"}\r\n  lifecycle {\r\n    prevent_destroy = true\r\n  }\r\n}\r\n",
+			"    prevent_destroy = true\r\n    ignore_changes  = [subnet]\r\n  }\r\n"},
+		{"a splat", "resource \"azurerm_virtual_network\" \"v\" {\n  subnet {\n    name = " +
+			"\"nodes\"\n  }\n  lifecycle {\n    ignore_changes = [subnet[*].route_table_id, " +
+			"tags,]\n  }\n}\n", "    ignore_changes = [subnet, tags,]\n"},
 		{"the line ends of Windows", "resource \"azurerm_virtual_network\" \"v\" {\r\n  subnet " +
 			"{\r\n    name = \"nodes\"\r\n  }\r\n}\r\n", "\r\n\r\n  lifecycle {\r\n    " +
 			"ignore_changes = [subnet]\r\n  }\r\n}\r\n"},

@@ -101,6 +101,10 @@ func TestUnknownFormat(t *testing.T) {
 			t.Errorf("%s: %v, expected %q in one line", c.name, err, c.want)
 		}
 	}
+	if _, err := readPlain("f", strings.NewReader(`{"version":4,"serial":1,"resources":[`+
+		`{"type":"azurerm_subnet","name":"n","instances":[{}]}]}`)); err != nil {
+		t.Errorf("a state with an instance that has no attributes: %v", err)
+	}
 	if r, err := readPlain("f", io.MultiReader(strings.NewReader("\xef\xbb\xbf"),
 		strings.NewReader(`{"format_version":"1.2","planned_values":{}}`))); err != nil ||
 		r.Format != TerraformPlan {
