@@ -194,7 +194,7 @@ func checkHops(p *clusterCase, subnet *inventory.Subnet,
 		reached := inventory.Within(vnet.Prefixes, r.Hop)
 		for _, peering := range vnet.Peerings {
 			if inventory.Within(peering.Prefixes, r.Hop) {
-				reached = reached || peering.Connected && peering.Access
+				reached = reached || peering.Connected
 				evidence = append(evidence, p.peeringLine(vnet, &peering))
 			}
 		}

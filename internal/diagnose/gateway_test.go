@@ -187,7 +187,7 @@ func TestNextHopUnreachable(t *testing.T) {
 	by("10.50.0.4").peered("Connected", true, true).finds()
 	says(t, by("10.50.0.4").peered("Disconnected", true, true).finds(finding.NextHopUnreachable),
 		"peering to-hub of shop-vnet with hub-vnet: not connected")
-	by("10.50.0.4").peered("Connected", false, true).finds(finding.NextHopUnreachable)
+	by("10.50.0.4").peered("Connected", false, true).finds() // its routes stay without access
 	// A second peering does not help: the firewall is in a spoke of the hub.
 	f := by("10.70.0.4").peered("Connected", true, true).network("spoke",
 		"10.70.0.0/16").finds(finding.NextHopUnreachable)
@@ -220,9 +220,12 @@ func TestPeering(t *testing.T) {
 
 	says(t, across("Disconnected", true, true).finds(finding.PeeringMissing),
 		"the peering to-shop of hub-vnet is not connected")
-	says(t, across("Connected", true, true).side(vnet, "allowVirtualNetworkAccess",
-		false).finds(finding.PeeringMissing), "to-hub of shop-vnet does not allow access between "+
-		"the networks", "allowVirtualNetworkAccess=true")
+	// A peering that does not allow access has its routes all the same: trace says so, too.
+	closed := across("Connected", true, true).side(vnet, "allowVirtualNetworkAccess",
+		false).finds(finding.PeeringMissing)
+	is(t, closed, finding.Warning)
+	says(t, closed, "to-hub of shop-vnet does not allow access", "hub-vnet is not in the service "+
+		"tag VirtualNetwork", "allowVirtualNetworkAccess=true")
 	says(t, across("Connected", true, true).unset(hub,
 		"virtualNetworkPeerings").finds(finding.PeeringMissing),
 		"hub-vnet has no peering with shop-vnet", "--vnet-name hub-vnet --name to-shop-vnet")

@@ -187,7 +187,7 @@ func reaches(p *clusterCase, subnet *inventory.Subnet, hop netip.Addr) bool {
 	vnet := p.s.VNets[subnet.ID.Parent().Key()]
 	return vnet != nil && hop.IsValid() && (inventory.Within(vnet.Prefixes, hop) ||
 		slices.ContainsFunc(vnet.Peerings, func(peering inventory.Peering) bool {
-			return peering.Connected && peering.Access && inventory.Within(peering.Prefixes, hop)
+			return peering.Connected && inventory.Within(peering.Prefixes, hop)
 		}))
 }
 

@@ -88,12 +88,16 @@ func checkPeering(p *clusterCase, g *gatewaySubnet, nodes arm.ID) []finding.Find
 				WithFix("az network vnet peering delete --ids %s",
 					side.vnet.ID.Child("virtualNetworkPeerings", q.Name))}
 		case !q.Access:
-			return []finding.Finding{
-				missing("the peering %s of %s does not allow access between the networks", q.Name,
-					side.vnet.ID.Name()).With(p.peeringLine(side.vnet, q)).
-					WithFix("az network vnet peering update --ids %s --set "+
-						"allowVirtualNetworkAccess=true", side.vnet.ID.Child(
-						"virtualNetworkPeerings", q.Name))}
+			// the routes stay, so no packet is lost if the groups allow the addresses
+			f := p.found(finding.PeeringMissing, g.ID, "the peering %s of %s does not allow "+
+				"access: for security groups, %s is not in the service tag VirtualNetwork, and "+
+				"their default rules drop its packets", q.Name, side.vnet.ID.Name(),
+				side.other.Name()).About(nodes.Name()).With(p.peeringLine(side.vnet, q)).
+				WithFix("az network vnet peering update --ids %s --set "+
+					"allowVirtualNetworkAccess=true",
+					side.vnet.ID.Child("virtualNetworkPeerings", q.Name))
+			f.Severity = finding.Warning
+			return []finding.Finding{f}
 		}
 	}
 	if ours == nil || ours.Forwarded || far == nil || !p.cluster.Kubenet() ||

@@ -167,8 +167,7 @@ func networks(p *clusterCase) []reachedNetwork {
 		}
 		at[vnet.ID.Key()] = p.reachedNetwork(vnet, true)
 		for _, peering := range vnet.Peerings {
-			if _, there := at[peering.Remote.Key()]; there || !peering.Connected ||
-				!peering.Access {
+			if _, there := at[peering.Remote.Key()]; there || !peering.Connected {
 				continue
 			}
 			if remote := p.s.VNets[peering.Remote.Key()]; remote != nil {

@@ -229,8 +229,9 @@ func TestNotOurs(t *testing.T) {
 		t.Errorf("%q, %v", now, err)
 	}
 	for name, query := range map[string]string{
-		"it is another program's database": "PRAGMA application_id = 7", "a newer routekeeper " +
-			"wrote it": "PRAGMA user_version = 99"} {
+		"it is another program's database": "PRAGMA application_id = 7",
+		"a newer routekeeper wrote it":     "PRAGMA user_version = 99",
+		"no release wrote it":              "PRAGMA user_version = 1"} {
 		p := newPast(t)
 		p.change(create(1))
 		if _, err := p.j.db.Exec(query); err != nil {

@@ -10,8 +10,8 @@ import (
 const application = 0x726b6869
 
 // version is the version of the schema (PRAGMA user_version). A release that raises it upgrades the
-// files of earlier releases.
-const version = 1
+// files of earlier releases. Lower numbers are of files that no release wrote.
+const version = 7
 
 // schema creates the tables of an empty file. Times are milliseconds since 1970, UTC. Documents are
 // the JSON of docs/json.md.
@@ -80,7 +80,10 @@ func usable(q rower) error {
 		return errOtherProgram
 	case has == 0:
 		return errEmpty
-	case has != version:
+	case has < version:
+		return fmt.Errorf("no release wrote it (schema %d, this version supports %d): move it "+
+			"away, and a new one is made", has, version)
+	case has > version:
 		return fmt.Errorf("a newer routekeeper wrote it (schema %d, this version supports %d)", has,
 			version)
 	}

@@ -188,28 +188,30 @@ func (f *hclFile) ignore(resource *hclsyntax.Block, attribute string) string {
 // unignore removes an attribute from ignore_changes, and then the list and the block if they are
 // empty.
 func (f *hclFile) unignore(resource *hclsyntax.Block, attribute string) {
-	for _, lifecycle := range blocks(resource.Body, "lifecycle") {
-		a := lifecycle.Body.Attributes["ignore_changes"]
-		if a == nil {
-			return
-		}
-		list, is := a.Expr.(*hclsyntax.TupleConsExpr)
-		if !is {
-			return
-		}
-		items := f.items(list.SrcRange)
-		switch kept := f.without(items, attribute, -1); {
-		case kept > 0:
-		case len(lifecycle.Body.Attributes)+len(lifecycle.Body.Blocks) == 1:
-			f.changes = nil
-			f.cut(lifecycle.TypeRange.Start.Byte, lifecycle.CloseBraceRange.End.Byte)
-		case len(items) > 0:
-			f.changes = nil
-			f.cut(a.SrcRange.Start.Byte, a.SrcRange.End.Byte)
-		}
-		f.commit()
+	lifecycles := blocks(resource.Body, "lifecycle") // Terraform allows one
+	if len(lifecycles) == 0 {
 		return
 	}
+	body := lifecycles[0].Body
+	a := body.Attributes["ignore_changes"]
+	if a == nil {
+		return
+	}
+	list, is := a.Expr.(*hclsyntax.TupleConsExpr)
+	if !is {
+		return
+	}
+	items := f.items(list.SrcRange)
+	switch kept := f.without(items, attribute, -1); {
+	case kept > 0:
+	case len(body.Attributes)+len(body.Blocks) == 1:
+		f.changes = nil
+		f.cut(lifecycles[0].TypeRange.Start.Byte, lifecycles[0].CloseBraceRange.End.Byte)
+	case len(items) > 0:
+		f.changes = nil
+		f.cut(a.SrcRange.Start.Byte, a.SrcRange.End.Byte)
+	}
+	f.commit()
 }
 
 // rootOf returns the first attribute of an item of ignore_changes.
