@@ -73,16 +73,16 @@ func (c *Client) Get(id arm.ID, apiVersion string) (map[string]any, error) {
 	return o, d.Decode(&o)
 }
 
-// Put writes a resource, retrying while another operation is running on it, and while it is
-// throttled.
+// Put writes a resource, retrying for a minute while another operation is running on it, and while
+// it is throttled.
 func (c *Client) Put(id arm.ID, apiVersion string, body map[string]any) error {
-	for {
+	for began := time.Now(); ; {
 		status, answer := c.Do(http.MethodPut, id, apiVersion, kernel.Encode(body))
 		switch {
 		case status == http.StatusOK, status == http.StatusCreated:
 			return nil
-		case status == http.StatusTooManyRequests:
-		case status != http.StatusConflict ||
+		case status == http.StatusTooManyRequests && time.Since(began) < time.Minute:
+		case time.Since(began) > time.Minute || status != http.StatusConflict ||
 			!strings.Contains(string(answer), "AnotherOperation") &&
 				!strings.Contains(string(answer), "is in progress"): // of AKS
 			return fmt.Errorf("PUT %s: %d %s", id, status, answer)

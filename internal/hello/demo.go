@@ -15,7 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -297,15 +297,18 @@ type Asked struct {
 // CallAll makes each pod call all addresses except its own.
 func (d *Demo) CallAll(ctx context.Context, pods []Pod, to []netip.Addr) []Asked {
 	out := make([]Asked, len(pods))
-	var done atomic.Int32
+	var telling sync.Mutex
+	done := 0
 	var all errgroup.Group
 	all.SetLimit(8)
 	for i, pod := range pods {
 		all.Go(func() error {
 			calls, err := d.callFrom(ctx, pod, to)
 			out[i] = Asked{pod, calls, err}
-			d.Tell(fmt.Sprintf("calling: %d of %d pods have called the others", done.Add(1),
-				len(pods)))
+			telling.Lock()
+			defer telling.Unlock()
+			done++
+			d.Tell(fmt.Sprintf("calling: %d of %d pods have called the others", done, len(pods)))
 			return nil
 		})
 	}

@@ -47,8 +47,11 @@ func New(k *kernel.Kernel, d *entra.Entra, opts Options) *Authorization {
 	return s
 }
 
-// Added indexes a stored role assignment.
-func (s *Authorization) Added(r *kernel.Resource) {
+// Stored indexes a stored role assignment.
+func (s *Authorization) Stored(r, before *kernel.Resource) {
+	if before != nil {
+		s.Removed(before)
+	}
 	principal := assignedTo(r)
 	if principal == "" {
 		return

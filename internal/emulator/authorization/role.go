@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"net/http"
-	"path"
 	"slices"
 	"strings"
 
@@ -84,11 +83,20 @@ func MatchAction(pattern, action string) bool {
 		matchStars(strings.ReplaceAll(pattern, "/*/", "/"), action)
 }
 
-// matchStars compares with path.Match. Its stars match no slashes, so spaces replace them.
+// matchStars compares an action with a pattern in which only stars have a meaning.
 func matchStars(pattern, action string) bool {
-	matches, err := path.Match(strings.ReplaceAll(pattern, "/", " "),
-		strings.ReplaceAll(action, "/", " "))
-	return matches && err == nil
+	parts := strings.Split(pattern, "*")
+	last := len(parts) - 1
+	rest, found := strings.CutPrefix(action, parts[0])
+	if last == 0 || !found {
+		return found && rest == ""
+	}
+	for _, part := range parts[1:last] {
+		if _, rest, found = strings.Cut(rest, part); !found {
+			return false
+		}
+	}
+	return strings.HasSuffix(rest, parts[last])
 }
 
 // document returns a built-in role as shown in a subscription, or above all ("").

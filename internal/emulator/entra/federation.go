@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -34,8 +35,8 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 		return &r
 	}
 	claims := jwt.MapClaims{}
-	if _, _, err := jwt.NewParser().ParseUnverified(assertion, claims); kind != AssertionType ||
-		err != nil {
+	token, _, err := jwt.NewParser().ParseUnverified(assertion, claims)
+	if kind != AssertionType || err != nil {
 		return refuse(50027, "JWT token is invalid or malformed.")
 	}
 	issuer, _ := claims.GetIssuer()
@@ -82,7 +83,13 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 	if err != nil {
 		return refuse(50166, "Request to External OIDC endpoint failed: %v.", err)
 	}
-	_, err = oidc.NewVerifier(issuer, keys, &oidc.Config{SkipClientIDCheck: true,
+	signers := &oidc.StaticKeySet{}
+	for _, k := range keys {
+		if id, _ := token.Header["kid"].(string); id == "" || k.KeyID == id {
+			signers.PublicKeys = append(signers.PublicKeys, k.Key)
+		}
+	}
+	_, err = oidc.NewVerifier(issuer, signers, &oidc.Config{SkipClientIDCheck: true,
 		SupportedSigningAlgs: []string{oidc.RS256, oidc.ES256}}).Verify(ctx, assertion)
 	if expired := new(oidc.TokenExpiredError); errors.As(err, &expired) {
 		return refuse(700024, "Client assertion is not within its valid time range: %v.", err)
@@ -95,17 +102,37 @@ func (s *Entra) checkAssertion(c *kernel.Call, who kernel.Principal, kind,
 
 // RegisterIssuer registers the keys of an issuer that publishes none, as a JSON Web Key Set.
 func (s *Entra) RegisterIssuer(issuer string, keySet []byte) error {
-	var set jose.JSONWebKeySet
+	var set keys
 	if err := json.Unmarshal(keySet, &set); err != nil {
 		return fmt.Errorf("the keys of %s: %w", issuer, err)
 	}
-	if issuer == "" || !slices.ContainsFunc(set.Keys, verifies) {
+	if issuer == "" || len(set) == 0 {
 		return fmt.Errorf("the issuer %q needs a name and at least one RSA or P-256 key", issuer)
 	}
 	defer s.kernel.Lock()()
 	s.Identity.mu.Lock()
 	defer s.Identity.mu.Unlock()
-	s.Identity.Issuers[issuer] = set
+	s.Identity.Issuers[issuer] = jose.JSONWebKeySet{Keys: set}
+	return nil
+}
+
+// keys are the keys of a JSON Web Key Set that can verify an assertion. A set may have others.
+type keys []jose.JSONWebKey
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (k *keys) UnmarshalJSON(text []byte) error {
+	var set struct {
+		Keys []json.RawMessage `json:"keys"`
+	}
+	if err := json.Unmarshal(text, &set); err != nil {
+		return err
+	}
+	for _, raw := range set.Keys {
+		var key jose.JSONWebKey
+		if key.UnmarshalJSON(raw) == nil && verifies(key) {
+			*k = append(*k, key)
+		}
+	}
 	return nil
 }
 
@@ -122,30 +149,41 @@ func verifies(k jose.JSONWebKey) bool {
 
 // keysOf returns the keys of an issuer: the emulator's own key for a cluster, the registered keys,
 // or the published ones.
-func (s *Entra) keysOf(ctx context.Context, issuer string) (oidc.KeySet, error) {
-	static := &oidc.StaticKeySet{}
+func (s *Entra) keysOf(ctx context.Context, issuer string) (keys, error) {
 	if s.Issuers.IsIssuer(issuer) {
-		static.PublicKeys = append(static.PublicKeys, &s.Identity.Key().PublicKey)
-		return static, nil
+		return s.Identity.Keys().Keys, nil
 	}
 	s.Identity.mu.Lock()
 	set, registered := s.Identity.Issuers[issuer]
 	s.Identity.mu.Unlock()
 	if registered {
-		for _, k := range set.Keys {
-			if verifies(k) { // the set refuses to verify if a key is of another type
-				static.PublicKeys = append(static.PublicKeys, k.Key)
-			}
-		}
-		return static, nil
+		return set.Keys, nil
 	}
-	provider, err := oidc.NewProvider(ctx, issuer)
-	if err != nil {
-		return nil, err
-	}
-	var published struct {
+	var configuration struct {
 		KeysAt string `json:"jwks_uri"`
 	}
-	err = provider.Claims(&published)
-	return oidc.NewRemoteKeySet(ctx, published.KeysAt), err
+	if err := fetch(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration",
+		&configuration); err != nil {
+		return nil, err
+	}
+	var published keys
+	err := fetch(ctx, configuration.KeysAt, &published)
+	return published, err
+}
+
+// fetch reads a JSON document of an issuer, which can be hostile: at most kernel.MaxBody bytes.
+func fetch(ctx context.Context, url string, into any) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s", url, answer.Status)
+	}
+	return json.NewDecoder(io.LimitReader(answer.Body, kernel.MaxBody)).Decode(into)
 }

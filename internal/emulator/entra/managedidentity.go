@@ -48,11 +48,18 @@ func (s *Entra) inIdentity(c *kernel.Call, identity *kernel.Resource, rest []str
 	return kernel.OK(kernel.Object{"totalCount": len(users), "value": users}), nil, true
 }
 
-// Added makes the identity of a stored document a principal. If a document asks for a
+// Stored makes the identity of a stored document a principal. If a document asks for a
 // system-assigned identity again later, it gets another principal, without the roles of the first
-// (recorded).
-func (s *Entra) Added(r *kernel.Resource) {
-	if who, exists := s.principalOf(r); exists {
+// (recorded). A principal that stays is replaced in one step, because logins do not wait for the
+// kernel's lock.
+func (s *Entra) Stored(r, before *kernel.Resource) {
+	who, exists := s.principalOf(r)
+	if before != nil {
+		if was, existed := s.principalOf(before); existed && was.ClientID != who.ClientID {
+			s.Identity.Remove(was)
+		}
+	}
+	if exists {
 		s.Identity.Add(who)
 	}
 }

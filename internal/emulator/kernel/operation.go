@@ -66,8 +66,12 @@ func (c *Call) Failing() *Failure {
 func (k *Kernel) Started(c *Call, r *Resource, answer Reply) Reply {
 	q, running := k.on(c), r.BusyUntil.After(time.Now()) || r.Failed != nil
 	if running || q.saysEnded(r, answer.Status) {
+		ends := r.BusyUntil
+		if now := time.Now(); ends.Before(now) {
+			ends = now // since then the operation is kept for a client that asks
+		}
 		answer.Set("Azure-AsyncOperation", q.follow(r.ID,
-			&Operation{Ends: r.BusyUntil, Failure: r.Failed}, "operations"))
+			&Operation{Ends: ends, Failure: r.Failed}, "operations"))
 	}
 	if running {
 		q.wait(&answer)

@@ -83,7 +83,8 @@ type store struct {
 
 // index finds resources by the content of their documents.
 type index interface {
-	Added(r *Resource)
+	// Stored follows a stored document. before is the document that it replaces, or nil.
+	Stored(r, before *Resource)
 	Removed(r *Resource)
 }
 
@@ -104,7 +105,7 @@ func (s *store) Get(id arm.ID) *Resource {
 
 // Put stores a resource.
 func (s *store) Put(r *Resource) {
-	s.Remove(r.ID)
+	before := s.take(r.ID)
 	s.Resources[r.ID.Key()] = r
 	t := strings.ToLower(r.ID.Type())
 	if s.byType[t] == nil {
@@ -112,22 +113,31 @@ func (s *store) Put(r *Resource) {
 	}
 	s.byType[t][r.ID.Key()] = r
 	for _, index := range s.indexes {
-		index.Added(r)
+		index.Stored(r, before)
 	}
 	s.TouchAround(r.ID)
 }
 
-// Remove removes a resource.
-func (s *store) Remove(id arm.ID) {
+// take removes a resource without telling the indexes, and returns it, or nil if there is none.
+func (s *store) take(id arm.ID) *Resource {
 	r := s.Get(id)
 	if r == nil {
-		return
+		return nil
 	}
 	delete(s.Resources, id.Key())
 	if s.dirty != nil {
 		s.dirty[id.Key()] = true
 	}
 	delete(s.byType[strings.ToLower(id.Type())], id.Key())
+	return r
+}
+
+// Remove removes a resource.
+func (s *store) Remove(id arm.ID) {
+	r := s.take(id)
+	if r == nil {
+		return
+	}
 	for _, index := range s.indexes {
 		index.Removed(r)
 	}

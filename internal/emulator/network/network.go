@@ -47,9 +47,12 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	return s
 }
 
-// Added indexes the links of a stored document. The dynamic public IP addresses that it uses get
+// Stored indexes the links of a stored document. The dynamic public IP addresses that it uses get
 // their addresses.
-func (s *Network) Added(r *kernel.Resource) {
+func (s *Network) Stored(r, before *kernel.Resource) {
+	if before != nil {
+		s.Removed(before)
+	}
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		target := ref.Target()
 		if s.Linked[target.Key()] == nil {
