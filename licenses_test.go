@@ -16,9 +16,9 @@ import (
 // licenceFile are the names of the files that a binary has to bring along.
 var licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright)([.-].*)?$`)
 
-// TestLicenses: the text of `routekeeper licenses` has the licences and notices of all modules that
-// are linked into a program, for each system. go test . -run Licenses -update writes it from the
-// module cache.
+// TestLicenses: the text of `routekeeper version licenses` has the licences and notices of all
+// modules that are linked into a program, for each system. go test . -run Licenses -update writes
+// it from the module cache.
 func TestLicenses(t *testing.T) {
 	folders := map[string]string{} // by module and version
 	for _, system := range []string{"linux", "darwin", "windows"} {

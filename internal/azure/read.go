@@ -50,12 +50,16 @@ func (c *documents) Read(ctx context.Context, s *inventory.Snapshot, w inventory
 	if slices.ContainsFunc(w.Clusters, inventory.Clusterless) {
 		w.Clusters = slices.DeleteFunc(slices.Clone(w.Clusters), inventory.Clusterless)
 	}
+	ids, strays := w.Documents()
+	for _, id := range strays {
+		s.Unread[id.Key()] = *otherResource(id)
+	}
 	if o.Wait > 0 {
 		return c.reader.read(ctx, s, w, o)
 	}
 	ctx = withCall(ctx, func(m *manner) { m.yield, m.calls = o.Poll, o.Calls })
 	ofKind := map[string][]arm.ID{}
-	for _, id := range w.Documents() {
+	for _, id := range ids {
 		ofKind[inventory.Kind(id)] = append(ofKind[inventory.Kind(id)], id)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(ofKind)) {

@@ -130,7 +130,8 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	}
 	began := time.Now()
 	var calls []*call
-	for _, id := range w.Documents() {
+	ids, _ := w.Documents()
+	for _, id := range ids {
 		calls = append(calls, r.want(id, o))
 	}
 	var around error

@@ -114,7 +114,8 @@ func newEmulatorStrip(a *app) *cobra.Command {
 pipeline does. It uses another identity than routekeeper.`,
 		Example: `  routekeeper --emulator .azure-local emulator strip shop-vnet/nodes
   routekeeper --emulator .azure-local emulator strip nodes --everything`,
-		Args: atLeastOne("VNET/SUBNET"),
+		Args:              atLeastOne("VNET/SUBNET"),
+		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			running, err := a.runningEmulator(cmd.Context())
 			if err != nil {

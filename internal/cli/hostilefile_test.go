@@ -25,10 +25,11 @@ import (
 var readers = []string{
 	"sync --dry-run -f FILE", "run --once --dry-run -f FILE", "run -f FILE", "status -f FILE",
 	"doctor -f FILE", "doctor collect -f FILE", "promote shop -f FILE", "trace a b -f FILE",
-	"sync prune -f FILE", "init monitor -f FILE --dry-run", "prove -f FILE",
+	"sync prune -f FILE", "init monitor -f FILE --dry-run", 
 	"cluster create -f FILE", "cluster verify -f FILE x",
-	"diff --pod-cidr 10.0.0.0/8 --source FILE --target FILE",
-	"doctor --from-bundle FILE", "capacity --from-bundle FILE", "trace a b --from-bundle FILE",
+	"sync diff --pod-cidr 10.0.0.0/8 --source FILE --target FILE",
+	"doctor --from-bundle FILE", "cluster capacity --from-bundle FILE",
+	"trace a b --from-bundle FILE",
 	"doctor CLUSTER --from-nodes FILE", "doctor CLUSTER --from-pods FILE",
 	"doctor CLUSTER --kubeconfig FILE",
 	"cluster verify CLUSTER --kubeconfig FILE", "cluster hello CLUSTER --kubeconfig FILE --image x",
@@ -147,6 +148,8 @@ func isRefusal(t *testing.T, program string, args []string, code int, text strin
 	case strings.Count(text, "\n") != 1 || !strings.HasPrefix(text, program+": ") ||
 		len(text) > 3000:
 		t.Errorf("%v: want one line: %.1000s", args, text)
+	case strings.Contains(text, "unknown flag") || strings.Contains(text, "unknown command"):
+		t.Errorf("%v: no file was read: %s", args, text)
 	}
 }
 

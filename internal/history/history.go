@@ -36,8 +36,8 @@ import (
 // after half an hour, so that a record for the route has had time to appear.
 //
 // Records that cannot be written stay in memory, in order, and each check tries again. A damaged
-// file is moved aside. A file that is not a history, or that a newer program wrote, is not touched.
-// A check without news writes nothing.
+// file is moved aside. A file that is not a history, or that has another schema, is not touched. A
+// check without news writes nothing.
 
 // Extension is the file extension of histories.
 const Extension = ".history.db"

@@ -96,7 +96,7 @@ type rower interface {
 }
 
 // prepare creates the tables in an empty file, all or nothing. It refuses files that are not a
-// history or that a newer program wrote.
+// history, or that a newer program or no release wrote.
 func prepare(db *sql.DB) error {
 	tx, err := db.Begin()
 	if err != nil {

@@ -148,19 +148,22 @@ func TestWhoItWas(t *testing.T) {
 func TestFoundInPlace(t *testing.T) {
 	p := newPast(t)
 	p.Intend(p.start(), []plan.Change{{Verb: plan.Delete, Resource: target, Cluster: "shop",
-		Route: "gone", Old: &plan.Value{AddressPrefix: "10.60.0.0/16"}}})
+		Route: "gone", Old: &plan.Value{AddressPrefix: "10.60.0.0/16"}}, associate()})
 	p.Close()                        // it was killed
 	time.Sleep(2 * time.Millisecond) // the file has milliseconds
 	next := open1(t, p.path)
 	s := inventory.NewSnapshot()
 	s.Tables[target.Key()] = &inventory.RouteTable{Document: arm.Document{ID: target}}
+	_, table := associate().New.Associated()
+	s.Subnets[nodes.Key()] = &inventory.Subnet{Document: arm.Document{ID: nodes}, RouteTable: table}
 	next.Record(next.start(), s)
 	got := next.checks()[0].Changes[0]
 	if got.State != Found || got.Note != inPlace || got.ChangedBy != nil {
 		t.Errorf("%s (%s), changed by %+v", got.State, got.Note, got.ChangedBy)
 	}
-	if due := next.due(time.Now().Add(time.Hour)); len(due) > 0 {
-		t.Errorf("%+v is asked", due)
+	// The log is asked who stripped the subnet, but not who made the change.
+	if due := next.due(time.Now().Add(time.Hour)); len(due) != 1 || due[0].resource != nodes {
+		t.Errorf("%+v are asked, want the association alone", due)
 	}
 }
 

@@ -46,7 +46,8 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 // Fix makes repairs in the code. The edits are sorted by file. For each repair, why says why it was
 // not made, or is "".
 func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
-	x := &fixer{source: s, open: map[string]*hclFile{}, set: map[string]string{}}
+	x := &fixer{source: s, open: map[string]*hclFile{}, set: map[string]string{},
+		imported: map[string]bool{}}
 	for _, r := range repairs {
 		reason := "this needs your decision"
 		if r != nil {
@@ -55,6 +56,7 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 		why = append(why, reason)
 	}
 	for _, name := range slices.Sorted(maps.Keys(x.open)) {
+		x.open[name].read()
 		before := s.content(name)
 		if after := x.open[name].text; !bytes.Equal(before, after) {
 			edits = append(edits, Edit{File: name, Before: before, After: layout(before, after)})
@@ -99,7 +101,8 @@ type fixer struct {
 	source *Source
 	open   map[string]*hclFile
 	// what was set, by file, resource, block and attribute: instances of a module share their code
-	set map[string]string
+	set      map[string]string
+	imported map[string]bool
 }
 
 func (x *fixer) file(name string) *hclFile {
@@ -117,12 +120,7 @@ func (x *fixer) resource(address string) (*hclsyntax.Block, *hclFile) {
 	}
 	parts := strings.Split(withoutKeys(address), ".")
 	f := x.file(found.place.File)
-	for _, b := range blocks(f.body, "resource") {
-		if slices.Equal(b.Labels, parts[len(parts)-2:]) {
-			return b, f
-		}
-	}
-	return nil, nil
+	return f.resource(parts[len(parts)-2:]), f
 }
 
 // repair makes one repair, or says why it cannot.
@@ -232,6 +230,10 @@ func (x *fixer) imports(r Repair) string {
 			}
 		}
 	}
+	if x.imported[r.Address] {
+		return ""
+	}
+	x.imported[r.Address] = true
 	x.file(name).add("import", Setting{"to", r.Address}, Setting{"id", quoteHCL(r.Import)})
 	return ""
 }

@@ -150,7 +150,7 @@ func (c *folderCode) count(size int) error {
 // matter matches code that may write subnets or route tables, or place clusters.
 var matter = lazy.Regexp(`(?i)network\.azure\.com|containerservice\.azure\.com|` +
 	`infrastructure\.cluster\.x-k8s\.io|virtual-?networks?\b|route-?tables?\b|` +
-	`managed-?clusters?\b|azurerm_|azapi_`)
+	`managed-?clusters?\b|azurerm_|azapi_|azure_rm_`)
 
 // notRead notes that a file is not read. It may be reported only if nothing else is.
 func (c *folderCode) notRead(name string, matters bool, format string, args ...any) {
@@ -207,7 +207,10 @@ func (c *folderCode) addYAML(name string, data []byte) {
 		c.notRead(name, matter().Match(data), "it was not read: %v", err)
 		return
 	}
-	c.manifests.add(name, docs)
+	if !c.manifests.add(name, docs) && bytes.Contains(data, []byte("azure_rm_")) {
+		c.notRead(name, true, "Ansible is not read: check the result, or write the subnet in "+
+			"Terraform, ARM or Bicep")
+	}
 }
 
 // readJSON collects templates, their parameters and manifests. Other JSON is not code, or shows one

@@ -2,6 +2,7 @@ package iac
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -10,18 +11,23 @@ import (
 )
 
 // How it works. A repair replaces parts of a file's text by their offsets, so that all other bytes
-// stay, and then reads the file again: the next repair may change the same block.
+// stay. Repairs of different blocks cannot overlap, so they are made together. Before a second
+// repair of a block, the file is read again with the first one made.
 
 // hclFile is a file that repairs change.
 type hclFile struct {
 	textEdit
 	name string
 	body *hclsyntax.Body
+	// committed changes are not yet in text and body. touched has the offsets of their blocks.
+	committed []textChange
+	touched   map[int]bool
 }
 
 // openHCL reads code. Code that a repair broke is empty: Source.Apply says what is wrong with it.
 func openHCL(name string, code []byte) *hclFile {
-	f := &hclFile{textEdit: textEdit{text: code}, name: name, body: &hclsyntax.Body{}}
+	f := &hclFile{textEdit: textEdit{text: code}, name: name, body: &hclsyntax.Body{},
+		touched: map[int]bool{}}
 	if body, err := parseHCL(name, code); err == nil {
 		f.body = body
 	}
@@ -41,8 +47,31 @@ func (f *hclFile) change(from, to int, with string) {
 	f.commit()
 }
 
-// commit makes the changes.
-func (f *hclFile) commit() { *f = *openHCL(f.name, f.done()) }
+// commit keeps the changes for the next read.
+func (f *hclFile) commit() { f.committed, f.changes = append(f.committed, f.changes...), nil }
+
+// read makes the committed changes, and reads the code that results.
+func (f *hclFile) read() {
+	f.changes = f.committed
+	*f = *openHCL(f.name, f.done())
+}
+
+// resource returns the block of a resource for a repair, or nil.
+func (f *hclFile) resource(labels []string) *hclsyntax.Block {
+	for _, b := range blocks(f.body, "resource") {
+		if !slices.Equal(b.Labels, labels) {
+			continue
+		}
+		start := b.TypeRange.Start.Byte
+		if f.touched[start] {
+			f.read()
+			return f.resource(labels)
+		}
+		f.touched[start] = true
+		return b
+	}
+	return nil
+}
 
 // layout formats changed code like terraform fmt if all of it was formatted before: new lines can
 // move the equal signs next to them.
@@ -203,11 +232,11 @@ func (f *hclFile) unignore(resource *hclsyntax.Block, attribute string) {
 	}
 	items := f.items(list.SrcRange)
 	switch kept := f.without(items, attribute, -1); {
-	case kept > 0:
+	case kept > 0 || len(items) == 0:
 	case len(body.Attributes)+len(body.Blocks) == 1:
 		f.changes = nil
 		f.cut(lifecycles[0].TypeRange.Start.Byte, lifecycles[0].CloseBraceRange.End.Byte)
-	case len(items) > 0:
+	default:
 		f.changes = nil
 		f.cut(a.SrcRange.Start.Byte, a.SrcRange.End.Byte)
 	}

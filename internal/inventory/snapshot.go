@@ -150,55 +150,6 @@ func (n *NICs) Of(pool string, like netip.Addr) int {
 	return len(seen)
 }
 
-// Wanted names what to read.
-type Wanted struct {
-	Clusters []arm.ID
-	VNets    []arm.ID // with all their subnets
-	Subnets  []arm.ID
-	Tables   []arm.ID
-	Groups   []arm.ID // network security groups
-	// Firewalls are Azure Firewalls, Balancers load balancers.
-	Firewalls, Balancers []arm.ID
-	// Networks works like VNets, for reads that several callers share. Interfaces may include those
-	// of scale sets.
-	Networks, Interfaces []arm.ID
-	// For these clusters, which must be in the snapshot: node subnets that AKS made, managed
-	// tables, the next tables written by the cluster's identity, addresses of the nodes' NICs.
-	AKSSubnets []arm.ID
-	Managed    []arm.ID
-	Written    []arm.ID
-	NICs       []arm.ID
-	// Writers are resources, whose last writer the activity log may show.
-	Writers []arm.ID
-}
-
-// Documents returns the resources whose own documents are wanted, each in the way that all readers
-// of it share.
-func (w *Wanted) Documents() []arm.ID {
-	return slices.Concat(w.Clusters, w.Subnets, w.Tables, w.Groups, w.Firewalls, w.Balancers,
-		w.Networks, w.Interfaces)
-}
-
-// lists returns all lists.
-func (w *Wanted) lists() []*[]arm.ID {
-	return []*[]arm.ID{&w.Clusters, &w.VNets, &w.Subnets, &w.Tables, &w.Groups, &w.Firewalls,
-		&w.Balancers, &w.Networks, &w.Interfaces, &w.AKSSubnets, &w.Managed, &w.Written, &w.NICs,
-		&w.Writers}
-}
-
-// Empty reports whether nothing is wanted.
-func (w Wanted) Empty() bool {
-	return !slices.ContainsFunc(w.lists(), func(list *[]arm.ID) bool { return len(*list) > 0 })
-}
-
-// Add adds another Wanted.
-func (w *Wanted) Add(o Wanted) {
-	more := o.lists()
-	for i, list := range w.lists() {
-		*list = append(*list, *more[i]...)
-	}
-}
-
 // NewSnapshot returns an empty snapshot.
 func NewSnapshot() *Snapshot {
 	return &Snapshot{

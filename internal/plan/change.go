@@ -167,7 +167,17 @@ func (c Change) InPlace(s *inventory.Snapshot) (made, read bool) {
 		return subnet != nil && c.SeenInSubnet(subnet), subnet != nil
 	}
 	table := s.Table(c.Resource)
-	return table != nil && SeenIn(table)(c), table != nil
+	if table == nil {
+		return false, false
+	}
+	routes := table.Routes() // SeenIn's map costs more than one search
+	i := slices.IndexFunc(routes, func(r inventory.Route) bool {
+		return strings.EqualFold(r.Name, c.Route)
+	})
+	if i < 0 {
+		return c.seenAs(nil), true
+	}
+	return c.seenAs(&routes[i]), true
 }
 
 // sortChanges orders by resource, then by prefix, then by name.

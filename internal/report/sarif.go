@@ -76,5 +76,8 @@ func sarifRule(d finding.Description) object {
 	return rule
 }
 
-// uri writes a path as a relative reference (RFC 3986).
-func uri(path string) string { return (&url.URL{Path: filepath.ToSlash(path)}).String() }
+// uri writes a path as a relative reference (RFC 3986). Its first segment must have no colon.
+func uri(path string) string {
+	escaped := (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath()
+	return strings.ReplaceAll(escaped, ":", "%3A")
+}

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
 
 	"routekeeper.dev/routekeeper/internal/arm"
@@ -19,7 +20,7 @@ import (
 type class struct {
 	kind           string
 	name           string // of a subnet, or of a node that is like no other
-	four           bool
+	four, off      bool
 	from           *inventory.Subnet
 	group          arm.ID // of the interface itself
 	rules, answers string
@@ -27,8 +28,9 @@ type class struct {
 
 // doors are the routes and security groups at the ends of a cluster's packets, each once.
 type doors struct {
-	routes []*Routes
-	rules  []doorRules
+	routes  []*Routes
+	subnets []*inventory.Subnet
+	rules   []doorRules
 }
 
 type doorRules struct {
@@ -41,6 +43,9 @@ type doorRules struct {
 func (g *grid) door(e *end) *nicPlace {
 	if e.subnet == nil {
 		return nil
+	}
+	if !slices.Contains(g.doors.subnets, e.subnet) {
+		g.doors.subnets = append(g.doors.subnets, e.subnet)
 	}
 	routes, err := g.routesOf(e.subnet.ID)
 	if err == nil && !slices.Contains(g.doors.routes, routes) {
@@ -61,6 +66,32 @@ func (g *grid) door(e *end) *nicPlace {
 	return nic
 }
 
+// between adds the security groups at next hops that are no ends, such as a firewall's.
+func (g *grid) between() {
+	type step struct {
+		subnet arm.ID
+		hop    netip.Addr
+	}
+	seen := map[step]bool{}
+	for _, subnet := range slices.Clone(g.doors.subnets) {
+		routes, err := g.routesOf(subnet.ID)
+		if err != nil {
+			continue
+		}
+		for i := range g.to {
+			route, found := routes.Lookup(g.to[i].Addr)
+			s := step{subnet.ID, route.Hop}
+			if !found || !route.Hop.IsValid() || route.Hop == g.to[i].at || seen[s] {
+				continue
+			}
+			seen[s] = true
+			if near, _ := g.nextSubnet(subnet, route.Hop); near != nil {
+				g.door(&end{at: route.Hop, subnet: near})
+			}
+		}
+	}
+}
+
 // classes groups the senders by class. Each has the indexes of its members.
 func (g *grid) classes() (all [][]int) {
 	for i := range g.to {
@@ -75,11 +106,12 @@ func (g *grid) classes() (all [][]int) {
 			c.group = nic.SecurityGroup
 		}
 		behind := from.kind == podToPod && from.at != from.Addr
-		if from.kind == subnetToPod || behind && (nic != nil && !nic.Forwarding ||
-			len(g.nodesOf(from.Addr, from.Cluster)) > 1) {
+		c.off = nic != nil && !nic.Forwarding
+		if from.kind == subnetToPod || behind && len(g.nodesOf(from.Addr, from.Cluster)) > 1 {
 			c.name = from.name // the reason names it
 		}
 	}
+	g.between()
 	index := map[class]int{}
 	for i, c := range senders {
 		from := &g.from[i]

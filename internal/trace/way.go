@@ -190,8 +190,12 @@ func (j *journey) gate(at netip.Addr, subnet *inventory.Subnet, inbound, isEnd b
 			"forwarding are not checked", at)
 	case nic != nil && !nic.Forwarding && !j.together(own, at, subnet) &&
 		!j.overlaid(own, at, subnet):
-		return fmt.Sprintf("IP forwarding is off on the network interface of %s (%s), so Azure "+
-			"drops packets from or to %s there", at, nic.Holder(), j.called(own))
+		who := fmt.Sprintf("%s (%s)", at, nic.Holder())
+		if j.general && !inbound && isEnd {
+			who = "the sender's node"
+		}
+		return fmt.Sprintf("IP forwarding is off on the network interface of %s, so Azure "+
+			"drops packets from or to %s there", who, j.called(own))
 	}
 	if j.answer && (isEnd || j.passed[at]) {
 		return ""

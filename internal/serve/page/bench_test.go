@@ -31,6 +31,17 @@ func BenchmarkPages(b *testing.B) {
 			}
 		})
 	}
+	// many callers that ask at once, as monitoring does
+	for name, again := range map[string]bool{"encoded again": true, "reused": false} {
+		b.Run("/index.json "+name, func(b *testing.B) {
+			for b.Loop() {
+				if again {
+					handler = pages(board)
+				}
+				get(handler, "/index.json")
+			}
+		})
+	}
 	b.Run("record", func(b *testing.B) {
 		for b.Loop() {
 			board.Record(result)

@@ -55,6 +55,7 @@ type Pages struct {
 	mux      *http.ServeMux
 	ending   <-chan struct{}
 	previews previews
+	encoded  encoded
 }
 
 //go:embed templates static
@@ -136,16 +137,14 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	shown uint64, value, page any) {
 	var b bytes.Buffer
 	if wantsJSON(r) {
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		e.SetIndent("", "  ")
-		if err := e.Encode(value); err != nil {
+		raw, err := inJSON(value)
+		if err != nil {
 			p.broken(w, r, err)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
-		_, _ = w.Write(report.SafeJSON(b.Bytes())) // the client may have gone
+		_, _ = w.Write(raw) // the client may have gone
 		return
 	}
 	d := document{
@@ -165,6 +164,16 @@ func (p *Pages) answer(w http.ResponseWriter, r *http.Request, status int, name,
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = io.WriteString(w, report.SafeText(b.String(), report.Style{}))
+}
+
+// inJSON encodes the value of a page.
+func inJSON(value any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(value)
+	return report.SafeJSON(b.Bytes()), err
 }
 
 func (p *Pages) mode() string {
@@ -261,13 +270,19 @@ func (p *Pages) state() Overview {
 	return o
 }
 
-func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
+// front returns the state of all clusters, with the time to repair.
+func (p *Pages) front() Overview {
 	o := p.state()
+	o.Repairs = p.checks(history.Query{Limit: 1}).Repairs
+	return o
+}
+
+func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	if wantsJSON(r) {
-		o.Repairs = p.checks(history.Query{Limit: 1}).Repairs
-		p.answer(w, r, http.StatusOK, "", "", 0, o, nil)
+		p.overviewJSON(w, r)
 		return
 	}
+	o := p.state()
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
 	past.tell(o.Clusters)
@@ -389,9 +404,11 @@ func (p *Pages) live(w http.ResponseWriter, r *http.Request) {
 			version, checked, changed = p.board.next(cluster)
 			ok = tell()
 		case <-beat.C:
-			before := version
+			// A cluster may be overdue, or a check may end at this moment.
+			before, then := version, checked
 			version, checked, changed = p.board.next(cluster)
-			if ok = send(": still here\n\n"); ok && version != before { // a cluster is overdue
+			ok = send(": still here\n\n")
+			if ok && (version != before || !checked.Equal(then)) {
 				ok = tell()
 			}
 		case <-p.ending:
