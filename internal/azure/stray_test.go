@@ -37,7 +37,7 @@ func TestStrayIDs(t *testing.T) {
 				}
 			}
 			if s.VNets[vnet.Key()] != nil || s.Table(d.ClusterTable) != nil {
-				t.Errorf("%+v: what nobody wanted was read", o)
+				t.Errorf("%+v: what was not wanted is in the snapshot", o)
 			}
 		}
 	})

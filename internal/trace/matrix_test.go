@@ -95,8 +95,8 @@ func TestAll(t *testing.T) {
 			"v/gateway -> 10.0.1.5: IP forwarding is off on the network interface of 10.0.1.5 " +
 			"(aks-np-1-vmss instance 1), so Azure drops packets from or to the destination " +
 			"there\ndropped 1 pod to pod (answer: false) 10.0.1.5 -> 10.0.1.4: IP forwarding is " +
-			"off on the network interface of the sender's node, so Azure drops packets from or to " +
-			"the source there"},
+			"off on the network interface of the sender's node, so Azure drops packets from or " +
+			"to the source there"},
 		"a security group": {func(s *inventory.Snapshot) {
 			s.Subnets[nodes.Key()].SecurityGroup = nodesGroup
 			s.SecurityGroups[nodesGroup.Key()] = group(nodesGroup, "deny in 100 * 10.0.2.0/24 * *",
