@@ -182,10 +182,10 @@ func (c *Case) planFindings() []finding.Finding {
 		func(f finding.Finding) bool { return f.Code == finding.RoutesOrphaned })
 	for i, f := range found {
 		switch managed := plan.Managed(c.Configs, f.Cluster, arm.ID(f.Resource)); {
-		case f.Code == finding.EgressRouteLost && managed && plan.Observes(f):
+		case f.Code == finding.EgressRouteLost && managed && plan.OnlyObserves(f):
 			found[i] = f.WithAdvice("sync puts the route back once, run keeps it there").
 				WithFix("routekeeper sync -f %s", c.File)
-		case f.Code != finding.TargetDrift && !plan.Observes(f):
+		case f.Code != finding.TargetDrift && !plan.OnlyObserves(f):
 		case managed && c.Proposed:
 			found[i] = f.WithFix("%s", adopt(c.clusterOf(f.Cluster), c.File))
 		case managed:

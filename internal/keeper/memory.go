@@ -58,7 +58,7 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	}
 	remembered := m.Remembered
 	remembered.NICs, remembered.Asked = nil, nil // confirm adds them while they are recent
-	remembered.LookDue = !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)
+	remembered.NICsDue = !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)
 	s.Memory[id.Key()] = &remembered
 	known := s.Learn(id)
 	known.AKSSubnets = m.aksSubnets

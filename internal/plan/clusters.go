@@ -114,8 +114,8 @@ func (p *Planner) checkCluster(v *clusterState) bool {
 	return true
 }
 
-// checkSubnetsRead reports the subnets of a cluster that were not read. The cluster has no pod
-// routes, and its config wants none. Its subnets are guarded, and read for their free addresses.
+// checkSubnetsRead reports the unread subnets of a cluster that has no pod routes, and whose config
+// wants none. Its subnets are guarded, and read for their free addresses.
 func (p *Planner) checkSubnetsRead(v *clusterState) {
 	for _, subnet := range inventory.SortIDs(slices.Concat(v.cluster.ExistingSubnets(),
 		v.cluster.PodSubnets())) {
@@ -158,7 +158,7 @@ func (p *Planner) readSource(v *clusterState) {
 		u, tried := p.s.Unread[id.Key()]
 		return tried && !u.Absent
 	}
-	// or the read of that subnet is the problem
+	// if a node subnet could not be read, that is the problem, and is reported
 	if d.Finding != nil && !slices.ContainsFunc(v.subnets, unread) {
 		p.add(*d.Finding)
 	}
@@ -167,7 +167,7 @@ func (p *Planner) readSource(v *clusterState) {
 	}
 	table := p.s.Table(d.Table)
 	if table == nil {
-		p.reportUnread(v.gone(d.Table, p.add), v.config, d.Table, finding.TableMissing,
+		p.reportUnread(v.addRemake(d.Table, p.add), v.config, d.Table, finding.TableMissing,
 			"route table %s of cluster "+v.cluster.ID.Short(),
 			next{command: Remake(v.cluster, d.Table,
 				finding.Command("az network route-table show --ids %s", d.Table))})
@@ -178,12 +178,12 @@ func (p *Planner) readSource(v *clusterState) {
 		return
 	}
 	v.from = table
-	v.wanted, v.stranger = v.rows(table)
+	v.wanted, v.strangers = v.rows(table)
 	p.outsideHops(v, table)
 	if len(v.wanted) == 0 && v.cluster.Nodes() > 0 && len(v.cidrs) > 0 &&
 		(len(v.nodes) > 0 || v.anyHop) {
 		by := ""
-		if len(v.stranger) > 0 {
+		if len(v.strangers) > 0 {
 			by = " that its cloud provider wrote"
 		}
 		f := finding.New(finding.SourceEmpty, v.name, string(table.ID), "route table %s of "+
@@ -216,8 +216,9 @@ func Remake(cluster *inventory.Cluster, table arm.ID,
 		id.Subscription(), id.ResourceGroup(), id.Name())
 }
 
-// gone adds to the finding about a missing table how to make AKS create it again.
-func (v *clusterState) gone(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
+// addRemake returns a function that works like add, but adds to the finding about a missing table
+// how to make AKS create it again.
+func (v *clusterState) addRemake(table arm.ID, add func(finding.Finding)) func(finding.Finding) {
 	if !madeByAKS(v.cluster, table) {
 		return add
 	}

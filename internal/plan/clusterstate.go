@@ -32,9 +32,9 @@ type clusterState struct {
 	rivals           []arm.ID
 	// from is the source of the pod routes: the cluster's route table, or its nodes as a table.
 	from *inventory.RouteTable
-	// stranger has the rows of its route table with the cluster's addresses but without a cloud
+	// strangers has the rows of its route table that have the cluster's addresses but not a cloud
 	// provider's name.
-	stranger []inventory.Route
+	strangers []inventory.Route
 	// opinion has the pod routes of its route table if its nodes are the source.
 	opinion podRoutes
 	// wanted are the pod routes of the source. They are nil if the source could not be read. Then

@@ -69,9 +69,9 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 	configs = slices.Clone(configs)
 	// the config that writes comes first
 	slices.SortStableFunc(configs, func(a, b egressConfig) int {
-		return cmp.Compare(w.writes(b), w.writes(a))
+		return cmp.Compare(w.writeRank(b), w.writeRank(a))
 	})
-	settled := map[netip.Prefix]bool{} // another config wants this route too, or a different one
+	planned := map[netip.Prefix]bool{} // by an earlier config, with the same next hop or another
 	for _, e := range configs {
 		if w.s.gone(e.clusterState) {
 			continue
@@ -83,13 +83,13 @@ func (w *planning) table(id arm.ID, table *inventory.RouteTable) *Table {
 			}
 			continue
 		}
-		t = w.keepEgress(e, table, t, settled)
+		t = w.keepEgress(e, table, t, planned)
 	}
 	return t
 }
 
-// writes returns 1 if a config's egress routes are put back now, otherwise 0.
-func (w *planning) writes(e egressConfig) int {
+// writeRank returns 1 if a config's egress routes are put back now, otherwise 0.
+func (w *planning) writeRank(e egressConfig) int {
 	if e.config.Spec.Egress.Mode == v1alpha1.GuardEnforce && !w.s.Paused[e.name] {
 		return 1
 	}
@@ -99,7 +99,7 @@ func (w *planning) writes(e egressConfig) int {
 // keepEgress adds the egress routes of one config to a planned table t. t is nil if the table has
 // no other changes.
 func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Table,
-	settled map[netip.Prefix]bool) *Table {
+	planned map[netip.Prefix]bool) *Table {
 	watched := w.whyWatched(e, table)
 	wrong, now := w.wrongHop(e, table)
 	inSync := w.s.Memory.Of(arm.ID(e.config.Spec.ClusterID)).InSync[table.ID.Key()]
@@ -112,7 +112,7 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 			return r.Prefix == want.Prefix
 		})
 		if at >= 0 && (routes[at].SameHop(want) || want.Hop.IsValid() &&
-			slices.Contains(now, routes[at].Hop)) || settled[want.Prefix] {
+			slices.Contains(now, routes[at].Hop)) || planned[want.Prefix] {
 			continue
 		}
 		harms := wrong
@@ -159,7 +159,7 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 		}
 		change.Route, change.New = changed.Name, valueOf(changed)
 		t.Changes = append(t.Changes, change)
-		settled[want.Prefix] = true
+		planned[want.Prefix] = true
 	}
 	return t
 }
@@ -253,8 +253,8 @@ func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) stri
 }
 
 // wrongHop says why the next hops that a config declares are known to be wrong: the appliance that
-// it names is gone, cannot be a next hop, or has other addresses, which wrongHop returns. It
-// reports this whether or not a route is missing.
+// the config names is gone, cannot be a next hop, or has other addresses. It returns these
+// addresses, and adds a finding whether or not a route is missing.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
 	named := arm.ID(e.config.Spec.Egress.FirewallID)
@@ -331,8 +331,9 @@ func join(addresses []netip.Addr) string {
 
 const promoteEgress = "promote sets the mode of spec.egress to Enforce"
 
-// Observes reports whether a finding about an egress route exists only because the config observes.
-func Observes(f finding.Finding) bool { return f.Advice == promoteEgress }
+// OnlyObserves reports whether a finding about an egress route exists only because the config
+// observes.
+func OnlyObserves(f finding.Finding) bool { return f.Advice == promoteEgress }
 
 // reportEgress reports an egress route that the table lacks, or that leads elsewhere, and that the
 // keeper does not put back. why is the reason, or "" if the config only observes. If only the table

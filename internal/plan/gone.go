@@ -23,10 +23,10 @@ import (
 //	  cluster's table leads there with   |   has the next hop (machine.go), |   if the node does not
 //	  another prefix of the same family  |   and the cluster was the last   |   send packets on
 //	                                     |   to write that table            |   (sendsOn)
-//	                                     | part of that                     | stays
+//	                                     | only a part of this proof        | stays
 //	is on no NIC of the cluster          | the lists are complete, and were | is stale
 //	                                     |   read in this check             |
-//	                                     | that, but the subnet has nodes   | stays
+//	                                     | this, but the subnet has nodes   | stays
 //	                                     |   of another cluster, or was not |
 //	                                     |   read, and the cluster never    |
 //	                                     |   had the route                  |
@@ -47,20 +47,20 @@ import (
 // machine.go.
 //
 // Each proof is for one route. A route without proof does not withhold other changes. Even a single
-// delete needs its proof. What is missing is proven in one check: sync has no second one, so it
-// could not collect a proof over two. Memory only says what was the cluster's, and since when.
+// delete needs its proof. One check collects the whole proof of a route, because sync makes only
+// one check. Memory only says what was the cluster's, and since when.
 //
 // docs/rules.md lists who calls which proof. Routes of clusters that are gone have their own proof:
 // noNodeAt (orphan.go).
 
 // proof is the result for one route. why says why the route may be changed, and lacks names the
-// missing proof; one of them is empty. there is set if the node exists, and unwritten if only the
-// cluster's own write is missing. neighbour is set if the next hop's subnet has a node of another
-// cluster, whose route it may be.
+// missing proof; one of them is empty. nodeExists is set if the route's node exists, and unwritten
+// if only the proof of the cluster's own write is missing. neighbour is set if the next hop's
+// subnet has a node of another cluster, whose route it may be.
 type proof struct {
-	why, lacks       string
-	there, unwritten bool
-	neighbour        bool
+	why, lacks            string
+	nodeExists, unwritten bool
+	neighbour             bool
 }
 
 func proven(format string, args ...any) proof { return proof{why: fmt.Sprintf(format, args...)} }
@@ -72,7 +72,7 @@ func lacking(format string, args ...any) proof {
 // cluster that may own it.
 func (t *target) proveStale(r inventory.Route, owners []*targetCluster) (p proof) {
 	for _, s := range owners {
-		if p = t.nodeGone(s, r); p.lacks == "" && p.there {
+		if p = t.nodeGone(s, r); p.lacks == "" && p.nodeExists {
 			p = cmp.Or(t.w.sendsOn(r), p)
 		}
 		if p.lacks != "" {
@@ -118,7 +118,7 @@ func (t *target) hasOtherCIDR(s *targetCluster, r inventory.Route) proof {
 		return p
 	}
 	p := proven("its node at %s now has the pod CIDR %s", r.Hop, prefix)
-	p.there = true
+	p.nodeExists = true
 	return p
 }
 
@@ -136,7 +136,7 @@ func (w *planning) sendsOn(r inventory.Route) proof {
 				row.Prefix.Overlaps(r.Prefix) {
 				p := lacking("the node at %s may send its packets on by %s in %s", r.Hop,
 					routeLine(row), table.ID.Short())
-				p.there = true
+				p.nodeExists = true
 				return p
 			}
 		}
@@ -149,14 +149,14 @@ func (w *planning) sendsOn(r inventory.Route) proof {
 const logLate = 20 * time.Minute
 
 // lastWritten proves that the cluster itself gave a node the pod CIDR of a settled row: its
-// identity was the last to write its table since the row appeared. An earlier write counts once the
-// log shows all writes until the row appeared. Later writes by others may have changed any row. An
-// old answer of Azure can lack the write that the log shows. Then the table has the ETag of an
-// earlier check.
+// identity was the last to write its table since the row appeared, because a later write by others
+// may have changed any row. A write from before the row appeared counts once the log shows all
+// writes until then. Azure can answer with an old table, which lacks the write that the log shows:
+// its ETag is the one that a check saw before this write.
 func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	row := s.memory.Settled[prefix]
 	last, read := w.s.Writers[s.source.Key()]
-	p := proof{there: true, unwritten: true}
+	p := proof{nodeExists: true, unwritten: true}
 	switch {
 	case fromNodes(s.config): // Node.spec.podCIDRs
 		return proven("Kubernetes says so")
@@ -187,7 +187,7 @@ func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 		return p
 	}
 	if holder, held := nics.Holder[hop]; held {
-		return proof{lacks: fmt.Sprintf("%s belongs to %s", hop, holder), there: true}
+		return proof{lacks: fmt.Sprintf("%s belongs to %s", hop, holder), nodeExists: true}
 	}
 	if hidden := t.hiddenNodes(s, nics.NICs, hop); hidden != "" {
 		return lacking("not all network interfaces of the nodes were seen: %s", hidden)

@@ -17,8 +17,8 @@ import (
 // plugin. A lost property is restored. If another writer replaced it, it is reported or restored,
 // as the config says.
 
-// request is what one config requires a subnet to have.
-type request struct {
+// requirement is what one config requires a subnet to have.
+type requirement struct {
 	v        *clusterState
 	subnet   arm.ID
 	property inventory.Property
@@ -32,21 +32,21 @@ type request struct {
 // ofAKS reports whether AKS made the network of a guarded subnet. A user must not change the
 // network security groups on its subnets (aks/support-policies), so the guard only watches them.
 // The node subnets' own table is different: the cluster needs it.
-func (r request) ofAKS() bool {
+func (r requirement) ofAKS() bool {
 	return r.what != "node subnet" && r.v.cluster != nil &&
 		r.subnet.Group().Equal(r.v.cluster.NodeGroup())
 }
 
-// about compares requests by subnet and property.
-func (r request) about(o request) int {
+// compare orders requirements by subnet and property.
+func (r requirement) compare(o requirement) int {
 	return cmp.Or(strings.Compare(r.subnet.Key(), o.subnet.Key()),
 		cmp.Compare(slices.Index(inventory.Properties, r.property),
 			slices.Index(inventory.Properties, o.property)))
 }
 
-// makeRequests collects the associations that the configs require, whether or not they are
+// collectRequirements collects the associations that the configs require, whether or not they are
 // possible.
-func (p *Planner) makeRequests() {
+func (p *Planner) collectRequirements() {
 	told := map[string]bool{}
 	for _, v := range p.clusters {
 		spec := v.config.Spec.Guard
@@ -55,8 +55,8 @@ func (p *Planner) makeRequests() {
 		}
 		if v.cluster != nil && v.cluster.Kubenet() && v.source != "" && !v.doubtful {
 			for _, id := range v.subnets {
-				p.requests = append(p.requests, request{v, id, inventory.PropertyTable, v.source,
-					"node subnet", p.tagPauses(v, id, told),
+				p.requirements = append(p.requirements, requirement{v, id,
+					inventory.PropertyTable, v.source, "node subnet", p.tagPauses(v, id, told),
 					v.proven || v.config.Spec.RouteTableID != ""})
 			}
 		}
@@ -73,19 +73,19 @@ func (p *Planner) makeRequests() {
 						WithAdvice("in spec.guard.subnets of %s, name the table that the subnet "+
 							"must have, or remove routeTableID", v.name))
 				default:
-					p.requests = append(p.requests, request{v, subnet, property, value,
+					p.requirements = append(p.requirements, requirement{v, subnet, property, value,
 						"guarded subnet", p.tagPauses(v, subnet, told), true})
 				}
 			}
 		}
 	}
-	slices.SortStableFunc(p.requests, request.about)
+	slices.SortStableFunc(p.requirements, requirement.compare)
 }
 
 // Requires reports whether a config requires what a change associates with a subnet.
 func (p *Planner) Requires(c Change) bool {
 	property, value := c.New.Associated()
-	return slices.ContainsFunc(p.requests, func(r request) bool {
+	return slices.ContainsFunc(p.requirements, func(r requirement) bool {
 		return r.subnet.Equal(c.Resource) && r.property == property && r.value.Equal(value)
 	})
 }
@@ -126,15 +126,15 @@ func Released(c *v1alpha1.ClusterRoutes, cluster *inventory.Cluster, last, table
 		inventory.IsManagedTable(table))
 }
 
-// elsewhere reports whether a table is the known route table of another configured cluster, even if
-// that cluster cannot be read now or is not part of this check.
-func (p *Planner) elsewhere(table arm.ID, except *clusterState) bool {
+// ofOtherCluster reports whether a table is the known route table of another configured cluster,
+// even if that cluster cannot be read now or is not part of this check.
+func (p *Planner) ofOtherCluster(table arm.ID, except *clusterState) bool {
 	for _, v := range p.clusters {
 		if v != except && table.Equal(v.source) {
 			return true
 		}
 	}
-	return p.taken.others(table, arm.ID(except.config.Spec.ClusterID))
+	return p.taken.ofOther(table, arm.ID(except.config.Spec.ClusterID))
 }
 
 // gone reports whether a cluster does not exist or is being deleted. Subnets of such a cluster are
@@ -150,15 +150,15 @@ func (f Facts) gone(v *clusterState) bool {
 // associations returns the associations to make. It makes none for a property for which two configs
 // require different values: each would replace the other's forever. If several require the same
 // value, the first one that restores it counts.
-func (w *planning) associations(wishes []request,
+func (w *planning) associations(requirements []requirement,
 	read func(arm.ID) *inventory.Subnet) []Association {
 	var out []Association
-	for start := 0; start < len(wishes); {
-		first, end := wishes[start], start+1
-		var against *request
-		for ; end < len(wishes) && wishes[end].about(first) == 0; end++ {
-			if !wishes[end].value.Equal(first.value) {
-				against = &wishes[end]
+	for start := 0; start < len(requirements); {
+		first, end := requirements[start], start+1
+		var against *requirement
+		for ; end < len(requirements) && requirements[end].compare(first) == 0; end++ {
+			if !requirements[end].value.Equal(first.value) {
+				against = &requirements[end]
 			}
 		}
 		if against != nil {
@@ -170,9 +170,9 @@ func (w *planning) associations(wishes []request,
 				WithAdvice("correct spec.guard.subnets of %s or %s", first.v.name, against.v.name))
 		} else {
 			subnet := read(first.subnet)
-			for _, wish := range wishes[start:end] {
-				if !w.s.Paused[wish.v.name] && w.restores(wish, subnet) {
-					first = wish
+			for _, required := range requirements[start:end] {
+				if !w.s.Paused[required.v.name] && w.restores(required, subnet) {
+					first = required
 					break
 				}
 			}
@@ -185,73 +185,76 @@ func (w *planning) associations(wishes []request,
 	return out
 }
 
-// restores reports whether a request restores a property that the subnet lacks or has with another
-// value.
-func (w *planning) restores(wish request, subnet *inventory.Subnet) bool {
-	spec := wish.v.config.Spec.Guard
-	if subnet == nil || wish.paused != "" || wish.ofAKS() ||
-		modeOf(spec, wish.property) != v1alpha1.GuardEnforce {
+// restores reports whether the guard gives a subnet the required value of a property, which the
+// subnet lacks or has with another value.
+func (w *planning) restores(required requirement, subnet *inventory.Subnet) bool {
+	spec := required.v.config.Spec.Guard
+	if subnet == nil || required.paused != "" || required.ofAKS() ||
+		modeOf(spec, required.property) != v1alpha1.GuardEnforce {
 		return false
 	}
-	has := subnet.Has(wish.property)
+	has := subnet.Has(required.property)
 	return has == "" || spec.OnOtherTable == v1alpha1.OtherTableReplace &&
-		(wish.sure || w.s.Table(has) != nil) && !w.elsewhere(has, wish.v)
+		(required.sure || w.s.Table(has) != nil) && !w.ofOtherCluster(has, required.v)
 }
 
 // guardSubnet decides what to do about one property of a subnet.
-func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Association {
-	if wish.property == inventory.PropertyTable && !w.tableKnown(wish, subnet) {
+func (w *planning) guardSubnet(required requirement, subnet *inventory.Subnet) *Association {
+	if required.property == inventory.PropertyTable && !w.tableKnown(required, subnet) {
 		return nil
 	}
 	if subnet == nil {
-		w.reportUnread(w.add, wish.v.config, wish.subnet, finding.SubnetMissing, wish.what+" %s",
-			advise("correct spec.guard.subnets of "+wish.v.name))
+		w.reportUnread(w.add, required.v.config, required.subnet, finding.SubnetMissing,
+			required.what+" %s",
+			advise("correct spec.guard.subnets of "+required.v.name))
 		return nil
 	}
-	if table := w.s.Table(wish.value); table != nil {
-		wish.value = table.ID // in its original spelling
+	if table := w.s.Table(required.value); table != nil {
+		required.value = table.ID // in its original spelling
 	}
-	has := subnet.Has(wish.property)
-	if has.Equal(wish.value) {
+	has := subnet.Has(required.property)
+	if has.Equal(required.value) {
 		if subnet.Failed {
-			w.add(unsettled(wish.v.name, subnet.ID,
+			w.add(lastOperationFailed(required.v.name, subnet.ID,
 				finding.Command("az network vnet subnet update --ids %s", subnet.ID)))
 		}
 		return nil
 	}
-	words := wish.property.Name()
-	watched := wish.ofAKS()
+	words := required.property.Name()
+	watched := required.ofAKS()
 	add := func(f finding.Finding) {
-		if wish.property != inventory.PropertyTable {
-			f = f.About(string(wish.property)) // a subnet can lack several
+		if required.property != inventory.PropertyTable {
+			f = f.About(string(required.property)) // a subnet can lack several
 		}
 		if watched {
 			f = f.With("AKS made this network and may change it, so what it lost is only reported")
 		}
-		if wish.paused != "" {
-			f = f.With(wish.paused)
+		if required.paused != "" {
+			f = f.With(required.paused)
 		}
 		w.add(f)
 	}
-	fix := Attach(subnet.ID, wish.property, wish.value)
+	fix := Attach(subnet.ID, required.property, required.value)
 	put := func(why string) *Association {
-		return &Association{wish.v.name, subnet.ID, wish.property, wish.value, wish.what + why}
+		return &Association{required.v.name, subnet.ID, required.property, required.value,
+			required.what + why}
 	}
 	switch {
-	case w.restores(wish, subnet):
+	case w.restores(required, subnet):
 		if has == "" {
 			return put(" has lost its " + words)
 		}
-		return put(" has the " + wish.property.Noun() + " " + has.Short() + " in place of its own")
+		return put(" has the " + required.property.Noun() + " " + has.Short() +
+			" in place of its own")
 	case has == "":
-		add(finding.New(finding.AssociationLost, wish.v.name, string(subnet.ID),
-			"%s %s has lost its %s %s", wish.what, subnet.ID.Short(), words,
-			wish.value.Short()).WithFix("%s", fix))
+		add(finding.New(finding.AssociationLost, required.v.name, string(subnet.ID),
+			"%s %s has lost its %s %s", required.what, subnet.ID.Short(), words,
+			required.value.Short()).WithFix("%s", fix))
 	default:
-		add(finding.New(finding.AssociationOther, wish.v.name, string(subnet.ID),
+		add(finding.New(finding.AssociationOther, required.v.name, string(subnet.ID),
 			"%s %s has the %s %s instead of %s",
-			wish.what, subnet.ID.Short(), words, has.Short(), wish.value.Short()).
-			With("present: "+string(has), "expected: "+string(wish.value)).WithFix("%s", fix))
+			required.what, subnet.ID.Short(), words, has.Short(), required.value.Short()).
+			With("present: "+string(has), "expected: "+string(required.value)).WithFix("%s", fix))
 	}
 	return nil
 }
@@ -259,17 +262,17 @@ func (w *planning) guardSubnet(wish request, subnet *inventory.Subnet) *Associat
 // tableKnown reports whether a table can be put on a subnet, or is on it. It reports a table that
 // does not exist. A lost association needs only the table's ID: Azure refuses a table that does not
 // exist.
-func (w *planning) tableKnown(wish request, subnet *inventory.Subnet) bool {
-	if w.s.Table(wish.value) != nil || subnet != nil && subnet.RouteTable == "" &&
-		!w.s.Unread[wish.value.Key()].Absent {
+func (w *planning) tableKnown(required requirement, subnet *inventory.Subnet) bool {
+	if w.s.Table(required.value) != nil || subnet != nil && subnet.RouteTable == "" &&
+		!w.s.Unread[required.value.Key()].Absent {
 		return true
 	}
-	if wish.what != "node subnet" { // readSource reports the cluster's route table
-		w.reportUnread(wish.v.gone(wish.value, w.add), wish.v.config, wish.value,
-			finding.TableMissing,
-			"route table %s, which subnet "+wish.subnet.Short()+" should have,",
-			orRemake(wish.v.cluster, wish.value,
-				"create the table, or correct spec.guard.subnets of "+wish.v.name))
+	if required.what != "node subnet" { // readSource reports the cluster's route table
+		w.reportUnread(required.v.addRemake(required.value, w.add), required.v.config,
+			required.value, finding.TableMissing,
+			"route table %s, which subnet "+required.subnet.Short()+" should have,",
+			orRemake(required.v.cluster, required.value,
+				"create the table, or correct spec.guard.subnets of "+required.v.name))
 	}
 	return false
 }

@@ -19,9 +19,10 @@ type Home struct {
 
 // Homes returns the nodes that a cluster's route table names. A node's address is where its row
 // leads. If a check that doubts the rows has read the network interfaces, it is the interface's
-// address. Some rows lead to the internet, to nothing or out of the node subnets. These name a node
-// as long as other rows do not name all nodes. So do copies whose row is gone, if a network
-// interface has their next hop.
+// address. A row that leads to the internet, to nothing or out of the node subnets counts if
+// another row that counts names its node, if an interface shows the node's address, or while other
+// rows do not name all nodes. While rows do not name all nodes, a copy without a row counts if its
+// node's interface has the next hop.
 func Homes(s Facts, config *v1alpha1.ClusterRoutes, table *inventory.RouteTable) (homes []Home) {
 	v := newClusterState(s, config, s.Cluster(arm.ID(config.Spec.ClusterID)))
 	v.learnMasks(table)

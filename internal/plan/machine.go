@@ -28,7 +28,7 @@ import (
 //	               |                         | B's, and the copy    | is replaced by B's route
 //	               |                         |   leads to machine C,|
 //	               |                         |   which has a row    |
-//	               |                         | B's, not so          | stays: updates-withheld
+//	               |                         | B's, neither holds   | stays: updates-withheld
 //	any            | machine B               | another machine's    | stays: wrong-next-hop
 //	there is none  | machine B               | another machine's    | is not created: wrong-next-hop
 //	               |                         | B's, or not known    | is created
@@ -44,7 +44,7 @@ func (v *clusterState) nodeOf(r inventory.Route) string {
 // reportStrangers reports the rows of the cluster's table that have its addresses but no cloud
 // provider's name.
 func (w *planning) reportStrangers(v *clusterState) {
-	n := len(v.stranger)
+	n := len(v.strangers)
 	if n == 0 || w.watching {
 		return // a diagnosis judges each route in the cluster's table
 	}
@@ -56,10 +56,10 @@ func (w *planning) reportStrangers(v *clusterState) {
 			"routes inside the pod CIDR that are not named after nodes"),
 		map[bool]string{true: "it", false: "them"}[n == 1],
 		map[bool]string{true: "it is", false: "they are"}[n == 1]).
-		With(routeLines(v.stranger)...).
+		With(routeLines(v.strangers)...).
 		With("the cloud provider deletes routes inside the pod CIDR that match no node")
 	if n == 1 {
-		w.add(f.WithFix("%s", deleteCommand(v.source, v.stranger[0].Name)))
+		w.add(f.WithFix("%s", deleteCommand(v.source, v.strangers[0].Name)))
 		return
 	}
 	w.add(f.WithFix("%s", v.showSource()))
@@ -134,7 +134,7 @@ func (w *planning) reportCrossed(v *clusterState) {
 	}
 	rows := v.wanted
 	if !fromNodes(v.config) {
-		_, rows = w.whole(v)
+		_, rows = w.allPodRoutes(v)
 	}
 	lines, known := w.crossed(v, rows)
 	if !known || len(lines) == 0 {

@@ -151,8 +151,8 @@ type Remembered struct {
 	// Had has pod routes that the cluster's route table had at earlier checks. In a target they
 	// belong to the cluster, whatever their names.
 	Had map[Pair]bool
-	// LookDue is set if no network interface of the cluster's nodes was read for a long time.
-	LookDue bool
+	// NICsDue is set if no network interface of the cluster's nodes was read for a long time.
+	NICsDue bool
 	// Nodes are the nodes and their routes as the previous check left them.
 	Nodes NodeRoutes
 	// NICs were read by an earlier check; nil if none did. They can withhold a change but never
@@ -169,8 +169,8 @@ type Settled struct {
 	After time.Time
 }
 
-// addresses are the addresses of a cluster's nodes. Asked is nil if the addresses were read in this
-// check. If they are remembered, it is as in Remembered.
+// addresses are the addresses of a cluster's nodes. asked is nil if the addresses were read in this
+// check. If they are remembered, asked is Remembered.Asked.
 type addresses struct {
 	*inventory.NICs
 	asked map[netip.Addr]bool

@@ -24,11 +24,11 @@ import (
 // So a keeper that starts in the middle sees the same as one that saw the start. With source Nodes
 // the routes come from the nodes, moved or not, before, during and after the migration.
 
-// HasLeft reports whether nothing shows any more that a cluster which may be migrating still has
-// routes in its own table.
+// HasLeft reports whether a cluster that may be migrating counts as overlay: nothing shows any more
+// that its own table has routes to its nodes.
 func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
 	cluster := s.Cluster(arm.ID(c.Spec.ClusterID))
-	// with source Nodes, the operation ends the migration
+	// with source Nodes, the migration ends with the operation
 	if cluster == nil || !cluster.Migrating || fromNodes(c) {
 		return false
 	}
@@ -47,7 +47,7 @@ func HasLeft(s Facts, c *v1alpha1.ClusterRoutes, taken Taken) bool {
 		}
 	}
 	for _, table := range s.Tables {
-		if !taken.from(cluster.ID, table.ID) && LeadsToNodes(s, c, table) {
+		if !taken.excludes(cluster.ID, table.ID) && LeadsToNodes(s, c, table) {
 			return false
 		}
 	}
@@ -71,7 +71,8 @@ func (p *Planner) migrating(v *clusterState) finding.Finding {
 	return f
 }
 
-// Migrating reports a cluster that migrates. who names whose routes are needed.
+// Migrating reports a cluster that migrates. who continues the sentence and says which nodes need
+// their routes, such as: its nodes need.
 func Migrating(name string, id arm.ID, who string) finding.Finding {
 	return finding.New(finding.ClusterMigrating, name, string(id),
 		"cluster %s migrates to overlay%s their routes until the last one has moved", id.Short(),

@@ -14,7 +14,7 @@ import (
 
 // How it works: nodes without a route. If a pool counts more nodes than have a route, the network
 // interfaces show which node lacks one. Counts do not show a node that got another address while
-// its route stayed. So the interfaces are also read from time to time. When it is reported:
+// its route stayed. So the interfaces are also read from time to time. When a node is reported:
 //
 //	what the checks saw                       reported
 //	----------------------------------------  ---------------------------------------------------
@@ -59,9 +59,9 @@ func (w *planning) missing() {
 	w.surges()
 }
 
-// whole returns the pod routes in a cluster's table for all of its pod CIDRs, including the ones
-// that the config excludes.
-func (w *planning) whole(v *clusterState) (*clusterState, podRoutes) {
+// allPodRoutes returns the pod routes in a cluster's table for all of its pod CIDRs, including the
+// ones that the config excludes.
+func (w *planning) allPodRoutes(v *clusterState) (*clusterState, podRoutes) {
 	if len(v.config.Spec.PodCIDRs) == 0 {
 		return v, v.wanted
 	}
@@ -78,7 +78,7 @@ func (w *planning) excluded(v *clusterState) {
 		return
 	}
 	var out []inventory.Route
-	_, all := w.whole(v)
+	_, all := w.allPodRoutes(v)
 	for _, r := range all {
 		if _, copied := v.wanted.at(r.Prefix); !copied {
 			out = append(out, *r)
@@ -115,7 +115,7 @@ func (w *planning) nodes(v *clusterState) {
 	fresh.cluster = w.s.Cluster(v.cluster.ID) // read again, with the network interfaces
 	v = &fresh
 	table, before := w.s.Table(v.source), w.s.Memory.Of(v.cluster.ID).Nodes
-	wide, routes := w.whole(v)
+	wide, routes := w.allPodRoutes(v)
 	now := NodeRoutes{ETag: table.ETag, Hops: routes.hops(before), From: routes}
 	families := families(wide.cidrs)
 	routed := routedNodes(now.Hops, families)
@@ -123,7 +123,7 @@ func (w *planning) nodes(v *clusterState) {
 	var reported, lacking []unrouted
 	nodes := max(v.cluster.Nodes(), w.machines(v.cluster, v.subnets))
 	suspect := nodes > routed || before.ETag != table.ETag && moved(now.Hops, before.Hops) ||
-		len(before.Lacks) > 0 || before.Crossed || w.s.Memory.Of(v.cluster.ID).LookDue
+		len(before.Lacks) > 0 || before.Crossed || w.s.Memory.Of(v.cluster.ID).NICsDue
 	if len(families) > 0 && suspect {
 		nics := w.s.addresses(v.cluster.ID).NICs
 		switch {
@@ -131,7 +131,7 @@ func (w *planning) nodes(v *clusterState) {
 			w.need.NICs = append(w.need.NICs, v.cluster.ID)
 			return
 		case nics.Failed != "":
-			reported = w.uncertain(v, &now, before, routed, full)
+			reported = w.judgeByCounts(v, &now, before, routed, full)
 		default:
 			lacking = wide.unrouted(nics, now.Hops, families)
 			for _, l := range lacking {
@@ -251,12 +251,12 @@ func (w *planning) judge(v *clusterState, table *inventory.RouteTable, now *Node
 	return lack.Reported
 }
 
-// uncertain works like judge without network interfaces: only the counts of the pools show that
+// judgeByCounts works like judge without network interfaces: only the counts of the pools show that
 // nodes lack a route.
-func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes,
+func (w *planning) judgeByCounts(v *clusterState, now *NodeRoutes, before NodeRoutes,
 	routed int, full bool) []unrouted {
 	if v.cluster.Nodes() <= routed { // the interfaces' result stays until they show more
-		return still(now, before)
+		return stillReported(now, before)
 	}
 	lack := Lack{Since: w.s.Taken, Reported: full || before.Hops == nil}
 	for _, old := range before.Lacks {
@@ -273,8 +273,8 @@ func (w *planning) uncertain(v *clusterState, now *NodeRoutes, before NodeRoutes
 	return []unrouted{{}}
 }
 
-// still returns the nodes that were reported before, and remembers all that lacked a route.
-func still(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
+// stillReported returns the nodes that were reported before, and remembers all that lacked a route.
+func stillReported(now *NodeRoutes, before NodeRoutes) (reported []unrouted) {
 	for _, machine := range slices.Sorted(maps.Keys(before.Lacks)) {
 		lack := before.Lacks[machine]
 		if now.note(machine, lack); lack.Reported && machine != "" {
@@ -354,7 +354,7 @@ func (w *planning) reportUnrouted(v *clusterState, table *inventory.RouteTable, 
 }
 
 // unrouted returns the machines without a route, by name, in the pools that count more nodes than
-// have one.
+// have a route.
 func (v *clusterState) unrouted(nics *inventory.NICs, hops map[netip.Addr]string,
 	families []bool) []unrouted {
 	addrs := map[string]map[bool]netip.Addr{} // by machine and family

@@ -24,8 +24,8 @@ import (
 //	a node is deleted                          | stale: deleted once no NIC has its address, or
 //	                                           |   its machine has settled with another pod CIDR
 //	the API does not answer                    | unknown: all stay as they are (nodes-unread)
-//	more nodes than a target has room for      | all that are there stay; free places are filled
-//	                                           |   by the name of the node (target-full)
+//	more nodes than a target has room for      | routes that are there stay; free places are
+//	                                           |   filled by the name of the node (target-full)
 //
 // A kubenet cluster also has its own table. Its associations are guarded as always. The nodes then
 // give a second opinion about its routes.

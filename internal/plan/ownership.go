@@ -90,9 +90,10 @@ func (t *target) had(s *targetCluster, r inventory.Route) bool {
 }
 
 // mayBeNeighbours says why a route with a cluster's addresses may be that of another cluster, which
-// another keeper manages: a proof that it is not is missing. Clusters with Azure CNI Overlay can
-// share a node subnet and have the same pod CIDR. What the cluster itself had is its own. If its
-// nodes left a subnet, only that subnet shows who is there now.
+// another keeper manages: it names the missing proof that it is not. Clusters with Azure CNI
+// Overlay can share a node subnet and have the same pod CIDR. A route that the cluster itself had
+// is its own. If its nodes have left the next hop's subnet, only that subnet shows whose nodes it
+// has now.
 func (s *targetCluster) mayBeNeighbours(t *target, r inventory.Route) proof {
 	if t.had(s, r) {
 		return proof{}

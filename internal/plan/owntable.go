@@ -58,15 +58,16 @@ type Taken struct {
 	last     map[string]arm.ID // the tables that clusters were last seen with, by the cluster's key
 }
 
-// Last adds the last known tables of clusters, by the cluster's ID.Key(). No other cluster's table
-// may replace them. The map is not copied and must not change afterwards.
+// Last adds the tables that clusters were last seen with, by the cluster's ID.Key(). On a subnet,
+// no table of another cluster may replace them. The map is not copied and must not change
+// afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables
 	return t
 }
 
-// others reports whether a table is known to be another cluster's.
-func (t Taken) others(table, cluster arm.ID) bool {
+// ofOther reports whether a table is known to be another cluster's.
+func (t Taken) ofOther(table, cluster arm.ID) bool {
 	if owner, owned := t.owner[table.Key()]; owned && owner != cluster.Key() {
 		return true
 	}
@@ -78,7 +79,7 @@ func (t Taken) others(table, cluster arm.ID) bool {
 	return false
 }
 
-// TakenBy collects them.
+// TakenBy returns the tables that configs take, without the last known ones.
 func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
 	t := Taken{targets: map[string]bool{}, owner: map[string]string{}, clusters: len(configs)}
 	for _, c := range configs {
@@ -92,8 +93,8 @@ func TakenBy(configs []v1alpha1.ClusterRoutes) Taken {
 	return t
 }
 
-// from reports whether a table cannot be the cluster's.
-func (t Taken) from(cluster, table arm.ID) bool {
+// excludes reports whether a table cannot be the cluster's.
+func (t Taken) excludes(cluster, table arm.ID) bool {
 	owner, owned := t.owner[table.Key()]
 	return t.targets[table.Key()] || owned && owner != cluster.Key()
 }
@@ -134,7 +135,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 	}
 	c := candidates{s, config, cluster, taken, s.NodeSubnetIDs(cluster)}
 	last := s.Memory.Of(cluster.ID).LastTable
-	if last != "" && !taken.from(cluster.ID, last) {
+	if last != "" && !taken.excludes(cluster.ID, last) {
 		return c.remembered()
 	}
 	known := s.Known(cluster.ID)
@@ -188,7 +189,7 @@ func Discover(s Facts, config *v1alpha1.ClusterRoutes, taken Taken) Discovery {
 
 const itWrote = "the cluster's identity wrote it"
 
-// byLog finds the table that the cluster's identity wrote, which leads to the nodes. If there are
+// byLog finds the table that leads to the nodes and that the cluster's identity wrote. If there are
 // several, preferred ones win. It reports whether there is an answer, or something to read first.
 func (c candidates) byLog(preferred []arm.ID) (d Discovery, answered bool) {
 	known := c.s.Known(c.cluster.ID)
@@ -211,7 +212,7 @@ func (c candidates) byLog(preferred []arm.ID) (d Discovery, answered bool) {
 	switch {
 	case len(inLog) == 0 && len(known.LogNext) > 0:
 		return readOn, true
-	case len(inLog) == 1 && c.taken.from(c.cluster.ID, inLog[0]):
+	case len(inLog) == 1 && c.taken.excludes(c.cluster.ID, inLog[0]):
 		return c.unknown("its identity wrote %s, which is a target or another cluster's",
 			inLog[0].Short()), true
 	case len(inLog) == 1:
@@ -277,9 +278,9 @@ func (c candidates) bare() bool {
 	return false
 }
 
-// remembered returns the table that the node subnets last had. It may be a copy, unless the
-// cluster's actions prove it: if another associated table also leads to its nodes, or if a node
-// lacks its route, because the cluster wrote that route elsewhere. Only the activity log can show
+// remembered returns the table that the node subnets last had. Unless the cluster's actions prove
+// it, it may be a copy if another associated table also leads to its nodes, or if a node lacks its
+// route: the cluster may have written that route to another table. Only the activity log can show
 // this.
 func (c candidates) remembered() Discovery {
 	last := c.s.Memory.Of(c.cluster.ID)
@@ -346,7 +347,7 @@ func (c candidates) present(ids []arm.ID) (there, want []arm.ID) {
 	for _, id := range ids {
 		unread, tried := c.s.Unread[id.Key()]
 		switch {
-		case c.taken.from(c.cluster.ID, id) || unread.Absent:
+		case c.taken.excludes(c.cluster.ID, id) || unread.Absent:
 			continue
 		case c.s.Table(id) == nil && !tried:
 			want = append(want, id)

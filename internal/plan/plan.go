@@ -62,7 +62,7 @@ type Planner struct {
 	egress  map[string][]egressConfig // the same for egress routes
 	// never written, because they are or may be a cluster's route table
 	clusterTables map[string]clusterTable
-	requests      []request // for subnets, in the order of their keys
+	requirements  []requirement // for subnets, in the order of their keys
 }
 
 // targetConfig is what one config says about one target.
@@ -77,9 +77,9 @@ func New(s Facts, configs []v1alpha1.ClusterRoutes) *Planner {
 	return Among(s, configs, TakenBy(configs))
 }
 
-// Among evaluates some of the configured clusters. It must include all clusters that share
-// something with them. The other configs, and what is known about their clusters, still count where
-// a table may be theirs.
+// Among evaluates some of the configured clusters. configs must include, with each cluster, all
+// that share something with it. The other configs, and what is known about their clusters, still
+// count where a table may be theirs.
 func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
@@ -93,7 +93,7 @@ func among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := &Planner{s: s, configs: configs, taken: taken, targets: map[string][]targetConfig{},
 		egress: map[string][]egressConfig{}, clusterTables: map[string]clusterTable{}}
 	p.readClusters()
-	p.makeRequests()
+	p.collectRequirements()
 	return p
 }
 
@@ -109,7 +109,7 @@ func (p *Planner) Plan() Plan {
 	if !p.removing {
 		w.missing()
 	}
-	state := State{Associations: w.associations(p.requests, p.s.Subnet)}
+	state := State{Associations: w.associations(p.requirements, p.s.Subnet)}
 	for _, id := range p.tableIDs() {
 		if t := w.table(id, p.s.Table(id)); t != nil {
 			state.Tables = append(state.Tables, *t)
@@ -132,7 +132,7 @@ func (p *Planner) Plan() Plan {
 func (p *Planner) Repairs() Plan {
 	w := p.planning()
 	state := State{}
-	for _, a := range w.associations(p.requests, p.s.Subnet) {
+	for _, a := range w.associations(p.requirements, p.s.Subnet) {
 		if subnet := p.s.Subnet(a.Subnet); subnet != nil && subnet.Has(a.Property) == "" {
 			state.Associations = append(state.Associations, a)
 		}
@@ -153,14 +153,14 @@ func (p *Planner) Again(table *inventory.RouteTable) Plan {
 // AgainSubnet plans by the same rules for one subnet that was read again.
 func (p *Planner) AgainSubnet(subnet *inventory.Subnet) Plan {
 	w := p.planning()
-	var wishes []request
-	for _, wish := range p.requests {
-		if wish.subnet.Equal(subnet.ID) {
-			wishes = append(wishes, wish)
+	var requirements []requirement
+	for _, required := range p.requirements {
+		if required.subnet.Equal(subnet.ID) {
+			requirements = append(requirements, required)
 		}
 	}
 	read := func(arm.ID) *inventory.Subnet { return subnet }
-	return w.plan(State{Associations: w.associations(wishes, read)}, read)
+	return w.plan(State{Associations: w.associations(requirements, read)}, read)
 }
 
 // Sources returns the route tables of the clusters whose routes are copied to a target.

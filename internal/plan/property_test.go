@@ -356,7 +356,7 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 // TestSettled: the fast path for a target in sync agrees with the slow path, which decides about
 // each route. It must not be taken if the slow path would report anything.
 func TestSettled(t *testing.T) {
-	settled := 0
+	inSync := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
 		if rapid.Bool().Draw(t, "in sync") { // most random worlds are not
@@ -381,10 +381,10 @@ func TestSettled(t *testing.T) {
 				return target, w
 			}
 			short := false
-			if plan(func(t *target) { short = t.settled() }); !short {
+			if plan(func(t *target) { short = t.alreadyInSync() }); !short {
 				continue
 			}
-			settled++
+			inSync++
 			long, found := plan((*target).decide)
 			same := slices.EqualFunc(long.routes, p.s.Table(id).Routes(),
 				func(a, b inventory.Route) bool {
@@ -395,13 +395,13 @@ func TestSettled(t *testing.T) {
 				noted += len(s.drift) + len(s.retained) + len(s.undeleted) + len(s.unfollowed)
 			}
 			if !same || noted > 0 || !found.need.Empty() {
-				t.Fatalf("%s is taken to be settled, but: %+v, %+v, %+v", id.Short(), long,
+				t.Fatalf("%s is taken to be in sync, but: %+v, %+v, %+v", id.Short(), long,
 					found.found, found.need)
 			}
 		}
 	})
-	if settled == 0 {
-		t.Error("no target was settled")
+	if inSync == 0 {
+		t.Error("no target was in sync")
 	}
 }
 

@@ -43,14 +43,14 @@ func Propose(s *inventory.Snapshot) []Proposal {
 		out = append(out, propose(s, s.Clusters[key], names))
 	}
 	for i := range out {
-		out[i].yield(out, s.Cluster(out[i].Cluster))
+		out[i].dropForeign(out, s.Cluster(out[i].Cluster))
 	}
 	return out
 }
 
-// yield drops targets that are another cluster's route table, because a config refuses them. It
-// skips a cluster if nothing remains to configure.
-func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
+// dropForeign drops targets that are another cluster's route table, because a config refuses them.
+// It skips a cluster if nothing remains to configure.
+func (p *Proposal) dropForeign(all []Proposal, cluster *inventory.Cluster) {
 	spec := &p.Config.Spec
 	for i := len(spec.Targets) - 1; i >= 0; i-- {
 		id := arm.ID(spec.Targets[i].RouteTableID)
@@ -61,7 +61,7 @@ func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
 			spec.Targets = slices.Delete(spec.Targets, i, i+1)
 			p.TargetWhy = slices.Delete(p.TargetWhy, i, i+1)
 			p.Notes = append(p.Notes,
-				foreign(id, "is the route table of the cluster "+all[owner].Cluster.Name()))
+				noTarget(id, "is the route table of the cluster "+all[owner].Cluster.Name()))
 		}
 	}
 	if cluster.Kubenet() || p.Skip != "" {
@@ -77,8 +77,8 @@ func (p *Proposal) yield(all []Proposal, cluster *inventory.Cluster) {
 	}
 }
 
-// foreign notes a table with the cluster's pod routes that is no target.
-func foreign(table arm.ID, why string) string {
+// noTarget returns the note that a table with the cluster's pod routes is no target.
+func noTarget(table arm.ID, why string) string {
 	return table.Short() + " has routes to the cluster's pods and " + why + ": it is not a target"
 }
 
@@ -124,14 +124,14 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	v := newClusterState(Facts{Snapshot: s}, &v1alpha1.ClusterRoutes{}, cluster)
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if !cluster.Overlay() || s.LeadsElsewhere(table, cluster) || written(table.ID) {
+		if !cluster.Overlay() || s.LeadsElsewhere(table, cluster) || writtenByAzure(table.ID) {
 			continue
 		}
 		n := len(v.podRoutes(table))
 		switch {
 		case n == 0:
 		case onNodes(s, table, cluster):
-			p.Notes = append(p.Notes, foreign(table.ID, "is on nodes of another cluster, whose "+
+			p.Notes = append(p.Notes, noTarget(table.ID, "is on nodes of another cluster, whose "+
 				"route table it may be"))
 		default:
 			spec := &p.Config.Spec
@@ -221,7 +221,7 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	}
 	for _, key := range slices.Sorted(maps.Keys(s.Tables)) {
 		table := s.Tables[key]
-		if own == "" || table.ID.Equal(own) || written(table.ID) ||
+		if own == "" || table.ID.Equal(own) || writtenByAzure(table.ID) ||
 			s.LeadsElsewhere(table, cluster) || onNodes(s, table, cluster) {
 			continue
 		}
@@ -231,9 +231,9 @@ func (p *Proposal) proposeTargets(s *inventory.Snapshot, cluster *inventory.Clus
 	}
 }
 
-// written reports whether a table is one that a service of Azure makes and writes: AKS, or Azure
-// Virtual Network Manager.
-func written(table arm.ID) bool {
+// writtenByAzure reports whether a table is one that a service of Azure makes and writes: AKS, or
+// Azure Virtual Network Manager.
+func writtenByAzure(table arm.ID) bool {
 	return inventory.IsManagedTable(table) || inventory.IsManagerTable(table)
 }
 

@@ -11,9 +11,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// How it works: what a check remembers. Decide (decide.go) notes what was read before the plan,
-// which uses it. It then remembers what the plan says. Both steps make a new value from the facts
-// of the planner, so a plan and the next memory depend on nothing else.
+// How it works: what a check remembers. Before it plans, Decide (decide.go) notes what was read,
+// and the plan uses these notes. Then it remembers what the plan says. Both steps make a new value
+// from the facts of the planner, so a plan and the next memory depend on nothing else.
 
 // ledBy says which prefixes lead to a next hop in a cluster's route table, and since when. After is
 // the time of the last check that did not see this, or of the first check.
@@ -60,7 +60,7 @@ func (r *Remembered) noteRows(routes map[netip.Prefix]inventory.Route, now time.
 	r.hops, r.noted = hops, now
 }
 
-// settled returns the routes that no other prefix with the same next hop has contradicted for
+// settled returns the routes to the next hops to which the same prefixes have led for at least
 // steadyAfter.
 func (r *Remembered) settled(now time.Time) map[netip.Prefix]Settled {
 	routes := map[netip.Prefix]Settled{}

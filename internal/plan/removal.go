@@ -161,7 +161,8 @@ func Removal(s Facts, config v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	return p
 }
 
-// placeRemoved removes a route of a cluster whose config was removed.
+// placeRemoved decides about a route when the cluster's config was removed: it removes the
+// cluster's own routes if the removed config prunes them from this target, and keeps all others.
 func (t *target) placeRemoved(r inventory.Route) {
 	s := t.clusters[0]
 	its := t.had(s, r) || s.owns(r) && nodeNamed(r) && s.mayBeNeighbours(t, r).lacks == ""

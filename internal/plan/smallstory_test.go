@@ -137,7 +137,7 @@ func (s *smallStory) wait(w *smallWorld) {
 // facts are what a check knows.
 func (q smallQuestion) facts(w *smallWorld) Facts {
 	f := w.facts(q.smallState)
-	m := &Remembered{Had: map[Pair]bool{}, LookDue: q.looks,
+	m := &Remembered{Had: map[Pair]bool{}, NICsDue: q.looks,
 		InSync: map[string]map[netip.Prefix]netip.Addr{}, hops: map[netip.Addr]ledBy{}}
 	if q.table != tableUnknown {
 		m.LastTable, m.LastProven, m.Recalled = tableA, q.table == tableProven,

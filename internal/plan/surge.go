@@ -17,9 +17,9 @@ import (
 type Room struct {
 	Subnet arm.ID
 	// Free is the number of free addresses. Surge is the number of addresses that the largest surge
-	// of a pool in the subnet needs, less those of surge nodes that exist already. A surge node's
-	// needs depend on the network plugin: with pods in the node subnet also its pods' addresses,
-	// and from a pod subnet whole batches.
+	// of a pool in the subnet needs, less those of surge nodes that exist already. How many a surge
+	// node needs depends on the network plugin: if its pods are in the node subnet, it also needs
+	// their addresses; from a pod subnet it takes whole batches.
 	Free, Surge int
 
 	pool   inventory.Pool // the pool with that surge

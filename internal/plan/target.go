@@ -54,12 +54,12 @@ type targetCluster struct {
 	drift      []string // changes that policy Observe withholds
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
-	blindly    bool     // for one of them it is unknown whether its node exists
-	harmless   int      // how many of them lack only a write by the cluster, or may be another's
-	strange    bool     // one of them has the addresses of a stranger's row in the cluster's table
+	blindly    bool     // for an undeleted one it is unknown whether its node exists
+	harmless   int      // how many undeleted ones lack only its own write, or may be another's
+	strange    bool     // an undeleted one has the addresses of a row in strangers
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay
-	alike      bool     // some of them only look like its routes
+	alike      bool     // some of the left ones only look like its routes
 	former     []string // routes that look like those of a former pod CIDR, and stay
 
 	hidden map[string]string           // nodes that the NIC lists do not show, by family
@@ -123,7 +123,7 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 			t.limit = p.maxRoutes
 		}
 	}
-	if !w.removing && t.settled() {
+	if !w.removing && t.alreadyInSync() {
 		t.routes = slices.Clip(table.Routes())
 	} else {
 		t.decide()
@@ -133,16 +133,17 @@ func (w *planning) target(id arm.ID, table *inventory.RouteTable) *Table {
 		t.noteLeft()
 	}
 	if table.Failed {
-		w.add(unsettled(first.name, id,
+		w.add(lastOperationFailed(first.name, id,
 			finding.Command("az network route-table update --ids %s", id)))
 	}
 	return &Table{ID: table.ID, Routes: t.routes, Changes: t.changes, Limit: t.limit}
 }
 
-// settled reports whether the target is in sync, as nearly every check finds it. decide would then
-// leave each route in place: the ones that one cluster wants, with the wanted next hop, and those
-// outside all pod addresses. settled walks both tables once, in the order of the prefixes.
-func (t *target) settled() bool {
+// alreadyInSync reports whether the target is in sync, as nearly every check finds it. decide would
+// then leave each route in place: the ones that one cluster wants, with the wanted next hop, and
+// those outside all pod addresses. alreadyInSync walks both tables once, in the order of the
+// prefixes.
+func (t *target) alreadyInSync() bool {
 	next := make([]int, len(t.clusters)) // of the routes that each cluster wants
 	for _, i := range t.now.ByPrefix() {
 		r := &t.now.Routes()[i]
@@ -156,7 +157,7 @@ func (t *target) settled() bool {
 				wanted++
 				continue
 			}
-			near = near || s.near(r.Prefix)
+			near = near || s.overlapsPods(r.Prefix)
 		}
 		if wanted > 1 || wanted == 0 && (near || t.mayBeFormer(r)) {
 			return false
@@ -170,9 +171,9 @@ func (t *target) settled() bool {
 	return true
 }
 
-// near reports whether a prefix contains addresses of the cluster's pods, unless it is that of a
-// default route.
-func (s *targetCluster) near(p netip.Prefix) bool {
+// overlapsPods reports whether a prefix contains addresses of the cluster's pods. That of a default
+// route does not count.
+func (s *targetCluster) overlapsPods(p netip.Prefix) bool {
 	return p.Bits() > 0 && slices.ContainsFunc(s.cidrs, p.Overlaps)
 }
 
@@ -194,8 +195,8 @@ func (t *target) decide() {
 	}
 }
 
-// unsettled returns the finding for a resource whose last operation failed.
-func unsettled(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
+// lastOperationFailed returns the finding for a resource whose last operation failed.
+func lastOperationFailed(cluster string, id arm.ID, fix finding.CommandLine) finding.Finding {
 	return finding.New(finding.Unsettled, cluster, string(id),
 		"the last operation on %s failed: its settings may not be in effect", id.Short()).
 		With("provisioningState: Failed").WithFix("%s", fix)
@@ -261,7 +262,7 @@ func (t *target) place(r inventory.Route) {
 			t.put(r, wants)
 		}
 	default:
-		// it may lead to one of their nodes, although its name is not theirs
+		// a cluster with its addresses may own it, too, although the name is not the cluster's
 		for _, s := range t.clusters {
 			if s.owns(r) && !slices.Contains(owners, s) {
 				owners = append(owners, s)
@@ -334,8 +335,8 @@ func (t *target) placeStale(r inventory.Route, owners []*targetCluster) {
 			return
 		}
 		s.undeleted = append(s.undeleted, routeLine(r)+": "+p.lacks)
-		s.blindly = s.blindly || !p.there
-		s.strange = s.strange || slices.ContainsFunc(s.stranger, func(row inventory.Route) bool {
+		s.blindly = s.blindly || !p.nodeExists
+		s.strange = s.strange || slices.ContainsFunc(s.strangers, func(row inventory.Route) bool {
 			return row.Prefix == r.Prefix && row.SameHop(r)
 		})
 		if p.unwritten || p.neighbour {

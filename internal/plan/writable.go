@@ -17,8 +17,8 @@ import (
 //	the table                                          | is not written, because
 //	---------------------------------------------------|------------------------------------------------
 //	has a configured cluster's pod routes; or, if that | it is or may be that cluster's
-//	  is not proven, is on its node subnets, leads to  |   (noteClusterTables)
-//	  its nodes from no subnet, or was written by it   |
+//	  is not proven, is on its node subnets, is on no  |   (noteClusterTables)
+//	  subnet and leads to its nodes, or it wrote it    |
 //	could not be read                                  | what is in it is unknown
 //	is on a subnet that contains its own next hops     | it is or was a cluster's, possibly of one that
 //	                                                   |   was not read (tableOfUnread)
