@@ -93,7 +93,7 @@ func (o *observation) recallAbsent() {
 		if absent(c) {
 			idle = append(idle, configured(c)...)
 		} else {
-			// also what the cluster was seen to use, because its config need not name it
+			// the config need not name everything that the cluster was seen to use
 			needed = append(needed, configured(c)...)
 			needed = append(needed, seenUses(before, c)...)
 		}

@@ -25,14 +25,15 @@ const (
 	aliveTrusted = 2 * time.Second
 )
 
-// notGuarded says why a subnet must not get its table. The table may not exist. The cluster may be
-// gone or being deleted, which starts with removing the table from the subnets. The network may
-// have got the tag that pauses the guard while the write waited. Or the table was the cluster's
-// own, and the cluster has left kubenet since its document was read. While it is leaving, only
-// nodes that have not moved show that AKS did not remove the table. If AKS does not answer in time,
-// IP configurations of the cluster's nodes in a node subnet prove that the cluster exists.
+// notGuarded says why a subnet must not get the table, NAT gateway or group of a change. The table
+// or group may not exist, or may drop packets (losesPackets). The cluster may be gone or being
+// deleted, which starts with removing the table from the subnets. The network may have got the tag
+// that pauses the guard while the write waited. Or the table was the cluster's own, and the cluster
+// has left kubenet since its document was read. While it is leaving, only nodes that have not moved
+// show that AKS did not remove the table. If AKS does not answer in time, IP configurations of the
+// cluster's nodes in a node subnet prove that the cluster exists.
 //
-// Last has the route tables of the check's clusters, as remembered when it began to write.
+// last has the route tables of the check's clusters, as remembered when it began to write.
 func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last []arm.ID,
 	change plan.Change, subnet *inventory.Subnet) *finding.Finding {
 	name := change.Cluster

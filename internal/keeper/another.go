@@ -42,7 +42,7 @@ func (w *worker) anticipated(c *check, r *Result) bool {
 			return false
 		}
 		mine := w.mem.conflicts[placeOf(o.Change)]
-		if mine != nil && mine.is(o.Change) && time.Since(mine.made) < staleFor {
+		if mine != nil && mine.matches(o.Change) && time.Since(mine.made) < staleFor {
 			return false // it was planned on an old read
 		}
 		made, _ := o.InPlace(r.Seen.Snapshot)
@@ -50,8 +50,8 @@ func (w *worker) anticipated(c *check, r *Result) bool {
 	})
 }
 
-// own returns the findings about this program, which every check reports.
-func (k *Keeper) own(c *check, w *worker, r *Result) []finding.Finding {
+// ownFindings returns the findings about this program, which every check reports.
+func (k *Keeper) ownFindings(c *check, w *worker, r *Result) []finding.Finding {
 	var all []finding.Finding
 	if k.opts.Own != nil {
 		all = k.opts.Own()

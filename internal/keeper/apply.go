@@ -233,7 +233,7 @@ func (c *check) start(ctx context.Context, s plan.Facts, changes []plan.Change,
 	c.name(&intend)
 	for _, x := range all {
 		before := c.mem.refused[x.ID.Key()]
-		if done, found, stands := before.stand(x.Planned, etagOf(s.Snapshot, x.ID)); stands {
+		if done, found, refused := before.repeat(x.Planned, etagOf(s.Snapshot, x.ID)); refused {
 			c.outcomes[x.ID.Key()] = done
 			c.mem.failing[x.ID.Key()] = found
 			continue

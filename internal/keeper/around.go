@@ -11,7 +11,7 @@ import (
 )
 
 // How it works: a default or declared route can lead to an address that no resource has, in the
-// cluster's network or in a hub. The verdict alone needs the networks, and the resources with
+// cluster's network or in a hub. Only the verdict needs the networks, and the resources with
 // addresses in the next hop's subnet. They are read for all groups together: once in aroundBelieved
 // a list of networks, one of interfaces, one of firewalls and one of load balancers for each
 // subscription. No check waits long for them.
@@ -19,7 +19,8 @@ import (
 // Only a read that began after the read of its route proves a next hop lost: an older read may lack
 // a machine that was made a minute ago. So a next hop that looks lost for the first time is a
 // suspect, and is read again. If the answers take longer than a check waits, a later check uses
-// them. Then its route is read again, because it may have been changed together with the machines.
+// them. Then the route that leads to the suspect is read again, because it may have been changed
+// together with the machines.
 // A next hop that cannot be read, or not completely, counts as present. But a lost next hop stays
 // lost while reads fail only for a moment, even over a restart.
 
@@ -133,8 +134,8 @@ func stillUsed(ctx context.Context, c *check, hops []plan.Hop) (used, failed pla
 	return used, failed, nil
 }
 
-// suspect notes since when next hops look lost that did not before, and returns the latest such
-// time.
+// suspect notes, for each next hop that was not lost before and now looks lost, since when it does.
+// It returns the latest of these times.
 func (c *check) suspect(hops []plan.Hop, lost plan.Hops, now time.Time) (latest time.Time) {
 	for _, hop := range hops {
 		if !lost.Has(hop) || c.mem.lost.Has(hop) {

@@ -16,11 +16,11 @@ import (
 // evidenceBelieved is how long evidence that withholds changes is reused.
 const evidenceBelieved = time.Minute
 
-// lookEvery returns the longest time between two reads of the network interfaces of a cluster whose
+// nicsEvery returns the longest time between two reads of the network interfaces of a cluster whose
 // pod routes come from its table. It is ten minutes, and more for many clusters. So there is at
 // most about one such read a minute, plus one for every 250 clusters. After a failure the time is a
 // tenth.
-func (k *Keeper) lookEvery() time.Duration {
+func (k *Keeper) nicsEvery() time.Duration {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	n := len(k.configs)
@@ -115,11 +115,11 @@ func (o *observation) noteEvidence(s *inventory.Snapshot, read inventory.Wanted,
 	for _, id := range read.NICs {
 		m := o.mem.clusters[id.Key()]
 		m.nics, m.nicsRead, m.looked = s.Known(id).NICs, time.Now(), map[netip.Addr]bool{}
-		next := o.k.lookEvery()
+		next := o.k.nicsEvery()
 		if m.nics != nil && m.nics.Failed != "" {
 			next /= 10
 		}
-		m.lookAt = m.nicsRead.Add(next)
+		m.nicsDueAt = m.nicsRead.Add(next)
 		maps.Copy(m.looked, p.Asked[id.Key()])
 	}
 	for _, id := range read.VNets {
@@ -127,16 +127,16 @@ func (o *observation) noteEvidence(s *inventory.Snapshot, read inventory.Wanted,
 	}
 }
 
-// seenWriter is the last writer of a table, when the activity log was asked, and the table's ETag
-// then. Since is when the log was first queried for this ETag.
+// seenWriter is the last writer of a table. at is when the activity log was queried, etag is the
+// table's ETag then, and since is when the log was first queried for this ETag.
 type seenWriter struct {
 	inventory.Writer
 	at, since time.Time
 	etag      string
 }
 
-// believed returns how long the answer is reused. The log is minutes late. After that its answer
-// changes only when the table does.
+// believed returns how long the answer is reused. The log is minutes late. Once it has had time to
+// show the last write, its answer changes only when the table does.
 func (w seenWriter) believed() time.Duration {
 	if w.at.Sub(w.since) < 2*askAgain {
 		return evidenceBelieved

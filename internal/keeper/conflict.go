@@ -30,7 +30,7 @@ import (
 //
 // A change counts as undone only once it had to be made again, because a read can be old. The
 // conflict ends when the change has been in place for conflictSpan, and for longer than the last
-// wait. A rival that only takes away, for once, is waited for as any other writer. The keeper never
+// wait. If a rival for once only takes away, the wait is as for any other writer. The keeper never
 // gives up, because it cannot know who is right. A restart forgets conflicts: the keeper then makes
 // three repairs before it waits again.
 
@@ -77,19 +77,20 @@ func (f *conflict) until() time.Time {
 	return f.last.Add(max(conflictSpan, f.wait+time.Minute))
 }
 
-func (f *conflict) is(c plan.Change) bool {
+func (f *conflict) matches(c plan.Change) bool {
 	return f.change.Verb == c.Verb && reflect.DeepEqual(f.change.New, c.New)
 }
 
-// stands reports whether a snapshot shows the change in place.
-func (f *conflict) stands(s *inventory.Snapshot) bool {
+// inPlace reports whether a snapshot shows the change in place.
+func (f *conflict) inPlace(s *inventory.Snapshot) bool {
 	made, _ := f.change.InPlace(s)
 	return made
 }
 
-// rivals reports whether the other writer puts something of its own there, as another keeper does,
-// and not only takes away what this one puts. A pod route's next hop is proven to be right.
-func (f *conflict) rivals() bool {
+// putsItsOwn reports whether the other writer puts something of its own there, as another keeper
+// does, and not only takes away what this one puts. A pod route's next hop does not count, because
+// it is proven to be right.
+func (f *conflict) putsItsOwn() bool {
 	c := f.change
 	return c.Verb == plan.Associate && c.Old != nil || c.Verb == plan.Update && c.Egress ||
 		c.Verb == plan.Delete
@@ -98,9 +99,9 @@ func (f *conflict) rivals() bool {
 // longest returns the longest wait.
 func (f *conflict) longest() time.Duration {
 	switch {
-	case f.rivals() && f.nodes:
+	case f.putsItsOwn() && f.nodes:
 		return rivalNodesMost
-	case f.rivals():
+	case f.putsItsOwn():
 		return rivalMost
 	case f.nodes:
 		return conflictFirst
@@ -128,11 +129,11 @@ func (m conflicts) contested(changes []plan.Change) (waiting map[place]bool) {
 	waiting = map[place]bool{}
 	for _, change := range changes {
 		f := m[placeOf(change)]
-		if f == nil || !f.is(change) {
+		if f == nil || !f.matches(change) {
 			continue
 		}
 		f.change = change // the cluster's name and what is there instead may have changed
-		if !f.governed && !f.rivals() {
+		if !f.governed && !f.putsItsOwn() {
 			f.wait = min(f.wait, f.longest())
 		}
 		if f.seen.IsZero() {
@@ -144,11 +145,11 @@ func (m conflicts) contested(changes []plan.Change) (waiting map[place]bool) {
 	return waiting
 }
 
-// standing notes which changes are in place: they no longer wait.
-func (m conflicts) standing(changes []plan.Change, seen *inventory.Snapshot) {
+// noteInPlace notes which changes are in place: they no longer wait.
+func (m conflicts) noteInPlace(changes []plan.Change, seen *inventory.Snapshot) {
 	again := map[place]bool{}
 	for _, change := range changes {
-		if f := m[placeOf(change)]; f != nil && f.is(change) {
+		if f := m[placeOf(change)]; f != nil && f.matches(change) {
 			again[placeOf(change)] = true
 		}
 	}
@@ -157,7 +158,7 @@ func (m conflicts) standing(changes []plan.Change, seen *inventory.Snapshot) {
 		switch {
 		case f.wait == 0 && now.Sub(f.last) > conflictSpan: // it has been in place long enough
 			delete(m, at)
-		case !again[at] && f.stands(seen): // in place again: its wait ends
+		case !again[at] && f.inPlace(seen): // in place again: its wait ends
 			f.seen = time.Time{}
 		}
 	}
@@ -174,7 +175,7 @@ func (w *worker) made(c *check, cluster string, outcomes []plan.Outcome) {
 		o.Change.Cluster = w.nameOf(cluster) // its name may have changed
 		w.noteRepaired(c, cluster, o.Change)
 		f := w.mem.conflicts[placeOf(o.Change)]
-		if f == nil || !f.is(o.Change) {
+		if f == nil || !f.matches(o.Change) {
 			w.mem.conflicts[placeOf(o.Change)] = &conflict{cluster: cluster, change: o.Change,
 				made: now, last: now,
 				nodes: o.Change.Verb == plan.Associate &&

@@ -62,7 +62,7 @@ var choice = []gate{
 	}},
 	{"request", func(c *check, _ []plan.Change) func(plan.Change) string {
 		return func(change plan.Change) string {
-			if c.request == nil || c.request.chosen(change) {
+			if c.request == nil || c.request.includes(change) {
 				return ""
 			}
 			return "no request names it"
@@ -131,8 +131,8 @@ var (
 
 const hasLeftConfig = "its cluster has left the config"
 
-// configChanged says how a cluster's config has changed since the check began, or returns "". It
-// takes the cluster's name in this check.
+// configChanged says how a cluster's config has changed since the check began, or returns "".
+// name is the cluster's name in this check.
 func (c *check) configChanged(name string) string {
 	i := indexNamed(c.configs, name)
 	if i < 0 {

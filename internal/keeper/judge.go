@@ -103,7 +103,7 @@ func (c *check) judge(s plan.Facts, found []finding.Finding) []verdict.Verdict {
 	if len(all) > 0 {
 		now.all = &all[0]
 	}
-	if len(s.Unread)+len(s.Kubernetes) > 0 || !now.same(c.mem.basis) {
+	if len(s.Unread)+len(s.Kubernetes) > 0 || !now.equal(c.mem.basis) {
 		now.clusters, now.subnets, now.tables = maps.Clone(s.Clusters), maps.Clone(s.Subnets),
 			maps.Clone(s.Tables)
 		c.mem.basis, c.mem.seen = now, verdict.See(s, c.configs, all, c.taken)
@@ -135,7 +135,7 @@ type basis struct {
 	configs, all *v1alpha1.ClusterRoutes
 }
 
-func (b basis) same(o basis) bool {
+func (b basis) equal(o basis) bool {
 	return b.configs == o.configs && b.all == o.all && maps.Equal(b.clusters, o.clusters) &&
 		maps.Equal(b.subnets, o.subnets) && maps.Equal(b.tables, o.tables) &&
 		slices.Equal(b.last, o.last) && slices.Equal(b.nics, o.nics) && maps.Equal(b.lost, o.lost)

@@ -107,7 +107,7 @@ type Keeper struct {
 	idle     *worker             // checks all clusters if Run does not run
 	unknown  events
 	requests []*request
-	findings standing
+	findings currentFindings
 	outages  outages
 	twin     twin
 	serial   int64

@@ -96,7 +96,7 @@ func (o *observation) recallTables(ctx context.Context) error {
 		}
 		was := m.laid
 		m.laid = Lasting{} // used once: what this keeper reads itself is newer
-		if !was.of(s.Snapshot, cluster) {
+		if !was.isOf(s.Snapshot, cluster) {
 			continue
 		}
 		if m.Nodes.Hops == nil { // before the first check of its nodes
@@ -133,8 +133,8 @@ func hasOnly(s *inventory.Snapshot, subnets []arm.ID, table arm.ID) bool {
 	})
 }
 
-// of reports whether a cluster is the remembered one.
-func (l Lasting) of(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
+// isOf reports whether a cluster is the remembered one.
+func (l Lasting) isOf(s *inventory.Snapshot, cluster *inventory.Cluster) bool {
 	return l.NodeGroup.Equal(cluster.NodeGroup()) && slices.ContainsFunc(s.NodeSubnetIDs(cluster),
 		func(id arm.ID) bool { return slices.ContainsFunc(l.Subnets, id.Equal) })
 }
@@ -164,7 +164,7 @@ func (c *check) storeLasting(s *inventory.Snapshot) {
 			Subnets: inventory.SortIDs(slices.Clone(s.NodeSubnetIDs(cluster))),
 			Had:     had(s, config, cluster, before.Had),
 			Lacks:   m.Nodes.Lacks, Verdict: before.Verdict}
-		if now.Table == "" && before.of(s, cluster) {
+		if now.Table == "" && before.isOf(s, cluster) {
 			now.Table, now.Proven = before.Table, before.Proven
 		}
 		if !reflect.DeepEqual(now, before) {

@@ -26,12 +26,12 @@ type limiter struct {
 	perMinute int
 
 	mu      sync.Mutex
-	drawn   []drawing      // the ones that still count
+	counted []counted      // the ones that still count
 	waiting []waitingTable // in the order in which they began to wait
 }
 
-// drawing is a number of changes, with the time until which they count.
-type drawing struct {
+// counted is a number of changes, with the time until which they count.
+type counted struct {
 	changes int
 	until   time.Time
 }
@@ -46,7 +46,7 @@ type waitingTable struct {
 // forgetWaiting is how long a table keeps its place after the last check that wanted to write it.
 const forgetWaiting = 2 * time.Minute
 
-// newLimiter returns a limiter, or nil, which limits nothing, for 0.
+// newLimiter returns a limiter. For 0 it returns nil, which limits nothing.
 func newLimiter(perMinute int) *limiter {
 	if perMinute <= 0 {
 		return nil
@@ -54,16 +54,16 @@ func newLimiter(perMinute int) *limiter {
 	return &limiter{perMinute: perMinute}
 }
 
-// draw counts the changes of a table against the limit, and reports whether they may be made now.
-func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
+// allow reports whether the changes of a table may be made now, and counts them if so.
+func (l *limiter) allow(table arm.ID, changes int, now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.drawn = slices.DeleteFunc(l.drawn, func(d drawing) bool { return !now.Before(d.until) })
+	l.counted = slices.DeleteFunc(l.counted, func(d counted) bool { return !now.Before(d.until) })
 	l.waiting = slices.DeleteFunc(l.waiting, func(w waitingTable) bool {
 		return now.Sub(w.asked) > forgetWaiting && !w.id.Equal(table)
 	})
 	left := l.perMinute
-	for _, d := range l.drawn {
+	for _, d := range l.counted {
 		left -= d.changes
 	}
 	place := slices.IndexFunc(l.waiting, func(w waitingTable) bool { return w.id.Equal(table) })
@@ -74,19 +74,20 @@ func (l *limiter) draw(table arm.ID, changes int, now time.Time) bool {
 	for _, w := range l.waiting[:place] {
 		left -= w.changes
 	}
-	first := place == 0 && len(l.drawn) == 0 // it may be of any size
+	first := place == 0 && len(l.counted) == 0 // it may be of any size
 	if !first && left < changes {
 		l.waiting[place].changes, l.waiting[place].asked = changes, now
 		return false
 	}
 	l.waiting = slices.Delete(l.waiting, place, place+1)
 	counts := time.Minute * time.Duration(max(changes, l.perMinute)) / time.Duration(l.perMinute)
-	l.drawn = append(l.drawn, drawing{changes, now.Add(counts)})
+	l.counted = append(l.counted, counted{changes, now.Add(counts)})
 	return true
 }
 
 // withinLimit returns the changes that may be made now, and reports the others, which wait for a
-// later check. A person's request is not limited or counted, because the person has seen it.
+// later check. Changes that a person requests are not limited or counted, because the person has
+// seen them.
 func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan.Change {
 	l := c.k.limit
 	if l == nil || c.request != nil {
@@ -122,9 +123,9 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	wait := map[string]bool{}
 	for _, id := range tables {
 		planned := byTable[id.Key()]
-		_, _, stands := c.mem.refused[id.Key()].stand(planned, etagOf(s, id))
-		// a lasting refusal is not sent again
-		wait[id.Key()] = !stands && !l.draw(id, len(planned), time.Now())
+		_, _, refused := c.mem.refused[id.Key()].repeat(planned, etagOf(s, id))
+		// a refused write is not sent, so its changes are not counted
+		wait[id.Key()] = !refused && !l.allow(id, len(planned), time.Now())
 	}
 	c.reportWaiting(l, changes, wait)
 	return slices.DeleteFunc(slices.Clone(changes), func(change plan.Change) bool {
@@ -132,7 +133,7 @@ func (c *check) withinLimit(s *inventory.Snapshot, changes []plan.Change) []plan
 	})
 }
 
-// reportWaiting reports the changes of each cluster that wait, and schedules the next check.
+// reportWaiting reports, for each cluster, the changes that wait, and schedules the next check.
 func (c *check) reportWaiting(l *limiter, changes []plan.Change, wait map[string]bool) {
 	for _, config := range c.configs {
 		name, waits, tables := config.Metadata.Name, 0, map[string]bool{}

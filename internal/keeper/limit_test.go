@@ -124,7 +124,7 @@ func TestWithinLimit(t *testing.T) {
 		c.mem.refused[refused.Resource.Key()] = &refusal{until: time.Now().Add(time.Hour),
 			outcomes: []plan.Outcome{{Change: refused, State: plan.Failed}}}
 		k.limit = newLimiter(2)
-		k.limit.draw("another", 1, time.Now())
+		k.limit.allow("another", 1, time.Now())
 		may := c.withinLimit(inventory.NewSnapshot(), []plan.Change{refused, stale, lost, missing})
 		if !slices.EqualFunc(may, []plan.Change{refused, lost, missing}, sameChange) {
 			t.Errorf("%+v", may)
@@ -141,7 +141,7 @@ func TestLimiter(t *testing.T) {
 	step := func(after time.Duration, table string, changes int, want bool) {
 		t.Helper()
 		now = now.Add(after)
-		if got := l.draw(id(table), changes, now); got != want {
+		if got := l.allow(id(table), changes, now); got != want {
 			t.Errorf("%d changes of %s: %v, want %v", changes, table, got, want)
 		}
 	}

@@ -32,10 +32,10 @@ type memory struct {
 	found   inventory.Known
 	refused bool // the activity log or a list could not be read
 
-	nics     *inventory.NICs
-	nicsRead time.Time
-	lookAt   time.Time           // read them by then at the latest; zero before the first check
-	looked   map[netip.Addr]bool // the addresses that were looked up in nics
+	nics      *inventory.NICs
+	nicsRead  time.Time
+	nicsDueAt time.Time           // when nics are read again at the latest; zero before a check
+	looked    map[netip.Addr]bool // the addresses that were looked up in nics
 }
 
 const (
@@ -58,7 +58,7 @@ func (m *memory) recall(s plan.Facts, id arm.ID) {
 	}
 	remembered := m.Remembered
 	remembered.NICs, remembered.Asked = nil, nil // confirm adds them while they are recent
-	remembered.NICsDue = !m.lookAt.IsZero() && !time.Now().Before(m.lookAt)
+	remembered.NICsDue = !m.nicsDueAt.IsZero() && !time.Now().Before(m.nicsDueAt)
 	s.Memory[id.Key()] = &remembered
 	known := s.Learn(id)
 	known.AKSSubnets = m.aksSubnets

@@ -65,7 +65,8 @@ func (o *observation) readNodes(ctx context.Context) {
 	reading.Wait()
 }
 
-// mixed returns a cluster that may be leaving kubenet as it works by the nodes that are followed.
+// mixed returns a cluster that may be leaving kubenet as it works (inventory.Cluster.Mixed) if the
+// followed nodes show that not all have moved.
 func (k *Keeper) mixed(life context.Context, cluster *inventory.Cluster) *inventory.Cluster {
 	if !cluster.MayLeave() || k.opts.Nodes == nil {
 		return cluster

@@ -139,8 +139,8 @@ func (o *observation) recall() {
 	for _, config := range o.configs {
 		id := idOf(config)
 		m := o.mem.clusters[id.Key()]
-		if m.lookAt.IsZero() && !o.patient {
-			m.lookAt = time.Now().Add(rand.N(o.k.lookEvery()))
+		if m.nicsDueAt.IsZero() && !o.patient {
+			m.nicsDueAt = time.Now().Add(rand.N(o.k.nicsEvery()))
 		}
 		m.recall(o.s, id)
 	}
@@ -204,7 +204,7 @@ func (o *observation) noteClusters(ctx context.Context, documents *inventory.Sna
 		if before != nil || fromTable(o.configs, id) {
 			m.cluster = m.cluster.Leaving(before)
 		}
-		if before != nil && elsewhere(before, m.cluster) {
+		if before != nil && recreated(before, m.cluster) {
 			m.forgetNetwork()
 		}
 		if o.routed(id, m.cluster) && m.cluster.UsesAKSVNet() {
@@ -226,9 +226,9 @@ func (o *observation) noteClusters(ctx context.Context, documents *inventory.Sna
 	return nil
 }
 
-// elsewhere reports whether a cluster has bring-your-own subnets, before and now, and shares none:
-// it was deleted and created again.
-func elsewhere(before, now *inventory.Cluster) bool {
+// recreated reports whether a cluster has bring-your-own subnets, before and now, but none that it
+// had before: it was deleted and created again.
+func recreated(before, now *inventory.Cluster) bool {
 	old := before.ExistingSubnets()
 	for _, id := range now.ExistingSubnets() {
 		if slices.ContainsFunc(old, id.Equal) {
@@ -271,9 +271,10 @@ func (o *observation) observeTables(ctx context.Context) error {
 // discover finds the clusters' route tables, reads the evidence for that, and notes what the
 // activity log and the lists show.
 //
-// It forgets a log that shows no write of a cluster once an association has identified the table.
-// The log is minutes late, and is queried again if the association is lost or replaced. It keeps
-// the log's answer for askAgain while a node lacks its route: otherwise every check would query.
+// Once an association has identified the table, it forgets a log that shows no write of the
+// cluster. The log is minutes late, and is queried again if the association is lost or replaced. It
+// keeps the log's answer for askAgain while a node lacks its route: otherwise every check would
+// query.
 func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 	defer func() {
 		for i := range o.configs {
@@ -299,7 +300,7 @@ func (o *observation) discover(ctx context.Context) ([]arm.ID, error) {
 }
 
 // unanswered reports whether the activity log, or the list of managed tables, could not be read,
-// and whether the reason is transient. Then the next check asks again, instead of treating the
+// and whether the reason is transient. If it is, the next check asks again, instead of treating the
 // answer as empty.
 func (o *observation) unanswered(cluster arm.ID) (failed, passing bool) {
 	scopes := []arm.ID{cluster.SubscriptionID()}

@@ -64,7 +64,7 @@ func TestPastedRepairs(t *testing.T) {
 		config := configure(change.Cluster, cluster)
 		k := New(unreadable{}, []v1alpha1.ClusterRoutes{config}, Options{})
 		lost := finding.New(finding.AssociationLost, change.Cluster, string(subnet), "lost")
-		k.findings.of = map[string][]finding.Finding{keyOf(config): {lost}}
+		k.findings.byCluster = map[string][]finding.Finding{keyOf(config): {lost}}
 		began := time.Now()
 		c := &check{observation: observation{k: k, configs: k.configs, began: began,
 			life: t.Context()}, request: &request{}}

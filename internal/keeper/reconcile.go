@@ -115,7 +115,7 @@ func (c *check) reconcile(ctx context.Context) error {
 	c.storeLasting(c.s.Snapshot)
 	c.changes, c.observed = p.Changes, p.OnlyObserved
 	chosen := c.choose(p.Changes)
-	c.mem.conflicts.standing(p.Changes, c.s.Snapshot)
+	c.mem.conflicts.noteInPlace(p.Changes, c.s.Snapshot)
 	c.forgetReleased(p.Planner)
 	c.mem.planned = p.Findings
 	if pause := c.k.opts.pause(); pause != "" {
@@ -233,9 +233,9 @@ func (c *check) choose(changes []plan.Change) func(plan.Change) bool {
 // write starts the writes of a plan's chosen changes, except to resources that are being written.
 func (c *check) write(ctx context.Context, p plan.Plan, chosen func(plan.Change) bool, s plan.Facts,
 	planner *plan.Planner) {
-	stops, wish := stopped(c, permission, p.Changes), chosen
+	stops, passed := stopped(c, permission, p.Changes), chosen
 	chosen = func(change plan.Change) bool {
-		if !wish(change) {
+		if !passed(change) {
 			return false
 		}
 		by, _ := stops(change)
@@ -331,7 +331,7 @@ func (c *check) end(w *worker) {
 	if r.Seen = c.s; c.after.Snapshot != nil {
 		r.Seen = c.after
 	}
-	r.Changes = c.told()
+	r.Changes = c.allOutcomes()
 	for _, change := range c.observed {
 		r.OnlyObserved = append(r.OnlyObserved, plan.Outcome{Change: change, State: plan.Observed})
 	}
@@ -339,8 +339,8 @@ func (c *check) end(w *worker) {
 	found := w.findings()
 	r.Verdicts = c.judge(r.Seen, found)
 	c.noteVerdicts(r.Verdicts)
-	r.Findings = c.k.stand(w, c, found)
-	if own := c.k.own(c, w, &r); len(own) > 0 {
+	r.Findings = c.k.storeFindings(w, c, found)
+	if own := c.k.ownFindings(c, w, &r); len(own) > 0 {
 		r.Findings = finding.Sort(slices.Concat(r.Findings, own))
 	}
 	if c.troubled() {
@@ -375,9 +375,9 @@ func (c *check) troubled() bool {
 	return false
 }
 
-// told returns the outcomes of the changes that were written, and of the ones that are only
+// allOutcomes returns the outcomes of the changes that were written, and of the ones that are only
 // planned.
-func (c *check) told() []plan.Outcome {
+func (c *check) allOutcomes() []plan.Outcome {
 	var all []plan.Outcome
 	written := map[string]bool{}
 	for _, id := range c.order {

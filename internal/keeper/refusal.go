@@ -40,9 +40,9 @@ const (
 	refusedMost  = 15 * time.Minute
 )
 
-// stand repeats the refusal in place of a write that is not sent again yet: Azure would refuse the
-// same changes to the same resource with the same ETag.
-func (r *refusal) stand(
+// repeat returns the refusal in place of a write that is not sent again yet: Azure would refuse the
+// same changes to the same resource with the same ETag. It returns false if the write must be sent.
+func (r *refusal) repeat(
 	planned []plan.Change, etag string,
 ) ([]plan.Outcome, []finding.Finding, bool) {
 	if r == nil {

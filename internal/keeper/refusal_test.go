@@ -136,34 +136,35 @@ func TestLift(t *testing.T) {
 		refused := &azure.Error{Method: "PUT", ID: table, Status: http.StatusForbidden,
 			Code: "AuthorizationFailed"}
 		var r *refusal
-		stands := func(changes []plan.Change, etag string) bool {
-			_, _, stands := r.stand(changes, etag)
-			return stands
+		repeats := func(changes []plan.Change, etag string) bool {
+			_, _, repeats := r.repeat(changes, etag)
+			return repeats
 		}
 		again := func(after time.Duration) {
 			t.Helper()
 			r = r.next(refused, outcomes, findings, seen)
 			time.Sleep(after - time.Second)
-			if !stands(planned, "1") {
-				t.Errorf("does not stand for %s", after)
+			if !repeats(planned, "1") {
+				t.Errorf("is not refused for %s", after)
 			}
 			time.Sleep(time.Second)
-			if stands(planned, "1") {
-				t.Errorf("still stands after %s", after)
+			if repeats(planned, "1") {
+				t.Errorf("still refused after %s", after)
 			}
 		}
 		for _, after := range []time.Duration{1, 2, 4, 8, 15, 15} {
 			again(after * time.Minute)
 		}
 		for name, ends := range map[string]func() bool{
-			"an event":     func() bool { r.lift(); return !stands(planned, "1") },
-			"another ETag": func() bool { return !stands(planned, "2") },
+			"an event":     func() bool { r.lift(); return !repeats(planned, "1") },
+			"another ETag": func() bool { return !repeats(planned, "2") },
 			"other changes": func() bool {
-				return !stands([]plan.Change{{Verb: plan.Delete, Resource: table, Route: "r"}}, "1")
+				other := plan.Change{Verb: plan.Delete, Resource: table, Route: "r"}
+				return !repeats([]plan.Change{other}, "1")
 			},
 		} {
 			r = r.next(refused, outcomes, findings, seen)
-			if !stands(planned, "1") || !ends() {
+			if !repeats(planned, "1") || !ends() {
 				t.Errorf("%s does not end it", name)
 			}
 			again(time.Minute)

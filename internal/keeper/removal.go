@@ -39,7 +39,7 @@ type Removal struct {
 	Ended func(error)
 }
 
-// Replace works like Reload for callers where a missing config means nothing by itself: it carries
+// Replace works like Reload for callers to whom a missing config alone means nothing: it carries
 // out only the removals that are ordered. It may be called while Run runs.
 func (k *Keeper) Replace(configs []v1alpha1.ClusterRoutes, removals ...Removal) {
 	k.reload(configs, func(_ []v1alpha1.ClusterRoutes, old map[string]*worker) {

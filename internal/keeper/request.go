@@ -26,10 +26,10 @@ type request struct {
 	ctx    context.Context // the caller's: the request is dropped when the caller has gone
 	answer chan answer     // has room for one
 
-	mu    sync.Mutex
-	left  map[string]bool // clusters still to check, by ID.Key()
-	so    answer          // the combined answer so far
-	ended bool
+	mu       sync.Mutex
+	left     map[string]bool // clusters still to check, by ID.Key()
+	combined answer          // the answer so far
+	ended    bool
 }
 
 type answer struct {
@@ -113,12 +113,12 @@ func (q *request) wants(group map[string]bool) bool {
 // serve adds a check to the answer, and sends the answer once all clusters were checked.
 func (q *request) serve(group map[string]bool, result Result, err error) {
 	q.mu.Lock()
-	if q.so.result.Serial == 0 {
-		q.so.result = result
+	if q.combined.result.Serial == 0 {
+		q.combined.result = result
 	} else {
-		q.so.result = q.so.result.and(result)
+		q.combined.result = q.combined.result.combine(result)
 	}
-	q.so.err = errors.Join(q.so.err, err)
+	q.combined.err = errors.Join(q.combined.err, err)
 	for key := range group {
 		delete(q.left, key)
 	}
@@ -137,7 +137,7 @@ func (q *request) keep(configured map[string]bool) {
 			delete(q.left, key)
 		}
 	}
-	all, none := len(q.left) == 0, q.so.result.Serial == 0
+	all, none := len(q.left) == 0, q.combined.result.Serial == 0
 	q.mu.Unlock()
 	switch {
 	case all && none:
@@ -153,7 +153,7 @@ func (q *request) end(err error) {
 	defer q.mu.Unlock()
 	if !q.ended {
 		q.ended = true
-		q.so.err = errors.Join(q.so.err, err)
-		q.answer <- q.so
+		q.combined.err = errors.Join(q.combined.err, err)
+		q.answer <- q.combined
 	}
 }

@@ -121,11 +121,11 @@ func (c *check) name(result *Result) {
 	}
 }
 
-// stand stores the current findings of a worker's group, and returns those of all groups.
-func (k *Keeper) stand(w *worker, c *check, found []finding.Finding) []finding.Finding {
+// storeFindings stores the current findings of a worker's group, and returns those of all groups.
+func (k *Keeper) storeFindings(w *worker, c *check, found []finding.Finding) []finding.Finding {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// another worker has it now
+	// without the clusters that another worker has now
 	group := slices.DeleteFunc(slices.Clone(w.configs), func(c v1alpha1.ClusterRoutes) bool {
 		return k.workers != nil && k.workers[keyOf(c)] != w
 	})
@@ -151,7 +151,7 @@ func (k *Keeper) stand(w *worker, c *check, found []finding.Finding) []finding.F
 func (k *Keeper) broken(cluster string, resource arm.ID) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.findings.of[cluster], func(f finding.Finding) bool {
+	return slices.ContainsFunc(k.findings.byCluster[cluster], func(f finding.Finding) bool {
 		return f.Severity == finding.Error && resource.Equal(arm.ID(f.Resource)) ||
 			f.Code == finding.AzureUnreachable || f.Code == finding.ReadFailed
 	})
@@ -164,15 +164,16 @@ func ofNames(names map[string]bool, found []finding.Finding) []finding.Finding {
 	})
 }
 
-// standing has the current findings of all clusters, each from its last check.
-type standing struct {
-	// by cluster; findings that belong to no cluster are with the first of the group
-	of  map[string][]finding.Finding
-	all []finding.Finding // sorted; replaced, not changed
+// currentFindings has the current findings of all clusters, each from its last check.
+type currentFindings struct {
+	// by ID.Key(); findings that belong to no cluster are with the first of the group
+	byCluster map[string][]finding.Finding
+	all       []finding.Finding // sorted; replaced, not changed
 }
 
 // set replaces the findings of a group.
-func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) []finding.Finding {
+func (s *currentFindings) set(group []v1alpha1.ClusterRoutes,
+	found []finding.Finding) []finding.Finding {
 	if len(group) == 0 {
 		return s.all
 	}
@@ -185,8 +186,8 @@ func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) 
 	for _, c := range group {
 		key := keyOf(c)
 		now := byName[c.Metadata.Name]
-		changed = changed || !reflect.DeepEqual(s.of[key], now)
-		s.of[key] = now
+		changed = changed || !reflect.DeepEqual(s.byCluster[key], now)
+		s.byCluster[key] = now
 	}
 	if changed {
 		s.join()
@@ -195,22 +196,22 @@ func (s *standing) set(group []v1alpha1.ClusterRoutes, found []finding.Finding) 
 }
 
 // keep forgets clusters that are no longer managed.
-func (s *standing) keep(configs []v1alpha1.ClusterRoutes) {
+func (s *currentFindings) keep(configs []v1alpha1.ClusterRoutes) {
 	kept := keySet(configs)
-	if s.of == nil {
-		s.of = map[string][]finding.Finding{}
+	if s.byCluster == nil {
+		s.byCluster = map[string][]finding.Finding{}
 	}
-	maps.DeleteFunc(s.of, func(key string, _ []finding.Finding) bool { return !kept[key] })
+	maps.DeleteFunc(s.byCluster, func(key string, _ []finding.Finding) bool { return !kept[key] })
 	s.join()
 }
 
 // join concatenates the findings of all clusters. A finding that belongs to no cluster appears
 // once, even if several groups report it.
-func (s *standing) join() {
+func (s *currentFindings) join() {
 	s.all = nil
 	told := map[string]bool{}
-	for _, key := range slices.Sorted(maps.Keys(s.of)) {
-		for _, f := range s.of[key] {
+	for _, key := range slices.Sorted(maps.Keys(s.byCluster)) {
+		for _, f := range s.byCluster[key] {
 			if f.Cluster == "" {
 				what := fmt.Sprint(f.Code, f.Resource, f.Message)
 				if told[what] {
@@ -239,8 +240,8 @@ func planned(all, chosen []plan.Change) []plan.Outcome {
 	return left
 }
 
-// and combines this check with a later one of other clusters.
-func (r Result) and(o Result) Result {
+// combine combines this check with a later one of other clusters.
+func (r Result) combine(o Result) Result {
 	both := o                   // the later one has the current findings and configs
 	if o.Seen.Snapshot == nil { // it failed
 		both = r

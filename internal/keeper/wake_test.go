@@ -116,7 +116,7 @@ func (r *running) since(d time.Duration) []Result {
 		if i < 0 {
 			whole = append(whole, result)
 		} else {
-			whole[i] = whole[i].and(result)
+			whole[i] = whole[i].combine(result)
 		}
 	}
 	slices.SortStableFunc(whole, func(a, b Result) int { return a.Started.Compare(b.Started) })

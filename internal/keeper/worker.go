@@ -32,7 +32,7 @@ type worker struct {
 	pending trigger
 	ended   bool      // it accepts nothing more
 	checked time.Time // when its last check ended; at first its creation
-	reading func()    // cancels the poll that has been reading since then; nil if none is
+	reading func()    // cancels the poll that has been reading since the time below; nil: none
 	since   time.Time
 }
 
@@ -249,8 +249,8 @@ func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
 	if c.poll {
-		w.yield(cancel)
-		defer w.yield(nil)
+		w.noteReading(cancel)
+		defer w.noteReading(nil)
 	}
 	err := w.reconcile(ctx, c)
 	switch {
@@ -270,9 +270,10 @@ func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	return true
 }
 
-// yield lets an event or a request end a poll that reads longer than most polls do, because a
-// poll's calls queue behind all others.
-func (w *worker) yield(cancel func()) {
+// noteReading notes how to cancel a poll that reads longer than most polls do: an event or a
+// request ends it, because a poll's calls queue behind all others. nil means that no poll reads any
+// more.
+func (w *worker) noteReading(cancel func()) {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
 	w.reading, w.since = cancel, time.Now()
@@ -430,8 +431,8 @@ func (w *worker) nameOf(cluster string) string {
 // idOf returns the ID of a config's cluster.
 func idOf(c v1alpha1.ClusterRoutes) arm.ID { return arm.ID(c.Spec.ClusterID) }
 
-// chosen reports whether a request includes a change.
-func (q *request) chosen(c plan.Change) bool {
+// includes reports whether a request includes a change.
+func (q *request) includes(c plan.Change) bool {
 	return slices.Contains(q.Verbs, c.Verb) && (q.Only == nil ||
 		slices.ContainsFunc(q.Only, func(o plan.Change) bool { return sameChange(c, o) }))
 }

@@ -70,7 +70,7 @@ func TestWriteGates(t *testing.T) {
 		}, starts},
 		"limit": {func(g *gated) {
 			g.k.limit = newLimiter(1)
-			g.k.limit.draw(g.w.demo.ClusterTable, 1, time.Now())
+			g.k.limit.allow(g.w.demo.ClusterTable, 1, time.Now())
 		}, starts},
 		"refusal": {func(g *gated) {
 			g.c.mem.refused[g.change.Resource.Key()] = &refusal{until: time.Now().Add(time.Hour),
