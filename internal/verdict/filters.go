@@ -60,7 +60,7 @@ func Blocks(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subn
 }
 
 // blocks says which rule drops packets between two prefixes, or returns "". It tries each rule that
-// denies with packets that the rule names: the first and the last address that it covers in each
+// denies, with packets that the rule names: the first and the last address that it covers in each
 // prefix, with its own protocol and ports. An earlier rule may allow them.
 func blocks(filters *trace.Filters, group *inventory.SecurityGroup, inside, outside netip.Prefix,
 	inbound bool) string {

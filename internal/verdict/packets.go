@@ -17,11 +17,11 @@ import (
 
 // How it works: a keeper reads the node subnets, the guarded subnets and the tables. It rarely
 // reads networks, and only to know which next hops are lost (Lost). It does not read security
-// groups and the subnets of targets. It counts what it defends as in place: the routes of the table
-// on each subnet. It assumes that what was not read works: networks of the subnets that were read,
-// peered with each other; security groups that allow everything; and for each target a subnet that
-// uses it. It assumes nothing about a table. Nodes have the addresses to which the cluster's own
-// table leads. A diagnosis reads everything, so it assumes nothing.
+// groups or the subnets of targets. It counts the routes of the table on each subnet as in place,
+// because it defends them. It assumes that what was not read works: networks of the subnets that
+// were read, peered with each other; security groups that allow everything; and for each target a
+// subnet that uses it. It assumes nothing about a table. Nodes have the addresses to which the
+// cluster's own table leads. A diagnosis reads everything, so it assumes nothing.
 
 // tracing traces packets in a snapshot with assumed networks.
 type tracing struct {
@@ -31,9 +31,9 @@ type tracing struct {
 	lost func(plan.Hop) (more string, lost bool)
 }
 
-// room returns the prefixes of an assumed subnet: reserved and documentation addresses, which no
-// network has.
-func room(number int) []netip.Prefix {
+// assumedPrefixes returns the prefixes of an assumed subnet: reserved and documentation addresses,
+// which no network has.
+func assumedPrefixes(number int) []netip.Prefix {
 	high, low := byte(number>>8), byte(number)
 	return []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{240, high, low, 0}), 24),
 		netip.PrefixFrom(netip.AddrFrom16([16]byte{0: 0x20, 1: 1, 2: 0xd, 3: 0xb8, 4: high,
@@ -76,8 +76,8 @@ func assume(read plan.Facts, config *v1alpha1.ClusterRoutes, own plan.Discovery)
 	return &tracing{s: s, t: trace.New(s, trace.Options{})}
 }
 
-// partOf returns the part of a snapshot that decides about packets to the pods of one cluster, so
-// that 1,000 clusters take 1,000 times as long as one, and not a million times.
+// partOf returns the part of a snapshot that decides about packets to the pods of one cluster. So
+// the time for a fleet grows with the number of clusters, and not with its square.
 func partOf(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes, own arm.ID) *inventory.Snapshot {
 	id := arm.ID(config.Spec.ClusterID)
 	part := inventory.NewSnapshot()
@@ -136,7 +136,7 @@ func assumeSubnets(s *inventory.Snapshot, config *v1alpha1.ClusterRoutes) {
 			if _, failed := s.Unread[id.Key()]; s.Subnet(id) == nil && !failed &&
 				s.VNets[id.Parent().Key()] == nil {
 				s.Subnets[id.Key()] = &inventory.Subnet{Document: arm.Document{ID: id},
-					Prefixes: room(len(s.Subnets)), RouteTable: table.ID}
+					Prefixes: assumedPrefixes(len(s.Subnets)), RouteTable: table.ID}
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.Cluster
 			at[h.Node], nodes = i, append(nodes, inventory.Node{Name: h.Node})
 		}
 		if !h.At.IsValid() {
-			h.At = homeless(s, cluster, homes, h)
+			h.At = assumedAddress(s, cluster, homes, h)
 		}
 		nodes[i].Addresses = append(nodes[i].Addresses, h.At)
 		nodes[i].PodCIDRs = append(nodes[i].PodCIDRs, h.Pods)
@@ -174,8 +174,8 @@ func placeNodes(s *inventory.Snapshot, read plan.Facts, config *v1alpha1.Cluster
 	}
 }
 
-// homeless returns an address for a node that has none in the cluster's route table.
-func homeless(s *inventory.Snapshot, cluster *inventory.Cluster, homes []plan.Home,
+// assumedAddress returns an address for a node that has none in the cluster's route table.
+func assumedAddress(s *inventory.Snapshot, cluster *inventory.Cluster, homes []plan.Home,
 	h plan.Home) netip.Addr {
 	taken := func(a netip.Addr) bool {
 		return slices.ContainsFunc(homes, func(o plan.Home) bool { return o.At == a })
@@ -205,7 +205,7 @@ func (t *tracing) packets(c picture.Cluster) trace.Matrix {
 	var also []arm.ID
 	for _, s := range c.Subnets {
 		if wanted := t.s.Table(s.Wanted); t.servesPods(c, s) || s.Role == picture.RoleGuarded &&
-			wanted != nil && leads(c, wanted) {
+			wanted != nil && leadsToPods(c, wanted) {
 			also = append(also, s.ID)
 		}
 	}
@@ -223,8 +223,8 @@ func (t *tracing) servesPods(c picture.Cluster, s picture.Subnet) bool {
 		}))
 }
 
-// leads reports whether a table has a route to pods of a cluster.
-func leads(c picture.Cluster, table *inventory.RouteTable) bool {
+// leadsToPods reports whether a table has a route to pods of a cluster.
+func leadsToPods(c picture.Cluster, table *inventory.RouteTable) bool {
 	for _, r := range table.Routes() {
 		for _, pods := range c.PodCIDRs {
 			if r.Prefix.IsValid() && r.Hop.IsValid() && pods.Contains(r.Prefix.Addr()) &&
@@ -329,7 +329,7 @@ func (t *tracing) egress(c picture.Cluster, config *v1alpha1.ClusterRoutes) (out
 			case !found:
 			case lost:
 				e.Takes, e.Unreachable, e.Instead = takes.String(), takes.Hop, more
-			case all && takes.HopType == trace.HopInternet && exits(s, cluster):
+			case all && takes.HopType == trace.HopInternet && exitKnown(s, cluster):
 				by := t.exit(s, cluster)
 				e.Takes, e.Dropped = by, by == ""
 			default:
@@ -366,7 +366,7 @@ func (t *tracing) hopLost(from arm.ID, hop netip.Addr) (more string, lost bool) 
 func (t *tracing) lostHops(s picture.Subnet,
 	cluster *inventory.Cluster) (routes []inventory.Route) {
 	table := t.s.Table(s.Table)
-	if table == nil || !exits(s, cluster) {
+	if table == nil || !exitKnown(s, cluster) {
 		return nil
 	}
 	for _, r := range table.Default() {
@@ -420,10 +420,10 @@ func (t *tracing) appliance(must v1alpha1.Egress) []netip.Addr {
 // nodesAre reports whether a subnet has nodes of the cluster.
 func nodesAre(s picture.Subnet) bool { return s.Role == picture.RoleNodes }
 
-// exits reports whether it is known what gives packets from a subnet a public address. It is known
-// for subnets of nodes and of documents without a cluster. In other subnets, a gateway may have
-// one.
-func exits(s picture.Subnet, cluster *inventory.Cluster) bool {
+// exitKnown reports whether it is known what gives packets from a subnet a public address. It is
+// known for subnets of nodes and of documents without a cluster. In other subnets, a gateway may
+// have one.
+func exitKnown(s picture.Subnet, cluster *inventory.Cluster) bool {
 	return nodesAre(s) || cluster.Plugin == inventory.NoCluster
 }
 
@@ -441,7 +441,7 @@ func (t *tracing) pastGateway(s picture.Subnet, cluster *inventory.Cluster) []Eg
 	i := slices.IndexFunc(s.Properties, func(p picture.Property) bool {
 		return p.Property == inventory.PropertyNAT
 	})
-	if i < 0 || !exits(s, cluster) || s.Properties[i].State != picture.Lost &&
+	if i < 0 || !exitKnown(s, cluster) || s.Properties[i].State != picture.Lost &&
 		s.Properties[i].State != picture.Other {
 		return nil
 	}

@@ -13,7 +13,7 @@
 //	broken     packets are dropped, or a finding says so of packets that routes do not show, or
 //	           a pod route is missing or wrong, and nothing shows that its packets arrive
 //	bypassed   all is delivered, but egress takes another way than the declared one, or a finding
-//	           says so of a cluster whose config declares none
+//	           says so of a cluster whose config declares no way
 //	at-risk    all is delivered, and a warning or an error says that this may end
 //	unknown    something was not read, or it depends on what ARM does not show
 //	observed   all is delivered, and the config says Observe everywhere
@@ -130,8 +130,8 @@ type Cause struct {
 	Message  string       `json:"message"`
 }
 
-// Packets counts pairs of a sender and a node's pods. Senders are pods and nodes of other nodes,
-// and subnets that must reach pods.
+// Packets counts pairs of a sender and a node's pods. Senders are the other nodes, their pods, and
+// subnets that must reach pods.
 type Packets struct {
 	Delivered int `json:"delivered"`
 	Dropped   int `json:"dropped"`
@@ -160,8 +160,8 @@ func (e *Evidence) breaks() []trace.Break {
 	return first
 }
 
-// See gathers the evidence on each of some clusters. configs are their configs; all are those of
-// all managed clusters. The evidence is in the order of configs.
+// See gathers the evidence on each of some clusters. configs are their configs; all has the configs
+// of all managed clusters. The evidence is in the order of configs.
 func See(s plan.Facts, configs, all []v1alpha1.ClusterRoutes, taken plan.Taken) []Evidence {
 	var whole *tracing
 	if diagnoses(s.Snapshot) {
@@ -402,13 +402,13 @@ func (j *judgement) dropping() bool {
 		slices.ContainsFunc(j.egress, func(e Egress) bool { return e.Dropped }) ||
 		slices.ContainsFunc(slices.Concat(j.loud, j.silenced), func(f finding.Finding) bool {
 			return f.Severity == finding.Error && slices.Contains(invisible, f.Code) &&
-				!(f.Code == finding.NodeWithoutRoute && j.elsewhere())
+				!(f.Code == finding.NodeWithoutRoute && j.othersDeliver())
 		})
 }
 
-// elsewhere reports whether other tables are shown to deliver the packets to pods: the cluster's
-// own table is on no subnet of its nodes, so what it lacks drops nothing.
-func (j *judgement) elsewhere() bool {
+// othersDeliver reports whether other tables are shown to deliver the packets to pods: the
+// cluster's own table is on no subnet of its nodes, so what it lacks drops nothing.
+func (j *judgement) othersDeliver() bool {
 	own := j.Picture.RouteTable()
 	return own != nil && j.packets.Delivered > 0 && j.packets.Unknown == 0 &&
 		!slices.ContainsFunc(j.Picture.Subnets, func(s picture.Subnet) bool {

@@ -396,7 +396,7 @@ func warning(f finding.Finding) finding.Finding {
 func TestRoom(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
 	for i := range 1000 {
-		for _, p := range room(i) {
+		for _, p := range assumedPrefixes(i) {
 			if seen[p] || !p.IsValid() || p != p.Masked() {
 				t.Fatalf("%d: %s", i, p)
 			}
