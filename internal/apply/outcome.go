@@ -14,9 +14,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// sight returns a function that reports whether a change is in place in a resource after a write.
-// Without a sent document it reports false for every change.
-func (r *Resource) sight(written azure.Written) func(plan.Change) bool {
+// inPlaceAfter returns a function that reports whether a change is in place in a resource after a
+// write. Without a sent document it reports false for every change.
+func (r *Resource) inPlaceAfter(written azure.Written) func(plan.Change) bool {
 	doc := written.After
 	if written.Sent != nil && doc.ID.Is(arm.TypeSubnet) {
 		if subnet, err := inventory.DecodeSubnet(doc.Raw); err == nil && !subnet.Failed {
@@ -52,7 +52,7 @@ func (r *Resource) failed(
 		state, text = plan.Skipped, ""
 	}
 	outcomes := make([]plan.Outcome, len(r.Planned))
-	seen, sent := r.sight(written), r.sent(written)
+	seen, sent := r.inPlaceAfter(written), r.sent(written)
 	var missed []plan.Change
 	for i, change := range r.Planned {
 		outcomes[i] = plan.Outcome{Change: change, State: state, Error: text}
@@ -101,7 +101,8 @@ func dropped(id arm.ID, written azure.Written, planned []plan.Change) []finding.
 		lost...)}
 }
 
-// ended returns when an outcome was seen, which is now if it is done.
+// ended returns the Outcome.Ended of a change whose state is known now: now if the change is done,
+// otherwise zero.
 func ended(state plan.OutcomeState) time.Time {
 	if state == plan.Done {
 		return time.Now()

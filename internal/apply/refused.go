@@ -7,9 +7,9 @@ import (
 	"routekeeper.dev/routekeeper/internal/lazy"
 )
 
-// lacking finds in Azure's refusal the identity, the actions it lacks, and the scope.
+// These match, in Azure's refusal, the action that the identity lacks, the scope, and the identity.
 // AuthorizationFailed names them directly. LinkedAuthorizationFailed names an allowed action first,
-// so it is read behind "does not have permission".
+// so the missing one is read behind "does not have permission".
 var (
 	refusedAction = lazy.Regexp(
 		`does not have (?:authorization|permission) to perform action(?:\(s\))? '([^']+)'`)

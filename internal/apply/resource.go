@@ -100,7 +100,7 @@ type draft struct {
 func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Result {
 	result := r.write(ctx, w, calls)
 	if !r.ID.Is(arm.TypeSubnet) || len(r.drafts) == 0 ||
-		len(r.drafts[len(r.drafts)-1].changes) < 2 || !ofOne(result.Err) {
+		len(r.drafts[len(r.drafts)-1].changes) < 2 || !mayRefusePart(result.Err) {
 		return result
 	}
 	all := Result{After: result.After}
@@ -119,9 +119,9 @@ func (r *Resource) Write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 	return all
 }
 
-// ofOne reports whether Azure may refuse a write because of a part of it: not if a login, a right
-// or a lock forbids to write the subnet at all, and not if the same write may soon succeed.
-func ofOne(err error) bool {
+// mayRefusePart reports whether Azure may refuse a write because of a part of it: not if a login, a
+// right or a lock forbids to write the subnet at all, and not if the same write may soon succeed.
+func mayRefusePart(err error) bool {
 	fault, is := errors.AsType[*azure.Error](err)
 	return is && fault.Status >= http.StatusBadRequest && !fault.Transient() &&
 		fault.Status != http.StatusUnauthorized && fault.Status != http.StatusPreconditionFailed &&
@@ -138,7 +138,7 @@ func (r *Resource) write(ctx context.Context, w Writer, calls *azure.Calls) Resu
 		result.Outcomes, result.Findings = r.failed(ctx, written, err)
 		return result
 	}
-	seen, sent := r.sight(written), r.sent(written)
+	seen, sent := r.inPlaceAfter(written), r.sent(written)
 	for _, change := range r.made {
 		state := plan.Obsolete // it was sent and refused, and is no longer needed
 		if seen(change) && sent[change.Key()] {

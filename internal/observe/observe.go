@@ -82,7 +82,7 @@ func tableOn(s *inventory.Snapshot, id arm.ID) []arm.ID {
 
 // Subnets lists the subnets that were not tried yet: those of the clusters' nodes and pods, and the
 // guarded subnets. For a cluster without pod routes it lists only those in its config or its
-// document: others would take a list.
+// document, because reading the others would take a list.
 func Subnets(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes) []arm.ID {
 	var ids []arm.ID
 	for _, c := range configs {

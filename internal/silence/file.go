@@ -144,12 +144,12 @@ func (s *Store) change(edit func(*document) error) error {
 	return nil
 }
 
-// lockFor is how long a change waits for another program's: that takes milliseconds.
+// lockFor is how long a change waits for the change of another program, which takes milliseconds.
 const lockFor = 10 * time.Second
 
-// lock keeps other programs from changing the file until unlock is called. It ends with the
-// program, however that ends. The lock's file stays, because removing it would let two programs
-// lock two files of the same name.
+// lock keeps other programs from changing the file until unlock is called. The lock ends with the
+// program, however the program ends. The lock's file stays, because removing it would let two
+// programs lock two files of the same name.
 func lock(path string) (unlock func(), err error) {
 	l := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
 	ctx, cancel := context.WithTimeout(context.Background(), lockFor)

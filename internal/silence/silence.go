@@ -25,8 +25,8 @@ const Longest = 7 * 24 * time.Hour
 // Forgotten is the age from which a pause is a finding.
 const Forgotten = 24 * time.Hour
 
-// told is how long the end of an entry is a finding.
-const told = 24 * time.Hour
+// endReported is how long the end of an entry is a finding.
+const endReported = 24 * time.Hour
 
 // Kind says what an entry does.
 type Kind string
@@ -92,7 +92,8 @@ func Can(f finding.Finding) error {
 	return nil
 }
 
-// most limits the file, and text lengths, because people and pages write them.
+// These limit the entries in the file, and the length of a text, because people and pages write
+// them.
 const (
 	mostEntries = 1000
 	mostText    = 300
@@ -154,7 +155,7 @@ func (s *Store) All() []Entry {
 func kept(all []Entry, now time.Time) []Entry {
 	return slices.DeleteFunc(slices.Clone(all), func(e Entry) bool {
 		if e.Ended != nil {
-			return now.Sub(e.Ended.At) >= told
+			return now.Sub(e.Ended.At) >= endReported
 		}
 		return !now.Before(e.Until)
 	})
@@ -215,19 +216,19 @@ func Findings(entries []Entry, now time.Time) (found []finding.Finding) {
 				WithFix("routekeeper silence end %s%s", subject, finding.Config()))
 			continue
 		}
-		found = append(found, e.ends(finding.New(finding.Paused, e.Cluster, "",
+		found = append(found, e.adviseEnd(finding.New(finding.Paused, e.Cluster, "",
 			"nothing is changed for %s until %s: %s paused it: %s", e.Cluster, until, e.By,
 			e.Reason).About(subject).
 			With("from "+e.From, "since "+e.At.UTC().Format(time.RFC3339))))
 		if now.Sub(e.At) >= Forgotten {
-			found = append(found, e.ends(ForgottenPause(e.Cluster, e.At, until)))
+			found = append(found, e.adviseEnd(ForgottenPause(e.Cluster, e.At, until)))
 		}
 	}
 	return found
 }
 
-// ends adds to a finding how to end the pause.
-func (e Entry) ends(f finding.Finding) finding.Finding {
+// adviseEnd adds to a finding how to end the pause.
+func (e Entry) adviseEnd(f finding.Finding) finding.Finding {
 	if e.From == InSpec {
 		return f.WithAdvice("remove spec.pause from the config of %s to end the pause", e.Cluster)
 	}
