@@ -68,7 +68,7 @@ type Options struct {
 	// HistoryFile is the file of the history, "" for none.
 	HistoryFile string
 	History     history.Options
-	// Listen says where to listen and who may call; Run fills in the rest. Nil means that it does
+	// Listen says where to listen and who may call; Run fills in the rest. Nil means that Run does
 	// not listen.
 	Listen *serve.Options
 	// Actions lets people sync and repair on the pages.

@@ -85,8 +85,8 @@ func (n *news) report(r keeper.Result) bool {
 	return something
 }
 
-// loudness returns the level at which a cluster's new state is logged.
-var loudness = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
+// stateLevels has the level at which a cluster's new state is logged.
+var stateLevels = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 	verdict.Bypassed: slog.LevelError, verdict.AtRisk: slog.LevelWarn,
 	verdict.Unknown: slog.LevelWarn}
 
@@ -118,7 +118,7 @@ func (n *news) verdicts(r keeper.Result) (something bool) {
 			continue
 		}
 		n.states[v.Cluster] = verdict.Verdict{State: v.State, Sentence: v.Sentence}
-		level := loudness[v.State]
+		level := stateLevels[v.State]
 		if was.State == "" && level == slog.LevelInfo {
 			continue
 		}

@@ -29,7 +29,7 @@ func newNotices(o Options) (*notices, error) {
 	if o.HistoryFile == "" {
 		return n, nil
 	}
-	// otherwise it is new, or Open reports the error
+	// a history that cannot be read is new, or Open reports the error
 	if r, err := history.Read(o.HistoryFile); err == nil {
 		defer r.Close()
 		if now, err := r.Now(); err == nil {
