@@ -36,7 +36,7 @@ func pastReport(e history.Entry) report.Past {
 	}
 	for _, f := range e.Findings {
 		p.Findings = append(p.Findings,
-			report.PastFinding{News: f.News, Finding: f.Finding, New: f.Stands()})
+			report.PastFinding{News: f.News, Finding: f.Finding, New: f.Existed()})
 	}
 	return p
 }

@@ -23,12 +23,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/plan"
 )
 
-// How it works. Before the keeper sends a document, it passes the intended changes. Later it passes
-// their outcomes, and the check when it ends. Each is one synced transaction: after a SIGKILL or a
-// power loss, every row is whole and none is missing. The next check settles a change that a killed
-// program left as intended: it is found if it is in place in Azure, and interrupted if it is not,
-// or must be planned again. So a change is in the history exactly once. A change in place does not
-// show who made it, so the history never says that the keeper did.
+// How it works. Before the keeper sends a document, it records the intended changes. Later it
+// records their outcomes, and the check when it ends. Each is one synced transaction: after a
+// SIGKILL or a power loss, every row is whole and none is missing. The next check settles a change
+// that a killed program left as intended: its state becomes found if the change is in place in
+// Azure, and interrupted if it is not, or must be planned again. So a change is in the history
+// exactly once. A change in place does not show who made it, so the history never says that the
+// keeper did.
 //
 // Because the activity log lags, the keeper later asks it who made a repair necessary. It searches
 // for a write by another identity between the last good check and the repair. For a route, a record
@@ -154,9 +155,9 @@ func (l *Log) Intend(r keeper.Result, changes []plan.Change) {
 			l.j.run("UPDATE changes SET state = ?, note = ?, settled = ? WHERE state = "+
 				"'intended' AND key = ?", string(Interrupted), notThere, time.Now().UnixMilli(),
 				keyOf(c))
-			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.trueAt(c))
+			l.open[keyOf(c)] = of.change(plan.Outcome{Change: c, State: Intended}, l.correctAt(c))
 		}
-		l.j.add(l.open[keyOf(c)].now())
+		l.j.add(l.open[keyOf(c)].writeStep())
 	}
 	l.write()
 }
@@ -169,7 +170,7 @@ func (l *Log) Settle(outcomes []plan.Outcome) {
 		if c := l.open[keyOf(o.Change)]; c != nil {
 			c.outcome, c.settled = o, time.Now()
 			delete(l.open, keyOf(o.Change))
-			l.j.add(c.now())
+			l.j.add(c.writeStep())
 		}
 	}
 	l.write()
@@ -207,14 +208,14 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 			news = append(news, o)
 		}
 		if o.State != plan.Done && o.State != plan.Obsolete {
-			left[keyOf(o.Change)] = unmade{o, l.trueAt(o.Change)}
+			left[keyOf(o.Change)] = unmade{o, l.correctAt(o.Change)}
 		}
 	}
 	news = append(news, l.unneeded(r, s, left)...)
 	var changed finding.Changed
 	kept := r.Of == nil || len(r.Of) > 0
 	if kept {
-		now := slices.Concat(r.Findings, l.stillStanding(r))
+		now := slices.Concat(r.Findings, l.notCovered(r))
 		changed = finding.News(l.known, now)
 		l.known = finding.ByKey(now)
 	} else if len(r.Changes) > 0 { // a check of no managed cluster: keep their state
@@ -223,7 +224,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	if under != nil || len(news) > 0 || !changed.None() {
 		of := l.begin(r)
 		for _, o := range news {
-			l.j.add(of.change(o, l.trueAt(o.Change)).now())
+			l.j.add(of.change(o, l.correctAt(o.Change)).writeStep())
 		}
 		of.tell(&l.j, New, changed.Appeared)
 		of.tell(&l.j, Worse, changed.Worse)
@@ -236,7 +237,7 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 			l.j.add(&standing{l.known})
 		}
 		of.ended = &r
-		l.j.add(of.now())
+		l.j.add(of.writeStep())
 		delete(l.checks, identify(r))
 		// the next check settles what is left
 		maps.DeleteFunc(l.open, func(_ string, c *change) bool { return c.of == of })
@@ -255,9 +256,9 @@ func (l *Log) Record(r keeper.Result, s *inventory.Snapshot) []finding.Finding {
 	return l.j.findings()
 }
 
-// stillStanding returns the known findings that a check does not cover: a program that has just
+// notCovered returns the known findings that a check does not cover: a program that has just
 // started has not checked all clusters yet.
-func (l *Log) stillStanding(r keeper.Result) (stand []finding.Finding) {
+func (l *Log) notCovered(r keeper.Result) (stand []finding.Finding) {
 	for _, cluster := range r.CheckedNames() {
 		l.met[cluster] = true
 	}
@@ -286,7 +287,7 @@ func (l *Log) begin(r keeper.Result) *check {
 		of = &check{number: new(int64), started: r.Started, woke: r.Woke,
 			changes: map[string]*change{}}
 		l.checks[identify(r)] = of
-		l.j.add(of.now())
+		l.j.add(of.writeStep())
 	}
 	return of
 }
@@ -300,13 +301,13 @@ func keyOf(c plan.Change) string {
 // unmade is a change that was planned but not made.
 type unmade struct {
 	plan.Outcome
-	trueAt time.Time
+	correctAt time.Time
 }
 
-// trueAt returns when the resource of a change was last seen correct, or zero if unknown.
-func (l *Log) trueAt(c plan.Change) time.Time {
+// correctAt returns when the resource of a change was last seen correct, or zero if unknown.
+func (l *Log) correctAt(c plan.Change) time.Time {
 	if waiting, known := l.unmade[keyOf(c)]; known {
-		return waiting.trueAt
+		return waiting.correctAt
 	}
 	return l.checked[c.Cluster]
 }

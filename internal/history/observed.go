@@ -39,17 +39,17 @@ func (l *Log) unneeded(r keeper.Result, s *inventory.Snapshot,
 	return gone
 }
 
-// readObserved reads the observed changes that still stand, so that a new program does not report
-// them as new.
+// readObserved reads the observed changes that are still current, so that a new program does not
+// report them as new.
 func readObserved(q querier) (map[string]unmade, error) {
 	all := map[string]unmade{}
 	err := each(q, func(scan scanner) error {
 		var key string
-		var trueAt *int64
+		var correctAt *int64
 		c := unmade{Outcome: plan.Outcome{State: plan.Observed}}
-		err := scan(&key, kept{&c.Change}, &trueAt)
-		if trueAt != nil {
-			c.trueAt = time.UnixMilli(*trueAt)
+		err := scan(&key, kept{&c.Change}, &correctAt)
+		if correctAt != nil {
+			c.correctAt = time.UnixMilli(*correctAt)
 		}
 		all[key] = c
 		return err

@@ -18,8 +18,8 @@ const (
 		"writer can have made it"
 )
 
-// left is a change that was intended but not settled.
-type left struct {
+// openChange is a change that was intended but not settled.
+type openChange struct {
 	number int64
 	change plan.Change
 }
@@ -60,10 +60,10 @@ func (k kept) Scan(column any) error {
 }
 
 // leftOpen reads the unsettled changes from before a time.
-func leftOpen(q querier, before time.Time) ([]left, error) {
-	var all []left
+func leftOpen(q querier, before time.Time) ([]openChange, error) {
+	var all []openChange
 	err := each(q, func(scan scanner) error {
-		var l left
+		var l openChange
 		err := scan(&l.number, kept{&l.change})
 		all = append(all, l)
 		return err

@@ -55,9 +55,9 @@ type News struct {
 	finding.Finding
 }
 
-// Stands reports whether the finding existed at the end of the check, for a reader who has not seen
-// it, or not in this form.
-func (n News) Stands() bool {
+// Existed reports whether the finding existed at the end of the check, for a reader who has not
+// seen it, or not in this form.
+func (n News) Existed() bool {
 	return n.News == New || n.News == Worse || n.News == Milder || n.News == Reworded
 }
 
@@ -68,7 +68,7 @@ const (
 	KindRefusal     = "refusal"     // a planned change was not made
 	KindFinding     = "finding"     // a finding appeared or disappeared
 	KindInterrupted = "interrupted" // the program was killed during a check
-	// something would have been changed, but the config says Observe, or on a dry run or in a pause
+	// a change was not made because the config says Observe, on a dry run, or during a pause
 	KindObserved = "observed"
 )
 

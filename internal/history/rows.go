@@ -18,8 +18,8 @@ type check struct {
 }
 
 // change adds a change to the check.
-func (r *check) change(o plan.Outcome, trueAt time.Time) *change {
-	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), trueAt: trueAt}
+func (r *check) change(o plan.Outcome, correctAt time.Time) *change {
+	c := &change{number: new(int64), of: r, outcome: o, begun: time.Now(), correctAt: correctAt}
 	if o.State != Intended {
 		c.settled = c.begun
 	}
@@ -27,8 +27,8 @@ func (r *check) change(o plan.Outcome, trueAt time.Time) *change {
 	return c
 }
 
-// now returns the step that writes the row in its current state.
-func (r *check) now() step { c := *r; return &c }
+// writeStep returns the step that writes the row in its current state.
+func (r *check) writeStep() step { c := *r; return &c }
 
 func (r *check) write(b *batch) error {
 	var elapsed any
@@ -55,16 +55,16 @@ type change struct {
 	of             *check
 	outcome        plan.Outcome
 	begun, settled time.Time
-	trueAt         time.Time // when the resource was last seen correct, or zero
+	correctAt      time.Time // when the resource was last seen correct, or zero
 }
 
-func (c *change) now() step { copied := *c; return &copied }
+func (c *change) writeStep() step { copied := *c; return &copied }
 
 func (c *change) write(b *batch) error {
 	if err := b.ensure(c.of); err != nil {
 		return err
 	}
-	asked := settledAsking
+	asked := noMoreQueries
 	if repairs(c.outcome.Change) {
 		asked = 0
 	}
@@ -72,7 +72,7 @@ func (c *change) write(b *batch) error {
 		"note, intended, settled, true_at",
 		asked, *c.of.number, keyOf(c.outcome.Change), c.outcome.Cluster, document(c.outcome.Change),
 		string(c.outcome.State), c.outcome.Error, "", c.begun.UnixMilli(), orNull(c.settled),
-		orNull(c.trueAt))
+		orNull(c.correctAt))
 }
 
 func orNull(t time.Time) any {
@@ -115,14 +115,14 @@ const (
 	Hidden     = "not checked"
 )
 
-// told is the row of a finding that changed.
-type told struct {
+// findingRow is the row of a finding that changed.
+type findingRow struct {
 	of      *check
 	news    string
 	finding finding.Finding
 }
 
-func (t *told) write(b *batch) error {
+func (t *findingRow) write(b *batch) error {
 	if err := b.ensure(t.of); err != nil {
 		return err
 	}
@@ -134,6 +134,6 @@ func (t *told) write(b *batch) error {
 // tell adds findings that changed.
 func (r *check) tell(j *journal, news string, findings []finding.Finding) {
 	for _, f := range findings {
-		j.add(&told{r, news, f})
+		j.add(&findingRow{r, news, f})
 	}
 }

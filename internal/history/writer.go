@@ -31,7 +31,7 @@ type Writer struct {
 // unknown is the writer of a change if the log shows none. The program never guesses.
 var unknown = Writer{Line: "unknown: the activity log shows no write by another identity"}
 
-// Author is who changed something of a cluster, as a change that undoes it learned.
+// Author is who changed something of a cluster, as found out for the change that undoes it.
 type Author struct {
 	Name    string
 	At      time.Time
@@ -59,10 +59,10 @@ var delays = []time.Duration{time.Minute, 3 * time.Minute, 8 * time.Minute, 15 *
 	30 * time.Minute}
 
 const (
-	// settledAsking is the query count of a change that needs no more queries.
-	settledAsking = 1000
-	// earlier is how long before the last good check a write may have begun that became visible
-	// only after it.
+	// noMoreQueries is the query count of a change that needs no more queries.
+	noMoreQueries = 1000
+	// earlier is how long before the last good check a write may have begun, if it became visible
+	// only after that check.
 	earlier = time.Minute
 	// atOnce is how many resources one call queries.
 	atOnce = 10
@@ -99,7 +99,7 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 			l.answer(r, nil)
 			continue
 		}
-		found, known, err := r.find(ctx, w, from, last)
+		found, known, err := r.findWriter(ctx, w, from, last)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -116,11 +116,11 @@ func (l *Log) Ask(ctx context.Context, w Writers, now time.Time) {
 	}
 }
 
-// find returns who changed the resource that was repaired. A route can be written alone or with the
-// whole table. A write of the table is weaker evidence, because tables are also written for other
-// routes: it counts only once the log has had time to show a write of the route.
-func (r repair) find(ctx context.Context, w Writers, from time.Time, last bool) (azure.LastWrite,
-	bool, error) {
+// findWriter returns who changed the resource that was repaired. A route can be written alone or
+// with the whole table. A write of the table is weaker evidence, because tables are also written
+// for other routes: it counts only once the log has had time to show a write of the route.
+func (r repair) findWriter(ctx context.Context, w Writers, from time.Time,
+	last bool) (azure.LastWrite, bool, error) {
 	switch {
 	case r.route != "":
 		found, known, err := w.OthersWrite(ctx, from, r.at, r.resource.Child("routes", r.route))
@@ -180,7 +180,7 @@ func (l *Log) answer(r repair, who *Writer) {
 	defer l.mu.Unlock()
 	writer, asked := "", r.asked+1
 	if who != nil {
-		writer, asked = document(who), settledAsking
+		writer, asked = document(who), noMoreQueries
 	}
 	l.j.run("UPDATE changes SET writer = ?, asked = ? WHERE check_id = ? AND "+
 		"json_extract(change, '$.resource') = ? AND coalesce(json_extract(change, '$.route'), "+

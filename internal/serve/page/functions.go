@@ -246,7 +246,7 @@ func tone(e history.Entry) string {
 		}
 	}
 	for _, f := range e.Findings {
-		if f.Stands() && f.Severity == finding.Error && !done {
+		if f.Existed() && f.Severity == finding.Error && !done {
 			return Bad
 		}
 	}
