@@ -29,10 +29,10 @@ import (
 //
 // A route may be written if all of this holds: the mode is Enforce; no cloud provider writes the
 // table (whyWatched); no packets to pods would take the route; the route does not leave nodes
-// without egress (strands); and the appliance that the config names, a firewall or load balancer,
-// is not known to be gone, without backends, or at another address. If the appliance could not be
-// read, the route is written: the config names the address, and without the route the packets are
-// dropped or bypass the appliance.
+// without egress (whyNoEgress); and the appliance that the config names, a firewall or load
+// balancer, is not known to be gone, without backends, or at another address. If the appliance
+// could not be read, the route is written: the config names the address, and without the route the
+// packets are dropped or bypass the appliance.
 
 // egressConfig is what one config says about the egress routes of one table.
 type egressConfig struct {
@@ -117,9 +117,9 @@ func (w *planning) keepEgress(e egressConfig, table *inventory.RouteTable, t *Ta
 		}
 		harms := wrong
 		if !want.Hop.IsValid() {
-			harms = strands(w.Planner, want, table)
+			harms = whyNoEgress(w.Planner, want, table)
 		}
-		why := cmp.Or(w.coversPods(want), harms, watched)
+		why := cmp.Or(w.whyCoversPods(want), harms, watched)
 		if at < 0 && why == "" && len(routes) >= inventory.DefaultRouteLimit {
 			why = fmt.Sprintf("the table is full (%d routes)", len(routes))
 		}
@@ -203,9 +203,9 @@ func (p *Planner) inNodeGroup(table arm.ID) bool {
 	})
 }
 
-// coversPods says why packets to pods would take an egress route. A default route covers all
+// whyCoversPods says why packets to pods would take an egress route. A default route covers all
 // addresses by design.
-func (p *Planner) coversPods(want inventory.Route) string {
+func (p *Planner) whyCoversPods(want inventory.Route) string {
 	for _, v := range p.clusters {
 		if v.cluster == nil {
 			continue
@@ -222,11 +222,11 @@ func (p *Planner) coversPods(want inventory.Route) string {
 	return ""
 }
 
-// strands says why a default route would leave the nodes behind a table without egress. With
+// whyNoEgress says why a default route would leave the nodes behind a table without egress. With
 // outboundType userDefinedRouting, "AKS requires a user-defined route with valid outbound
 // connectivity" (egress-udr). A route that drops all packets wins over a load balancer and a NAT
 // gateway. Call it for routes without a next hop address.
-func strands(p *Planner, want inventory.Route, table *inventory.RouteTable) string {
+func whyNoEgress(p *Planner, want inventory.Route, table *inventory.RouteTable) string {
 	if want.Prefix.Bits() > 0 || !want.Prefix.Addr().Is4() || want.HopType == inventory.HopGateway {
 		return ""
 	}

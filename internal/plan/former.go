@@ -89,7 +89,7 @@ func (t *target) unclaimed(r inventory.Route) bool {
 // CIDR. Or no NIC of the cluster or in the next hop's subnet has the next hop, and that subnet's
 // table lacks the route.
 func (t *target) provenFormer(s *targetCluster, r inventory.Route) proof {
-	if !s.mayTouch(r) || t.w.shows || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
+	if !s.mayTouch(r) || t.w.onlyShown || t.needNetworks(r.Hop) || !t.reachesNodes(s, r) {
 		return proof{}
 	}
 	if p := t.hasOtherCIDR(s, r); p.why != "" {

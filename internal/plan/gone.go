@@ -161,7 +161,7 @@ func (w *planning) lastWritten(s *targetCluster, prefix netip.Prefix) proof {
 	case fromNodes(s.config): // Node.spec.podCIDRs
 		return proven("Kubernetes says so")
 	case !read:
-		if !w.shows {
+		if !w.onlyShown {
 			w.need.Writers = append(w.need.Writers, s.source)
 		}
 		p.lacks = "the activity log was not read"
@@ -192,7 +192,7 @@ func (t *target) noNIC(s *targetCluster, hop netip.Addr) proof {
 	if hidden := t.hiddenNodes(s, nics.NICs, hop); hidden != "" {
 		return lacking("not all network interfaces of the nodes were seen: %s", hidden)
 	}
-	if nics.asked != nil && !t.w.shows {
+	if nics.asked != nil && !t.w.onlyShown {
 		return t.w.readNICs(s.clusterState)
 	}
 	return proven("no network interface of the cluster's nodes has %s any more", hop)

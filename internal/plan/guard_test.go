@@ -175,7 +175,7 @@ func TestGuardManagedNetwork(t *testing.T) {
 }
 
 // TestGuardAfterKubenet: AKS takes the table off the subnets when a cluster leaves kubenet. The
-// guard of it ends then, and stays for everything else.
+// guard of the table ends then, and stays for everything else.
 func TestGuardAfterKubenet(t *testing.T) {
 	w := guarded(t)
 	w.configs[0].Spec.Guard.Subnets[0].RouteTableID = string(tableA)

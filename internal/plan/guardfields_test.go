@@ -10,8 +10,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// TestGuardedFields: every field of a guarded subnet is a property that all code knows which walks
-// inventory.Properties, such as a namespace's scopes.
+// TestGuardedFields: every field of a guarded subnet is a property in inventory.Properties, so that
+// all code that walks these knows it, such as a namespace's scopes.
 func TestGuardedFields(t *testing.T) {
 	known := []string{"subnetID"}
 	for _, property := range inventory.Properties {

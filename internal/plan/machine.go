@@ -78,7 +78,7 @@ func (w *planning) leadsHome(s *clusterState, want inventory.Route) (p proof, ag
 	switch {
 	case !held:
 		return lacking("no network interface that was seen has %s", want.Hop), false
-	case nics.asked != nil && !w.shows:
+	case nics.asked != nil && !w.onlyShown:
 		return w.readNICs(s), false
 	case node == "" && named != "":
 		return lacking("%s belongs to %s, whose node is unknown", want.Hop, holder), false
@@ -119,7 +119,7 @@ func (w *planning) crossed(v *clusterState, rows podRoutes) (lines []string, kno
 				nics.Holder[r.Hop]))
 		}
 	}
-	if len(lines) > 0 && nics.asked != nil && !w.shows { // an address can have a new holder
+	if len(lines) > 0 && nics.asked != nil && !w.onlyShown { // an address can have a new holder
 		w.readNICs(v)
 		return nil, false
 	}

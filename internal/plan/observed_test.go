@@ -101,7 +101,7 @@ func TestObservedProperty(t *testing.T) {
 			t.Fatalf("it plans %+v", p.Changes)
 		}
 		full := among(w.s, enforce, TakenBy(enforce))
-		full.shows = true
+		full.onlyShown = true
 		if want := full.Plan().Changes; len(want)+len(p.OnlyObserved) > 0 &&
 			!reflect.DeepEqual(p.OnlyObserved, want) {
 			t.Fatalf("observed %+v\nwant %+v", p.OnlyObserved, want)

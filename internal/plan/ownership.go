@@ -149,7 +149,7 @@ func (t *target) undone(s *targetCluster, prefix netip.Prefix, hop netip.Addr) b
 // in none of the node subnets. It may also be the route of a cluster that no config names. So the
 // next hop's subnet must contain no NICs of others.
 func (t *target) leftBehind(r inventory.Route) *targetCluster {
-	if !podRouteStyle(r) || t.w.shows { // proofs are not read for changes that are only shown
+	if !podRouteStyle(r) || t.w.onlyShown { // proofs are not read for changes that are only shown
 		return nil
 	}
 	if owner, managed, blind := t.w.ownerOfRoute(t.now, r); owner != nil || managed || blind != "" {

@@ -47,15 +47,15 @@ type Plan struct {
 // Planner evaluates one snapshot. It can plan for the whole config, and again for one resource that
 // was read again. Several goroutines may use it at once.
 type Planner struct {
-	s        Facts
-	configs  []v1alpha1.ClusterRoutes // the clusters that are planned for
-	taken    Taken                    // what is known about the route tables of all others
-	clusters []*clusterState
-	findings []finding.Finding // about the clusters and their route tables
-	watching bool              // for a diagnosis
-	removing bool              // set by Removal
-	enforced *Planner          // the same configs without Observe; nil if none says Observe
-	shows    bool              // its plan is shown and never carried out
+	s         Facts
+	configs   []v1alpha1.ClusterRoutes // the clusters that are planned for
+	taken     Taken                    // what is known about the route tables of all others
+	clusters  []*clusterState
+	findings  []finding.Finding // about the clusters and their route tables
+	watching  bool              // for a diagnosis
+	removing  bool              // set by Removal
+	enforced  *Planner          // the same configs without Observe; nil if none says Observe
+	onlyShown bool              // its plan is shown and never carried out
 
 	// by ID.Key()
 	targets map[string][]targetConfig // the configs of a target, in the order of their names
@@ -84,7 +84,7 @@ func Among(s Facts, configs []v1alpha1.ClusterRoutes, taken Taken) *Planner {
 	p := among(s, configs, taken)
 	if all, observing := enforcing(configs); observing {
 		p.enforced = among(s, all, taken)
-		p.enforced.shows = true
+		p.enforced.onlyShown = true
 	}
 	return p
 }
