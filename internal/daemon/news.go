@@ -18,13 +18,13 @@ import (
 // news logs what is new in a check: changes, and findings and pending changes that have appeared or
 // disappeared. Other lines would only fill the log.
 type news struct {
-	log     *slog.Logger
-	known   map[string]finding.Finding
-	states  map[string]verdict.Verdict
-	dark    map[string]bool // clusters that were checked in an outage of Azure
-	unmade  map[string]bool // changes that were planned, observed, failed or skipped
-	said    time.Time       // when a check was last logged; zero before the first
-	silence time.Duration   // a check without news is logged after this time
+	log      *slog.Logger
+	known    map[string]finding.Finding
+	states   map[string]verdict.Verdict
+	inOutage map[string]bool // clusters that were checked in an outage of Azure
+	unmade   map[string]bool // changes that were planned, observed, failed or skipped
+	said     time.Time       // when a check was last logged; zero before the first
+	silence  time.Duration   // a check without news is logged after this time
 }
 
 // News returns a function that logs what is new in a check, and reports whether there was anything.
@@ -32,7 +32,7 @@ func News(log *slog.Logger) func(keeper.Result) bool { return newsOf(log).report
 
 func newsOf(log *slog.Logger) *news {
 	return &news{log: log, known: map[string]finding.Finding{}, unmade: map[string]bool{},
-		states: map[string]verdict.Verdict{}, dark: map[string]bool{},
+		states: map[string]verdict.Verdict{}, inOutage: map[string]bool{},
 		silence: time.Hour}
 }
 
@@ -96,14 +96,15 @@ var stateLevels = map[verdict.State]slog.Level{verdict.Broken: slog.LevelError,
 func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
 	i := slices.IndexFunc(r.Findings, finding.Finding.IsOutage)
 	if i < 0 {
-		clear(n.dark)
+		clear(n.inOutage)
 		return nil, false
 	}
-	before := len(n.dark)
+	before := len(n.inOutage)
 	for _, v := range r.Verdicts {
-		n.dark[v.Cluster] = true
+		n.inOutage[v.Cluster] = true
 	}
-	return &r.Findings[i], len(n.dark) > before && len(n.dark) == len(r.Managed) && before > 0
+	now := len(n.inOutage)
+	return &r.Findings[i], now > before && now == len(r.Managed) && before > 0
 }
 
 // verdicts logs the clusters whose state has changed, and further losses of a broken cluster. The
@@ -111,7 +112,7 @@ func (n *news) outage(r keeper.Result) (outage *finding.Finding, whole bool) {
 func (n *news) verdicts(r keeper.Result) (something bool) {
 	for _, v := range r.Verdicts {
 		was := n.states[v.Cluster]
-		if n.dark[v.Cluster] && v.State == verdict.Unknown {
+		if n.inOutage[v.Cluster] && v.State == verdict.Unknown {
 			continue // the line about the outage says it
 		}
 		if was.State == v.State && (was.Sentence == v.Sentence || !v.State.Harmed()) {

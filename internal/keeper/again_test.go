@@ -119,7 +119,7 @@ func TestClusterMadeAgainElsewhere(t *testing.T) {
 // TestClusterMadeAgainWhileDown: a cluster is created again with another pod CIDR while no keeper
 // runs. Nothing remembers the old cluster, and a new node has the address of an old one. A finding
 // reports each old copy while it exists. The copy to an address without a node is deleted at once,
-// the other one once the new route to its next hop has stood long enough.
+// the other one once the new route to its next hop has existed long enough.
 func TestClusterMadeAgainWhileDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, slow)

@@ -387,13 +387,13 @@ func TestLadder(t *testing.T) {
 	}
 }
 
-// TestRoom: assumed subnets do not overlap.
 func warning(f finding.Finding) finding.Finding {
 	f.Severity = finding.Warning
 	return f
 }
 
-func TestRoom(t *testing.T) {
+// TestAssumedPrefixes: assumed subnets do not overlap.
+func TestAssumedPrefixes(t *testing.T) {
 	seen := map[netip.Prefix]bool{}
 	for i := range 1000 {
 		for _, p := range assumedPrefixes(i) {
