@@ -63,7 +63,7 @@ func (r *release) pages(ctx context.Context, of program, binary string) ([]file,
 func filesOf(folder, as string) (files []file, err error) {
 	err = filepath.WalkDir(folder, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(at, ".go") ||
-			strings.HasPrefix(d.Name(), "go.") { // tests, and the module that they are
+			strings.HasPrefix(d.Name(), "go.") { // tests, and the files of their module
 			return err
 		}
 		raw, err := os.ReadFile(at)

@@ -94,7 +94,7 @@ func (r *release) identify(ctx context.Context, tag string) error {
 }
 
 // snapshotTag returns the version of a commit without a tag. The hash has git describe's "g" in
-// front: a part of digits alone must not begin with 0, and the hash of a commit may.
+// front: a part that is only digits must not begin with 0, and a hash can be such a part.
 func snapshotTag(date time.Time, commit string) string {
 	return "v0.0.0-snapshot." + date.Format("20060102150405") + ".g" + commit[:12]
 }

@@ -91,7 +91,7 @@ func render(c *chart.Chart, values map[string]any) (manifests, tests, notes stri
 	return out.String(), tests, notes, nil
 }
 
-// placeholder stands in the plain manifests for the identity and its tenant.
+// placeholder is in the plain manifests in place of the identity and its tenant.
 const placeholder = "00000000-0000-0000-0000-000000000000"
 
 // writeManifests writes the chart with its default values for kubectl apply.

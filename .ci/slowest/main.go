@@ -6,7 +6,7 @@
 // It ends with code 1 if a package failed. Time in which a test is paused for others does not
 // count.
 //
-// With -skipped FILE it writes what go test takes to run the skipped tests: a package and a pattern
+// With -skipped FILE it writes the skipped tests as arguments of go test: a package and a pattern
 // on each line. With -no-skips a skipped test is a failure.
 package main
 

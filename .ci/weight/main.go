@@ -1,5 +1,5 @@
 // Weight prints what it costs to build, run and change the program, so that growth is seen:
-// processor seconds by package of a cold build, the programs' sizes, and lines by room.
+// processor seconds by package of a cold build, the programs' sizes, and lines by folder.
 //
 //	go run ./.ci/weight
 //
@@ -44,7 +44,7 @@ func run() error {
 	return lines()
 }
 
-// weigh builds a program: the first one cold, a second one on top of it.
+// weigh builds a program. The first call builds with an empty cache, the second with that cache.
 func weigh(work, source string) error {
 	cache, graph := "GOCACHE="+filepath.Join(work, "cache"), filepath.Join(work, "graph.json")
 	program := filepath.Join(work, "program")
@@ -113,35 +113,35 @@ func group(mode, path string) string {
 
 func megabytes(f os.FileInfo) float64 { return float64(f.Size()) / 1e6 }
 
-// lines prints the lines of Go in each room: code and tests.
+// lines prints the lines of Go in each folder: code and tests.
 func lines() error {
 	out, err := exec.Command("git", "ls-files", "*.go").Output()
 	if err != nil {
 		return fmt.Errorf("git ls-files: %w", err)
 	}
 	type count struct{ code, tests int }
-	rooms, all := map[string]count{}, count{}
+	folders, all := map[string]count{}, count{}
 	for _, path := range strings.Fields(string(out)) {
 		source, err := os.ReadFile(path)
 		if err != nil {
 			return err
 		}
 		parts, n := strings.Split(path, "/"), bytes.Count(source, []byte("\n"))
-		room := strings.Join(parts[:min(2, len(parts)-1)], "/")
-		c := rooms[room]
+		folder := strings.Join(parts[:min(2, len(parts)-1)], "/")
+		c := folders[folder]
 		if strings.HasSuffix(path, "_test.go") {
 			c.tests, all.tests = c.tests+n, all.tests+n
 		} else {
 			c.code, all.code = c.code+n, all.code+n
 		}
-		rooms[room] = c
+		folders[folder] = c
 	}
 	fmt.Printf("\nlines of Go: %d, and %d of tests\n", all.code, all.tests)
-	for _, room := range slices.SortedFunc(maps.Keys(rooms), func(a, b string) int {
-		return cmp.Compare(rooms[b].code, rooms[a].code)
+	for _, folder := range slices.SortedFunc(maps.Keys(folders), func(a, b string) int {
+		return cmp.Compare(folders[b].code, folders[a].code)
 	}) {
-		fmt.Printf("%8d %8d  %s\n", rooms[room].code, rooms[room].tests,
-			cmp.Or(room, "(the top folder)"))
+		fmt.Printf("%8d %8d  %s\n", folders[folder].code, folders[folder].tests,
+			cmp.Or(folder, "(the top folder)"))
 	}
 	return nil
 }
