@@ -158,7 +158,7 @@ func (d *Demo) Remove(ctx context.Context) error {
 func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 	deadline := time.Now().Add(limit)
 	for {
-		want, settled, err := d.wanted(ctx)
+		want, complete, err := d.wanted(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -172,7 +172,7 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 				ready++
 			}
 		}
-		if settled && ready == want && len(pods) == want {
+		if complete && ready == want && len(pods) == want {
 			return pods, nil
 		}
 		if time.Now().After(deadline) {
@@ -186,8 +186,8 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 }
 
 // wanted returns the expected number of pods, once the controllers have seen the manifests.
-func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
-	settled = true
+func (d *Demo) wanted(ctx context.Context) (pods int, complete bool, err error) {
+	complete = true
 	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"},
 		{Plural: "deployments", Name: "hello-web"}} {
 		o.APIVersion, o.Namespace = "apps/v1", d.Namespace
@@ -207,17 +207,17 @@ func (d *Demo) wanted(ctx context.Context) (pods int, settled bool, err error) {
 			return 0, false, err
 		}
 		s := workload.Status
-		settled = settled && s.ObservedGeneration >= workload.Metadata.Generation
+		complete = complete && s.ObservedGeneration >= workload.Metadata.Generation
 		if o.Plural == "deployments" {
 			pods += workload.Spec.Replicas
-			settled = settled && s.UpdatedReplicas == workload.Spec.Replicas
+			complete = complete && s.UpdatedReplicas == workload.Spec.Replicas
 		} else {
 			pods += s.DesiredNumberScheduled
-			settled = settled && s.UpdatedNumberScheduled == s.DesiredNumberScheduled &&
+			complete = complete && s.UpdatedNumberScheduled == s.DesiredNumberScheduled &&
 				s.DesiredNumberScheduled > 0
 		}
 	}
-	return pods, settled, nil
+	return pods, complete, nil
 }
 
 // Pods returns the demo's pods without terminating ones, sorted by node and name.

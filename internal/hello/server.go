@@ -38,9 +38,9 @@ type Self struct {
 // Result is the result of a call.
 type Result string
 
-// Either another pod of the demo or something else answered. Or the machine with the address
-// refused, which shows that packets arrive there and come back. Or there was no answer in time, or
-// the call failed in another way.
+// Either another pod of the demo or something else answered. Or the machine that has the address
+// refused the connection, which shows that packets arrive there and come back. Or there was no
+// answer in time, or the call failed in another way.
 const (
 	Answered Result = "answered"
 	Refused  Result = "refused"

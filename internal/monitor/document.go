@@ -97,8 +97,9 @@ type wanted struct {
 	id     arm.ID
 	scopes []arm.ID // of an alert rule
 	group  arm.ID   // the action group that it notifies
-	// keep leaves scopes that are no longer wanted, because not all resources to watch are known.
-	keep bool
+	// keepScopes is set if not all resources to watch are known: scopes that are no longer wanted
+	// stay.
+	keepScopes bool
 	// gone is set for an action group of others that must not have the webhook.
 	gone bool
 }
@@ -204,7 +205,7 @@ func (w wanted) ruleDifferences(have resource, note func(string, ...edit)) {
 	p := have.Properties
 	more, fewer := without(w.scopes, p.Scopes), without(p.Scopes, w.scopes)
 	scopes := w.scopes
-	if w.keep {
+	if w.keepScopes {
 		scopes, fewer = outermost(inventory.SortIDs(slices.Concat(w.scopes, p.Scopes))), nil
 		more = without(scopes, p.Scopes)
 	}

@@ -1,6 +1,6 @@
 // Package monitor says what Azure Monitor has to watch so that a keeper receives change events. For
-// a config these are operations on resources, and in each subscription an activity log alert rule
-// with its action group. It compares them with the existing ones.
+// a config, it names the operations on resources, and in each subscription an activity log alert
+// rule with its action group. It compares rules and groups with the existing ones.
 //
 // It is pure: documents in, changes out. It must not decide what an event leads to; the keeper
 // does, and it checks instead of trusting the event.

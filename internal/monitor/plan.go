@@ -25,7 +25,8 @@ type Change struct {
 }
 
 // Plan compares what to watch with all existing alert rules and action groups in the installation's
-// resource groups. It creates groups before the rules that notify them, and deletes them after.
+// resource groups. It creates groups before the rules that notify them, and deletes groups after
+// these rules.
 func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 	var all []Change
 	used := map[string]bool{}
@@ -40,7 +41,7 @@ func (i Installation) Plan(w Watched, have []arm.Document) ([]Change, error) {
 		for _, want := range []wanted{
 			{Installation: i, id: actions},
 			{Installation: i, id: i.in(group, arm.TypeAlertRule), scopes: s.IDs, group: actions,
-				keep: len(w.Unknown) > 0},
+				keepScopes: len(w.Unknown) > 0},
 		} {
 			used[want.id.Key()] = true
 			c, err := want.change(have)
@@ -98,7 +99,7 @@ func (w wanted) change(have []arm.Document) (*Change, error) {
 // edit brings a fresh document into the desired state.
 func (w wanted) edit(d arm.Document) ([]byte, error) {
 	if !w.mine(d) {
-		return nil, lost(d.ID)
+		return nil, errChanged(d.ID)
 	}
 	out, why, err := w.edited(d.Raw)
 	if len(why) == 0 {
@@ -129,7 +130,7 @@ func (i Installation) Removal(have []arm.Document) []Change {
 			case len(others) == 0:
 				all = append(all, i.deletion(d.ID))
 			case len(ours) > 0:
-				all = append(all, i.release(d.ID, others))
+				all = append(all, i.removeWebhook(d.ID, others))
 			}
 		}
 	}
@@ -139,21 +140,21 @@ func (i Installation) Removal(have []arm.Document) []Change {
 func (i Installation) deletion(id arm.ID) Change {
 	return Change{Verb: plan.Delete, Resource: id, Edit: func(d arm.Document) ([]byte, error) {
 		if _, others := receivers(d.Raw); !i.mine(d) || len(others) > 0 {
-			return nil, lost(id)
+			return nil, errChanged(id)
 		}
 		return nil, nil
 	}}
 }
 
-// release removes our webhook from an action group.
-func (i Installation) release(id arm.ID, others []string) Change {
+// removeWebhook removes our webhook from an action group.
+func (i Installation) removeWebhook(id arm.ID, others []string) Change {
 	w := wanted{Installation: i, id: id, gone: true}
 	return Change{Verb: plan.Update, Resource: id, Edit: w.edit, Left: w.left,
 		Why: []string{"it has other receivers, so it stays, without the webhook: " +
 			strings.Join(others, ", ")}}
 }
 
-func lost(id arm.ID) error {
+func errChanged(id arm.ID) error {
 	return fmt.Errorf("%s was changed in the meantime and stays as it is: run the command again",
 		id)
 }

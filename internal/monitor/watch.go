@@ -109,7 +109,7 @@ func outermost(ids []arm.ID) []arm.ID {
 // within reports whether a scope contains a resource.
 func within(id, scope arm.ID) bool { return strings.HasPrefix(id.Key()+"/", scope.Key()+"/") }
 
-// coarse reduces the number of scopes: it replaces them with their resource groups, or by the
+// coarse reduces the number of scopes: it replaces them with their resource groups, or with the
 // subscription.
 func coarse(ids []arm.ID) []arm.ID {
 	if len(ids) <= maxScopes {

@@ -26,7 +26,7 @@ type Object = map[string]any
 // Truth is whether a condition holds.
 type Truth int
 
-// No is less than Unknown, and that less than Yes.
+// No is less than Unknown, and Unknown is less than Yes.
 const (
 	No Truth = iota
 	Unknown
@@ -84,13 +84,13 @@ type evaluation struct {
 	current map[string]any
 }
 
-// operators compare what a condition has with what it names. A condition with an array alias holds
-// if all elements meet it (policy/how-to/author-policies-for-arrays).
+// operators compare the value that a condition reads with the value that it names. A condition with
+// an array alias holds if all elements meet it (policy/how-to/author-policies-for-arrays).
 var operators = map[string]func(have, want any) bool{
-	"equals": same, "notEquals": negated(same), "in": among, "notIn": negated(among),
+	"equals": equal, "notEquals": negated(equal), "in": among, "notIn": negated(among),
 	"like": like, "notLike": negated(like),
 	"contains": contains, "notContains": negated(contains),
-	"exists":          func(have, want any) bool { return same(have != nil, want) },
+	"exists":          func(have, want any) bool { return equal(have != nil, want) },
 	"greater":         func(have, want any) bool { return number(have) > number(want) },
 	"greaterOrEquals": func(have, want any) bool { return number(have) >= number(want) },
 	"less":            func(have, want any) bool { return number(have) < number(want) },
@@ -104,17 +104,17 @@ func negated(holds func(any, any) bool) func(any, any) bool {
 	return func(have, want any) bool { return !holds(have, want) }
 }
 
-// same compares without case (definition-structure-policy-rule).
-func same(have, want any) bool { return strings.EqualFold(text(have), text(want)) }
+// equal compares without case (definition-structure-policy-rule).
+func equal(have, want any) bool { return strings.EqualFold(text(have), text(want)) }
 
 func among(have, want any) bool {
 	items, _ := want.([]any)
-	return slices.ContainsFunc(items, func(item any) bool { return same(have, item) })
+	return slices.ContainsFunc(items, func(item any) bool { return equal(have, item) })
 }
 
 func contains(have, want any) bool {
 	if items, ok := have.([]any); ok {
-		return slices.ContainsFunc(items, func(item any) bool { return same(item, want) })
+		return slices.ContainsFunc(items, func(item any) bool { return equal(item, want) })
 	}
 	return strings.Contains(strings.ToLower(text(have)), strings.ToLower(text(want)))
 }
