@@ -4,8 +4,8 @@
 // shown.
 //
 // How it works. Run starts an emulator with a network and a cluster, and makes a keeper. Each scene
-// changes something in Azure, lets the keeper check until the network is correct (stage.until), and
-// fails when the keeper takes too long.
+// changes something in Azure, lets the keeper check until the network is correct
+// (stage.checkUntil), and fails when the keeper takes too long.
 package demo
 
 import (
@@ -117,7 +117,7 @@ func Run(ctx context.Context, o Options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	s := &stage{opts: o, names: names, web: web, e: e, patience: o.Patience("")}
+	s := &stage{opts: o, demo: names, web: web, e: e, patience: o.Patience("")}
 	if s.azure, err = e.Client(Operator); err != nil {
 		return false, err
 	}
@@ -128,7 +128,7 @@ func Run(ctx context.Context, o Options) (bool, error) {
 		o.Started(server.Info, names, web)
 	}
 	if o.Next != nil {
-		return s.chosen(ctx)
+		return s.playChosen(ctx)
 	}
 	all := true
 	for i := range scenes {
@@ -157,8 +157,8 @@ func (s *stage) show(ctx context.Context, i int) (ok bool, err error) {
 	return result.OK, nil
 }
 
-// chosen plays the scenes that a person chooses, until the context ends.
-func (s *stage) chosen(ctx context.Context) (bool, error) {
+// playChosen plays the scenes that a person chooses, until the context ends.
+func (s *stage) playChosen(ctx context.Context) (bool, error) {
 	all, last := true, 0
 	s.opts.Pause(true)
 	for {
@@ -206,7 +206,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // stage is the state that scenes share.
 type stage struct {
 	opts   Options
-	names  emulator.Demo
+	demo   emulator.Demo
 	web    emulator.Firewalled
 	e      *emulator.Emulator
 	azure  *emulator.Client // the operator's, which shares no code with the keeper's
@@ -224,7 +224,7 @@ func (s *stage) play(ctx context.Context, sc scene) Scene {
 	before := s.e.LastRequest()
 	result := Scene{Name: sc.name, Title: sc.title}
 	start, detail := time.Now(), ""
-	t, err := s.table(s.names.GatewayTable)
+	t, err := s.table(s.demo.GatewayTable)
 	if err == nil {
 		detail, err = sc.play(ctx, s, t)
 	}
@@ -264,9 +264,9 @@ func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
 // short enough to watch.
 const between = 200 * time.Millisecond
 
-// until makes the keeper check until the network is correct and the last check saw it so, or until
-// patience is over. right says what is wrong.
-func (s *stage) until(ctx context.Context, right func() error) error {
+// checkUntil makes the keeper check until right returns nil and the last check read the present
+// route tables, or until patience is over.
+func (s *stage) checkUntil(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.patience)
 	for {
 		r, err := s.reconcile(ctx)
@@ -296,7 +296,7 @@ func (s *stage) sawLatest(r keeper.Result) error {
 	if r.Seen.Snapshot == nil {
 		return nil
 	}
-	for _, id := range []arm.ID{s.names.ClusterTable, s.names.GatewayTable} {
+	for _, id := range []arm.ID{s.demo.ClusterTable, s.demo.GatewayTable} {
 		seen := r.Seen.Table(id)
 		if seen == nil {
 			continue

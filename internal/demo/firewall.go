@@ -58,7 +58,7 @@ func playFirewall(ctx context.Context, s *stage, _ table) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = s.until(ctx, func() error {
+	err = s.checkUntil(ctx, func() error {
 		if err := s.unchanged(network, before); err != nil {
 			return err
 		}

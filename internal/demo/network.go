@@ -64,7 +64,8 @@ func (s *stage) table(id arm.ID) (table, error) {
 	return t, nil
 }
 
-// pods returns the table's routes to nodes, recognised by the demo's addresses, by prefix.
+// pods returns the table's pod routes, keyed by prefix. The demo's addresses show which routes
+// these are.
 func (t table) pods() map[string]route {
 	pods := map[string]route{}
 	for name, r := range t.routes {
@@ -81,8 +82,8 @@ func (t table) isPod(name string) bool {
 		strings.HasPrefix(r.hop, "10.42.1.")
 }
 
-// rest returns the text of all other routes by name.
-func (t table) rest() map[string]string {
+// otherRoutes returns the text of all other routes by name.
+func (t table) otherRoutes() map[string]string {
 	rest := map[string]string{}
 	for _, r := range t.routes {
 		if !t.isPod(r.name) {

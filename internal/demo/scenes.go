@@ -13,8 +13,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// scene is one event in a network, with a check of the result. It gets the gateway's table as it is
-// when the scene begins.
+// scene is one event in a network, with a check of the result. play gets the gateway's table as it
+// is when the scene begins.
 type scene struct {
 	name, title string
 	play        func(context.Context, *stage, table) (detail string, err error)
@@ -40,11 +40,11 @@ var scenes = []scene{
 // and that its other routes are still rest.
 func (s *stage) copied(want int, rest map[string]string) func() error {
 	return func() error {
-		source, err := s.table(s.names.ClusterTable)
+		source, err := s.table(s.demo.ClusterTable)
 		if err != nil {
 			return err
 		}
-		target, err := s.table(s.names.GatewayTable)
+		target, err := s.table(s.demo.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -62,12 +62,12 @@ func (s *stage) copied(want int, rest map[string]string) func() error {
 			return fmt.Errorf("the gateway's table has %d pod routes, the cluster's %d", len(to),
 				len(from))
 		}
-		return same(rest, target.rest())
+		return checkUnmanaged(rest, target.otherRoutes())
 	}
 }
 
-// same compares the unmanaged routes.
-func same(before, after map[string]string) error {
+// checkUnmanaged returns an error if the unmanaged routes have changed.
+func checkUnmanaged(before, after map[string]string) error {
 	for name, text := range before {
 		switch now, there := after[name]; {
 		case !there:
@@ -86,23 +86,23 @@ func same(before, after map[string]string) error {
 
 // unmanaged returns the routes of the gateway's table that are not pod routes.
 func (s *stage) unmanaged() (map[string]string, error) {
-	t, err := s.table(s.names.GatewayTable)
-	return t.rest(), err
+	t, err := s.table(s.demo.GatewayTable)
+	return t.otherRoutes(), err
 }
 
 func playSync(ctx context.Context, s *stage, t table) (string, error) {
-	rest := t.rest()
+	rest := t.otherRoutes()
 	if len(rest) != 1 {
 		return "", fmt.Errorf("the gateway's table should begin with one route of its own, it "+
 			"has %d", len(rest))
 	}
 	return fmt.Sprintf("3 pod routes copied; its own route %s stays; the cluster's 0.0.0.0/0 to "+
-		"the firewall is not copied", s.names.OwnRoute), s.until(ctx, s.copied(3, rest))
+		"the firewall is not copied", s.demo.OwnRoute), s.checkUntil(ctx, s.copied(3, rest))
 }
 
 // scale sets the number of nodes, through ARM.
 func (s *stage) scale(count int) error {
-	id := s.names.Cluster.Child("agentPools", s.names.Pool)
+	id := s.demo.Cluster.Child("agentPools", s.demo.Pool)
 	doc, err := s.get(id)
 	if err != nil {
 		return err
@@ -116,11 +116,11 @@ func playScaleOut(ctx context.Context, s *stage, t table) (string, error) {
 		return "", err
 	}
 	return "three more routes in the gateway's table, 6 in all",
-		s.until(ctx, s.copied(6, t.rest()))
+		s.checkUntil(ctx, s.copied(6, t.otherRoutes()))
 }
 
 func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
-	subnets := []arm.ID{s.names.NodeSubnet, s.names.GatewaySubnet}
+	subnets := []arm.ID{s.demo.NodeSubnet, s.demo.GatewaySubnet}
 	before := map[arm.ID]map[string]any{}
 	for _, id := range subnets {
 		doc, err := s.get(id)
@@ -143,7 +143,7 @@ func playStrip(ctx context.Context, s *stage, _ table) (string, error) {
 			return "", fmt.Errorf("the redeploy did not strip the table from %s", id.Short())
 		}
 	}
-	err := s.until(ctx, func() error {
+	err := s.checkUntil(ctx, func() error {
 		for _, id := range subnets {
 			if err := s.unchanged(id, before[id]); err != nil {
 				return err
@@ -177,19 +177,19 @@ func (s *stage) unchanged(id arm.ID, before map[string]any) error {
 }
 
 func playNextHop(ctx context.Context, s *stage, t table) (string, error) {
-	source, err := s.table(s.names.ClusterTable)
+	source, err := s.table(s.demo.ClusterTable)
 	if err != nil {
 		return "", err
 	}
 	pods := source.pods()
 	moved := pods[slices.Sorted(maps.Keys(pods))[1]]
-	if err := s.e.Readdress(s.names.Cluster, inventory.RouteNode(moved.name)); err != nil {
+	if err := s.e.Readdress(s.demo.Cluster, inventory.RouteNode(moved.name)); err != nil {
 		return "", err
 	}
 	var now route
-	copied := s.copied(len(pods), t.rest())
-	err = s.until(ctx, func() error {
-		target, err := s.table(s.names.GatewayTable)
+	copied := s.copied(len(pods), t.otherRoutes())
+	err = s.checkUntil(ctx, func() error {
+		target, err := s.table(s.demo.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -203,9 +203,9 @@ func playNextHop(ctx context.Context, s *stage, t table) (string, error) {
 	return fmt.Sprintf("%s led to %s and now leads to %s", moved.prefix, moved.hop, now.hop), err
 }
 
-// theirs are the routes that other writers add: name, destination, and next hop; "" is the
+// othersRoutes are the routes that other writers add: name, destination, and next hop; "" is the
 // firewall.
-var theirs = [][3]string{
+var othersRoutes = [][3]string{
 	{"all-pods-to-firewall", "10.244.0.0/16", ""},
 	{"to-branch-office-2", "10.61.0.0/16", ""},
 	// a second cluster, with the same pod CIDR
@@ -214,25 +214,26 @@ var theirs = [][3]string{
 }
 
 func playUnmanaged(ctx context.Context, s *stage, t table) (string, error) {
-	own := len(t.rest())
+	own := len(t.otherRoutes())
 	properties := t.doc["properties"].(map[string]any)
 	routes := properties["routes"].([]any)
-	for _, r := range theirs {
+	for _, r := range othersRoutes {
 		routes = append(routes, map[string]any{"name": r[0], "properties": map[string]any{
 			"addressPrefix": r[1], "nextHopType": inventory.HopAppliance,
-			"nextHopIpAddress": cmp.Or(r[2], s.names.Firewall),
+			"nextHopIpAddress": cmp.Or(r[2], s.demo.Firewall),
 		}})
 	}
 	properties["routes"] = routes
-	if err := s.put(s.names.GatewayTable, t.doc); err != nil {
+	if err := s.put(s.demo.GatewayTable, t.doc); err != nil {
 		return "", err
 	}
 	rest, err := s.unmanaged()
 	if err != nil {
 		return "", err
 	}
-	if len(rest) != own+len(theirs) {
-		return "", fmt.Errorf("expected %d unmanaged routes, found %d", own+len(theirs), len(rest))
+	if len(rest) != own+len(othersRoutes) {
+		return "", fmt.Errorf("expected %d unmanaged routes, found %d", own+len(othersRoutes),
+			len(rest))
 	}
 	// One more node makes the keeper write the table while these routes are in it.
 	pods := len(t.pods()) + 1
@@ -241,7 +242,7 @@ func playUnmanaged(ctx context.Context, s *stage, t table) (string, error) {
 	}
 	return fmt.Sprintf("%d unmanaged routes, two of them inside the pod CIDR and one around it, "+
 			"survive a sync of %d pod routes byte for byte", len(rest), pods),
-		s.until(ctx, s.copied(pods, rest))
+		s.checkUntil(ctx, s.copied(pods, rest))
 }
 
 func playScaleIn(ctx context.Context, s *stage, t table) (string, error) {
@@ -251,17 +252,17 @@ func playScaleIn(ctx context.Context, s *stage, t table) (string, error) {
 	}
 	return fmt.Sprintf("%d of %d routes are gone, confirmed by the scale sets' network "+
 			"interfaces; no other route changed", before-2, before),
-		s.until(ctx, s.copied(2, t.rest()))
+		s.checkUntil(ctx, s.copied(2, t.otherRoutes()))
 }
 
 func playSafeguard(ctx context.Context, s *stage, target table) (string, error) {
-	source, err := s.table(s.names.ClusterTable)
+	source, err := s.table(s.demo.ClusterTable)
 	if err != nil {
 		return "", err
 	}
-	s.e.PauseRoutes(s.names.Cluster, true)
+	s.e.PauseRoutes(s.demo.Cluster, true)
 	pods := source.pods()
-	if err := s.remove(s.names.ClusterTable, source, source.isPod); err != nil {
+	if err := s.remove(s.demo.ClusterTable, source, source.isPod); err != nil {
 		return "", err
 	}
 	why := ""
@@ -275,7 +276,7 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 		return i >= 0
 	}
 	unchanged := func() error {
-		now, err := s.table(s.names.GatewayTable)
+		now, err := s.table(s.demo.GatewayTable)
 		if err != nil {
 			return err
 		}
@@ -283,7 +284,7 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 			return fmt.Errorf("the gateway's table has %d pod routes left of %d", len(now.pods()),
 				len(target.pods()))
 		}
-		return same(target.rest(), now.rest())
+		return checkUnmanaged(target.otherRoutes(), now.otherRoutes())
 	}
 	for range 3 {
 		if _, err := s.reconcile(ctx); err != nil {
@@ -296,10 +297,10 @@ func playSafeguard(ctx context.Context, s *stage, target table) (string, error) 
 			return "", fmt.Errorf("no finding says why nothing is deleted")
 		}
 	}
-	s.e.PauseRoutes(s.names.Cluster, false)
-	copied := s.copied(len(pods), target.rest())
-	return "meanwhile: " + why + "; once the table is back, all routes are in sync", s.until(ctx,
-		func() error {
+	s.e.PauseRoutes(s.demo.Cluster, false)
+	copied := s.copied(len(pods), target.otherRoutes())
+	return "meanwhile: " + why + "; once the table is back, all routes are in sync",
+		s.checkUntil(ctx, func() error {
 			if held() {
 				return fmt.Errorf("deletes are still withheld")
 			}
@@ -334,12 +335,12 @@ func playQuiet(ctx context.Context, s *stage, _ table) (string, error) {
 // prepare brings the network into the state in which a scene begins.
 func (s *stage) prepare(ctx context.Context, i int) error {
 	s.opts.Pause(false)
-	t, err := s.table(s.names.GatewayTable)
+	t, err := s.table(s.demo.GatewayTable)
 	if err != nil {
 		return err
 	}
-	err = s.remove(s.names.GatewayTable, t, func(name string) bool {
-		return slices.ContainsFunc(theirs, func(r [3]string) bool { return r[0] == name })
+	err = s.remove(s.demo.GatewayTable, t, func(name string) bool {
+		return slices.ContainsFunc(othersRoutes, func(r [3]string) bool { return r[0] == name })
 	})
 	if err != nil {
 		return err
@@ -351,7 +352,7 @@ func (s *stage) prepare(ctx context.Context, i int) error {
 	if err := s.scale(scenes[i].nodes); err != nil {
 		return err
 	}
-	if err := s.until(ctx, s.copied(scenes[i].nodes, rest)); err != nil || i > 0 {
+	if err := s.checkUntil(ctx, s.copied(scenes[i].nodes, rest)); err != nil || i > 0 {
 		return err
 	}
 	// The first scene begins without copies.
@@ -359,10 +360,10 @@ func (s *stage) prepare(ctx context.Context, i int) error {
 	if _, err := s.reconcile(ctx); err != nil { // no write is under way
 		return err
 	}
-	if t, err = s.table(s.names.GatewayTable); err != nil {
+	if t, err = s.table(s.demo.GatewayTable); err != nil {
 		return err
 	}
-	return s.remove(s.names.GatewayTable, t, t.isPod)
+	return s.remove(s.demo.GatewayTable, t, t.isPod)
 }
 
 // remove takes routes out of a table.
