@@ -139,7 +139,7 @@ func Judge(facts []Fact, seen Observed) []Result {
 }
 
 // Observed has what the trials observed. Failed has the reason why a trial did not complete; what
-// Facts has about its facts does not count.
+// Facts has about that trial's facts does not count.
 type Observed struct {
 	Failed map[string]string    // by trial
 	Facts  map[string]Judgement // without the ones about rights

@@ -53,17 +53,17 @@ func (t *trial) activityLog() {
 	records, caller := unmatched, unmatched
 	correlation := untested("the log showed nothing within " + seconds(a.waited))
 	if a.records > 0 {
-		correlation = yes(a.correlated > 0,
+		correlation = confirmedIf(a.correlated > 0,
 			fmt.Sprintf("of %d of %d writes", a.correlated, a.writes),
 			fmt.Sprintf("%d records, none with the correlation ID of a write", a.records))
 	}
 	if len(a.statuses) > 0 {
 		seen := strings.Join(a.statuses, ", ")
-		records = yes(slices.Contains(a.statuses, "Started") &&
+		records = confirmedIf(slices.Contains(a.statuses, "Started") &&
 			slices.Contains(a.statuses, "Succeeded"), seen, seen)
 	}
 	if a.correlated > 0 {
-		caller = yes(a.caller, "they name this login", "they name another caller or none")
+		caller = confirmedIf(a.caller, "they name this login", "they name another caller or none")
 	}
 	t.fact("log-delay", a.judgeDelay())
 	t.fact("log-correlation", correlation)
@@ -85,7 +85,7 @@ func (a activity) judgeDelay() prove.Judgement {
 	}
 	seen := fmt.Sprintf("%d of %d writes, after %s at first and %s at last",
 		a.correlated, a.writes, seconds(a.first), seconds(a.last))
-	return yes(a.last <= logDelay, seen, seen)
+	return confirmedIf(a.last <= logDelay, seen, seen)
 }
 
 // readLog reads the group's log since the first write.

@@ -99,8 +99,8 @@ func (t *trial) subnetWrites() { t.writesOf("subnet", t.nodes(), t.flip) }
 
 func (t *trial) tableWrites() { t.writesOf("table", t.table(), t.hop) }
 
-// puts is what a trial observes while it writes a subnet or table.
-type puts struct {
+// putResults is what a trial observes while it writes a subnet or table.
+type putResults struct {
 	first   prove.Answer // to a PUT with a fresh ETag
 	stale   prove.Answer // to a PUT with the ETag from before it
 	applied bool         // the stale one took effect
@@ -110,7 +110,7 @@ type puts struct {
 // then writes it unchanged.
 func (t *trial) writesOf(kind string, id arm.ID, change func(arm.Document) (edit, error)) {
 	before, reply := t.firstWrite(id, change)
-	p := puts{first: answerOf(reply)}
+	p := putResults{first: answerOf(reply)}
 	refused := "the PUT was refused: " + p.first.String()
 	settles, end, same := untested(refused), untested(refused), untested("it was not tested")
 	if t.err == nil && p.first.OK() {
@@ -119,7 +119,7 @@ func (t *trial) writesOf(kind string, id arm.ID, change func(arm.Document) (edit
 		settled := t.ready(id)
 		answered := gjson.GetBytes(reply.Body, "etag").String()
 		if settles = untested("the answer of the PUT has no ETag"); answered != "" {
-			settles = yes(answered != settled.ETag, "it changed again",
+			settles = confirmedIf(answered != settled.ETag, "it changed again",
 				"the ETag of the answer did not change")
 		}
 
@@ -140,7 +140,7 @@ func (t *trial) writesOf(kind string, id arm.ID, change func(arm.Document) (edit
 }
 
 // judgeStale judges whether If-Match works.
-func judgeStale(p puts) prove.Judgement {
+func judgeStale(p putResults) prove.Judgement {
 	switch {
 	case p.first.Status == 412:
 		return differs("the current ETag is refused, too: " + p.first.String())
@@ -159,7 +159,7 @@ func judgeStale(p puts) prove.Judgement {
 // etagMismatch is the code of a 412 (Azure's Network provider, as cloud-provider-azure reads it).
 const etagMismatch = "PreconditionFailedEtagMismatch"
 
-func judgeCode(p puts) prove.Judgement {
+func judgeCode(p putResults) prove.Judgement {
 	refusal := p.stale
 	if p.first.Status == 412 { // then no other PUT was sent
 		refusal = p.first
@@ -167,7 +167,7 @@ func judgeCode(p puts) prove.Judgement {
 	if refusal.OK() {
 		return untested("nothing was refused")
 	}
-	return yes(refusal.Status == 412 && refusal.Code == etagMismatch, refusal.String(),
+	return confirmedIf(refusal.Status == 412 && refusal.Code == etagMismatch, refusal.String(),
 		refusal.String())
 }
 
@@ -179,8 +179,8 @@ func judgeEnd(reply azure.Reply, end ending) prove.Judgement {
 	case !operation:
 		return differs("the answer says Updating, but names no operation")
 	}
-	return yes(end.Status == "Succeeded", "Succeeded after "+seconds(time.Since(reply.Sent)),
-		"its operation ended as "+end.Status)
+	return confirmedIf(end.Status == "Succeeded",
+		"Succeeded after "+seconds(time.Since(reply.Sent)), "its operation ended as "+end.Status)
 }
 
 // judgeSame judges a PUT of an unchanged document by the ETags before and after it.
@@ -191,7 +191,7 @@ func judgeSame(reply azure.Reply, before, after string) prove.Judgement {
 	case !inventory.Settled(reply.Body):
 		return differs("it began an operation")
 	}
-	return yes(before != after, "it ended at once, with a new ETag",
+	return confirmedIf(before != after, "it ended at once, with a new ETag",
 		"it ended at once, with the same ETag")
 }
 
@@ -238,11 +238,11 @@ func (t *trial) strip() {
 	const table = "properties.routeTable"
 	before := t.ready(t.nodes())
 	first := t.ready(t.table()).ETag
-	stripped := t.took(sjson.DeleteBytes(before.Raw, table))
-	without := t.write(t.nodes(), t.took(redeployed(stripped)))
+	stripped := t.changed(sjson.DeleteBytes(before.Raw, table))
+	without := t.write(t.nodes(), t.changed(redeployed(stripped)))
 	gone := !gjson.GetBytes(without.Raw, table+".id").Exists()
 	second := t.ready(t.table()).ETag
-	repaired := t.took(sjson.SetBytes(without.Raw, table+".id", string(t.table())))
+	repaired := t.changed(sjson.SetBytes(without.Raw, table+".id", string(t.table())))
 	after := t.write(t.nodes(), repaired)
 	third := t.ready(t.table()).ETag
 	back := arm.ID(gjson.GetBytes(after.Raw, table+".id").String()).Equal(t.table())
@@ -252,7 +252,7 @@ func (t *trial) strip() {
 	lost, err := arm.Differences(before.Raw, after.Raw)
 	t.fail(err)
 
-	t.fact("strip", yes(gone, "the subnet had no table", "the subnet kept its table"))
+	t.fact("strip", confirmedIf(gone, "the subnet had no table", "the subnet kept its table"))
 	kept := untested("the subnet kept its table")
 	repair, etag := kept, kept
 	switch {
@@ -260,7 +260,7 @@ func (t *trial) strip() {
 	case !back:
 		repair = differs("the table is not back")
 	default:
-		repair = yes(len(lost) == 0, "every field is as before",
+		repair = confirmedIf(len(lost) == 0, "every field is as before",
 			"they differ: "+strings.Join(lost, ", "))
 	}
 	switch {

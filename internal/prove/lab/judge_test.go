@@ -49,7 +49,8 @@ func TestOverlapNotBegun(t *testing.T) {
 
 // TestRefusedEither: If-Match works only if the refused PUT had no effect.
 func TestRefusedEither(t *testing.T) {
-	p := puts{first: prove.Answer{Status: 200}, stale: prove.Answer{Status: 412}, applied: true}
+	p := putResults{first: prove.Answer{Status: 200}, stale: prove.Answer{Status: 412},
+		applied: true}
 	if j := judgeStale(p); j.Verdict != prove.Differs {
 		t.Errorf("%s %s", j.Verdict, j.Seen)
 	}

@@ -31,9 +31,9 @@ func (t *trial) readsAfterWrites() {
 		}
 	}
 	seen := fmt.Sprintf("%d of %d GETs showed an older state", staleGets, writes*reads)
-	t.fact("fresh-get", yes(staleGets == 0, seen, seen))
+	t.fact("fresh-get", confirmedIf(staleGets == 0, seen, seen))
 	seen = fmt.Sprintf("%d of %d lists showed an older state", staleLists, writes)
-	t.fact("fresh-list", yes(staleLists == 0, seen, seen))
+	t.fact("fresh-list", confirmedIf(staleLists == 0, seen, seen))
 }
 
 // networkInterface makes an interface, checks where it appears, and deletes it.
@@ -42,27 +42,30 @@ func (t *trial) networkInterface() {
 		"ipConfigurations": []any{object{"name": "ip", "properties": object{
 			"privateIPAllocationMethod": "Dynamic", "subnet": arm.Link(t.spare())}}},
 	}}))
-	t.fact("interface-at-once", yes(inventory.Settled(reply.Body) && operationOf(reply) == "",
+	t.fact("interface-at-once", confirmedIf(
+		inventory.Settled(reply.Body) && operationOf(reply) == "",
 		"it was Succeeded at once", "it began an operation"))
 	t.follow(reply)
 	listed := t.listed(t.probe(), func(item gjson.Result) bool {
 		const ip = "properties.ipConfigurations.0.properties.privateIPAddress"
 		return item.Get(ip).String() != ""
 	})
-	t.fact("interface-list", yes(listed, "it was listed with its address", "it was not listed"))
+	t.fact("interface-list", confirmedIf(listed, "it was listed with its address",
+		"it was not listed"))
 	t.ready(t.probe())
 	subnet, named := t.ready(t.spare()), false
 	for _, c := range gjson.GetBytes(subnet.Raw, "properties.ipConfigurations").Array() {
 		id := strings.ToLower(c.Get("id").String())
 		named = named || strings.HasPrefix(id, t.probe().Key()+"/")
 	}
-	t.fact("interface-in-subnet", yes(named, "the subnet named it", "the subnet did not name it"))
+	t.fact("interface-in-subnet", confirmedIf(named, "the subnet named it",
+		"the subnet did not name it"))
 	reply = t.remove(t.probe())
 	t.follow(reply)
 	listed = t.listed(t.probe(), func(gjson.Result) bool { return true })
 	gone := untested("the deletion was refused: " + answerOf(reply).String())
 	if answerOf(reply).OK() {
-		gone = yes(!listed, "it was gone", "it was still listed")
+		gone = confirmedIf(!listed, "it was gone", "it was still listed")
 	}
 	t.fact("interface-gone", gone)
 }

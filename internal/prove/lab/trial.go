@@ -11,8 +11,8 @@ import (
 // list of its calls, and of what they show.
 type trial struct{ caller }
 
-// took takes over the result of a change of a text.
-func (t *trial) took(raw []byte, err error) []byte {
+// changed returns a changed text. If the change failed, the trial fails.
+func (t *trial) changed(raw []byte, err error) []byte {
 	t.fail(err)
 	return raw
 }
@@ -32,8 +32,8 @@ func differs(seen string) prove.Judgement {
 	return prove.Judgement{Verdict: prove.Differs, Seen: seen}
 }
 
-// yes returns one of two judgements.
-func yes(as bool, seen, otherwise string) prove.Judgement {
+// confirmedIf returns one of two judgements.
+func confirmedIf(as bool, seen, otherwise string) prove.Judgement {
 	if as {
 		return confirmed(seen)
 	}

@@ -33,8 +33,8 @@ func (t *trial) unknownFields() {
 		answer := answerOf(reply)
 		after := t.after(reply, f.id)
 		kept := e.shows(after)
-		if kept { // the other trials work without it
-			t.write(f.id, t.took(sjson.DeleteBytes(after.Raw, f.path)))
+		if kept { // the other trials work without the field
+			t.write(f.id, t.changed(sjson.DeleteBytes(after.Raw, f.path)))
 		}
 		switch {
 		case answer.Again:
@@ -42,7 +42,7 @@ func (t *trial) unknownFields() {
 		case !answer.OK():
 			t.fact(f.fact, confirmed("refused: "+answer.String()))
 		default:
-			t.fact(f.fact, yes(kept, "it was kept", "it was accepted, and dropped"))
+			t.fact(f.fact, confirmedIf(kept, "it was kept", "it was accepted, and dropped"))
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (t *trial) largeTables() {
 		t.fact("full-table", differs("it was not settled after "+seconds(took)))
 		t.fact("route-limit", untested("400 routes were not settled"))
 	default:
-		t.fact("full-table", yes(took <= patience, "settled after "+seconds(took),
+		t.fact("full-table", confirmedIf(took <= patience, "settled after "+seconds(took),
 			"settled only after "+seconds(took)))
 		t.overLimit(body(fullTable + 1))
 	}
@@ -96,7 +96,8 @@ func (t *trial) overLimit(body []byte) {
 	routes := len(gjson.GetBytes(doc.Raw, "properties.routes").Array())
 	switch {
 	case answer.OK():
-		t.fact("route-limit", yes(routes <= fullTable, "it was accepted, and 400 routes are there",
+		t.fact("route-limit", confirmedIf(routes <= fullTable,
+			"it was accepted, and 400 routes are there",
 			"it was accepted"))
 	case answer.Again:
 		t.fact("route-limit", untested("it was refused for another reason: "+answer.String()))
@@ -122,7 +123,7 @@ func (t *trial) tableInUse() {
 			answer = prove.Answer{Status: http.StatusConflict, Code: end.Code}
 		}
 	}
-	t.fact("table-in-use", yes(!answer.OK(), answer.Brief(), "it was accepted"))
+	t.fact("table-in-use", confirmedIf(!answer.OK(), answer.Brief(), "it was accepted"))
 }
 
 // networkWrites puts the network without subnets, and then with a subnet without its table.
@@ -131,15 +132,15 @@ func (t *trial) networkWrites() {
 		return gjson.GetBytes(doc.Raw, "properties.subnets").Array()
 	}
 	before := t.ready(t.network())
-	body := t.took(redeployed(before.Raw))
+	body := t.changed(redeployed(before.Raw))
 	had := subnets(before)
-	left := subnets(t.write(t.network(), t.took(sjson.DeleteBytes(body, "properties.subnets"))))
+	left := subnets(t.write(t.network(), t.changed(sjson.DeleteBytes(body, "properties.subnets"))))
 	seen := fmt.Sprintf("%d of %d subnets are left", len(left), len(had))
-	t.fact("network-put-keeps-subnets", yes(len(left) == len(had), seen, seen))
+	t.fact("network-put-keeps-subnets", confirmedIf(len(left) == len(had), seen, seen))
 
 	for i, s := range had {
 		if s.Get("name").String() == nodesName {
-			body = t.took(sjson.DeleteBytes(body,
+			body = t.changed(sjson.DeleteBytes(body,
 				fmt.Sprintf("properties.subnets.%d.properties.routeTable", i)))
 		}
 	}
@@ -152,7 +153,7 @@ func (t *trial) networkWrites() {
 	}
 	strips := untested("it was refused: " + answerOf(reply).String())
 	if answerOf(reply).OK() {
-		strips = yes(stripped, "the subnet had no table", "the subnet kept its table")
+		strips = confirmedIf(stripped, "the subnet had no table", "the subnet kept its table")
 	}
 	t.fact("network-put-strips", strips)
 }

@@ -56,7 +56,7 @@ func (t *trial) writersAtOnce() {
 	t.fact("same-table", judgeSameTable(first, second))
 	subnet := func(id arm.ID) *sending {
 		e := t.edit(t.ready(id), t.flip)
-		e.body = t.took(redeployed(e.body))
+		e.body = t.changed(redeployed(e.body))
 		return &sending{id: id, edit: e}
 	}
 	first, second = subnet(t.nodes()), subnet(t.spare())
@@ -110,7 +110,7 @@ func (t *trial) subnetOverlap() { t.fact("subnet-overlap", t.overlap(t.nodes(), 
 func (t *trial) overlap(id arm.ID, change func(arm.Document) (edit, error)) prove.Judgement {
 	first := t.edit(t.ready(id), change)
 	second := t.edit(arm.Document{ID: id, Raw: first.body}, change)
-	began := t.put(id, t.took(redeployed(first.body)), "")
+	began := t.put(id, t.changed(redeployed(first.body)), "")
 	switch answer := answerOf(began); {
 	case !answer.OK():
 		t.ready(id)
@@ -119,7 +119,7 @@ func (t *trial) overlap(id arm.ID, change func(arm.Document) (edit, error)) prov
 		t.ready(id)
 		return untested("the first ended at once, so nothing was superseded")
 	}
-	next := t.put(id, t.took(redeployed(second.body)), "")
+	next := t.put(id, t.changed(redeployed(second.body)), "")
 	end := t.follow(began)
 	return judgeOverlap(end, answerOf(next), second.shows(t.after(next, id)))
 }
