@@ -65,16 +65,16 @@ func TestStaticBlocks(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	s := setup(NodeSubnet, "10.0.0.0/24", 30).For(Need{Nodes: 50, Pods: 1500})
+	s := setup(NodeSubnet, "10.0.0.0/24", 30).SizesFor(Need{Nodes: 50, Pods: 1500})
 	if s.Nodes != 50 || s.Surge != 1 || s.SubnetAddresses != 1581 || s.Subnet != 21 ||
 		s.PodCIDR != 0 || s.PodSubnet != 0 || s.TooMuch != "" {
 		t.Errorf("%+v", s)
 	}
-	if s := setup(Kubenet, "10.0.0.0/24", 0).For(Need{Pods: 50_000}); s.Nodes != 455 ||
+	if s := setup(Kubenet, "10.0.0.0/24", 0).SizesFor(Need{Pods: 50_000}); s.Nodes != 455 ||
 		s.TooMuch != "route table" {
 		t.Errorf("%+v", s)
 	}
-	if s := setup(Overlay, "10.0.0.0/24", 0).For(Need{Nodes: 300}); s.PodCIDR != 15 ||
+	if s := setup(Overlay, "10.0.0.0/24", 0).SizesFor(Need{Nodes: 300}); s.PodCIDR != 15 ||
 		s.Subnet != 23 {
 		t.Errorf("%+v", s)
 	}
@@ -110,7 +110,7 @@ func TestSizesFit(t *testing.T) {
 		}
 		need := Need{Nodes: rapid.IntRange(1, 200).Draw(t, "nodes"),
 			Pods: rapid.IntRange(0, 3000).Draw(t, "pods")}
-		sizes := s.For(need)
+		sizes := s.SizesFor(need)
 		at := func(bits int) netip.Prefix {
 			if bits == 0 {
 				return netip.Prefix{}
@@ -217,7 +217,7 @@ func TestWidestPodSubnet(t *testing.T) {
 	if wide := s.Fits(); wide.Nodes != at.Nodes || wide.Nodes != 510 {
 		t.Errorf("%+v, a /16 serves %d", wide, at.Nodes)
 	}
-	if n := s.For(Need{Nodes: 550}); n.TooMuch != "pod subnet /16" {
+	if n := s.SizesFor(Need{Nodes: 550}); n.TooMuch != "pod subnet /16" {
 		t.Errorf("%+v", n)
 	}
 }

@@ -2,9 +2,9 @@
 // and how large subnets must be.
 //
 // How it works. Setup.Fits counts the nodes that each limit allows (subnets, pod CIDR, route table,
-// AKS), and takes the smallest number, less the surge nodes of an upgrade. Setup.For computes the
-// reverse: sizes from the number of nodes and pods. Grow works like Setup.Fits for the pools of an
-// existing cluster, which share some of the limits.
+// AKS), and takes the smallest number, less the surge nodes of an upgrade. Setup.SizesFor computes
+// the reverse: sizes from the number of nodes and pods. Grow works like Setup.Fits for the pools of
+// an existing cluster, which share some of the limits.
 //
 // The package is pure: it must not read anything, or know how numbers are shown.
 package capacity

@@ -27,8 +27,8 @@ type Sizes struct {
 // smallestSubnet is the smallest subnet Azure allows (virtual-networks-faq).
 const smallestSubnet = 29
 
-// For returns the sizes that a need requires.
-func (s Setup) For(need Need) Sizes {
+// SizesFor returns the sizes that a need requires.
+func (s Setup) SizesFor(need Need) Sizes {
 	out := Sizes{Plugin: s.Plugin, MaxPods: s.maxPods()}
 	out.Nodes = max(need.Nodes, ceil(need.Pods, s.maxPods()))
 	out.Surge = s.Surge.Of(out.Nodes)

@@ -175,7 +175,7 @@ func runCapacity(a *app, o capacityOptions) error {
 	needed, fits := o.need != (capacity.Need{}), false
 	for _, s := range setups {
 		if needed {
-			sizes := s.For(o.need)
+			sizes := s.SizesFor(o.need)
 			answer.Needs = append(answer.Needs, sizes)
 			fits = fits || o.subnet == "" && sizes.TooMuch == ""
 		}
