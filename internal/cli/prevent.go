@@ -166,7 +166,7 @@ func runPrevent(cmd *cobra.Command, a *app, o preventOptions) error {
 		rules, files = append(rules, made...), append(files, written...)
 	}
 	wanted.Left = slices.Compact(wanted.Left) // each subscription lacks the same aliases
-	wanted.Blocks = append(prevent.Sides(rules), wanted.Blocks...)
+	wanted.Blocks = append(prevent.SideEffects(rules), wanted.Blocks...)
 	if o.dryRun {
 		return showPrevention(ctx, a, w, client, rules, wanted)
 	}

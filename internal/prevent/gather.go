@@ -82,7 +82,7 @@ func (w *Wanted) cluster(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes) {
 	}
 }
 
-// kubenet adds a cluster's own table on its node subnets.
+// kubenet adds the needs of a kubenet cluster's node subnets: each needs the cluster's own table.
 func (w *Wanted) kubenet(s *inventory.Snapshot, c *v1alpha1.ClusterRoutes,
 	cluster *inventory.Cluster) {
 	name, some := c.Metadata.Name, false
@@ -114,8 +114,9 @@ func ofAKS(cluster *inventory.Cluster, subnet arm.ID) bool {
 		cluster == nil && strings.HasPrefix(subnet.Parent().Name(), "aks-vnet-")
 }
 
-// table adds a table that leads to a firewall, unless it can be that of a kubenet cluster: its
-// cloud provider writes and deletes routes, and the whole table from an older read.
+// table adds a table that leads to a firewall, unless the table can be a kubenet cluster's: the
+// cluster's cloud provider writes and deletes its routes, and writes the whole table from an older
+// read.
 func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, id arm.ID) {
 	table := s.Table(id)
 	if table == nil {
@@ -149,8 +150,9 @@ func (w *Wanted) table(s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, 
 	w.Tables = append(w.Tables, id)
 }
 
-// Sides returns what rules block for all clusters, because they judge a write and not its caller.
-func Sides(rules []Rule) (blocks []string) {
+// SideEffects returns what rules block for all clusters, because they judge a write and not its
+// caller.
+func SideEffects(rules []Rule) (blocks []string) {
 	if slices.ContainsFunc(rules, func(r Rule) bool { return len(r.Needs) > 0 }) {
 		blocks = append(blocks,
 			"each write of a guarded subnet after a loss, also by AKS and its drivers, unless the "+

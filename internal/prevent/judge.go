@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/policy"
 )
 
-// Refused returns what a request lacks that rules would refuse it for: each element of their
+// Refused returns what a request lacks, so that rules would refuse it. Each element of the rules'
 // parameters is evaluated by itself. ok is false if the body is no document.
 func Refused(rules []Rule, id arm.ID, body []byte) (lacks []string, ok bool) {
 	request := policy.Request{Type: id.Type(), ID: id}
@@ -35,8 +35,8 @@ func Refused(rules []Rule, id arm.ID, body []byte) (lacks []string, ok bool) {
 	return lacks, true
 }
 
-// Usual returns the aliases that lists of Azure Policy's aliases are known to have: all that rules
-// use, without the ones of NAT gateways.
+// Usual returns the aliases that Azure Policy is assumed to have when they were not read: all that
+// rules use, except those of NAT gateways.
 func Usual() (all []string) {
 	for _, r := range candidates(nil, nil) {
 		if r.Property != inventory.PropertyNAT {

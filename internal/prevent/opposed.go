@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/policy"
 )
 
-// Opposed is what an assigned policy does to a subnet with all that it must have, to its network,
-// or to a route table that is repaired: it refuses its write, or changes it.
+// Opposed is what an assigned policy does to a write: of a subnet with all that it must have, of
+// its network, or of a route table that is repaired. The policy refuses or changes the write.
 type Opposed struct {
 	Policy   inventory.AssignedPolicy
 	Resource arm.ID

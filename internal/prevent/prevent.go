@@ -114,7 +114,7 @@ func candidates(needs []Need, tables []arm.ID) (all []Rule) {
 			inventory.PropertyTable: "route-table", inventory.PropertyNAT: "nat-gateway",
 			inventory.PropertyGroup: "network-security-group"}[property],
 			Title: "Subnets keep their " + property.Name(), Effect: "deny", Property: property,
-			About: "Refuses a write in which a subnet of the parameter lacks its " +
+			About: "Refuses a write in which a subnet in the parameter subnets lacks its " +
 				property.Name() + ", or has another one. Written by routekeeper prevent."}
 		for _, n := range needs {
 			if n.Property == property {
@@ -126,12 +126,12 @@ func candidates(needs []Need, tables []arm.ID) (all []Rule) {
 	return append(all,
 		Rule{Name: "routekeeper-default-route", Title: "Route tables keep 0.0.0.0/0",
 			Effect: "deny", Tables: tables,
-			About: "Refuses a write of a route table of the parameter without the route " +
+			About: "Refuses a write of a route table in the parameter tables without the route " +
 				"0.0.0.0/0. Written by routekeeper prevent."},
 		Rule{Name: "routekeeper-default-route-delete", Title: "The route 0.0.0.0/0 stays",
 			Effect: "denyAction", Tables: tables,
-			About: "Refuses to delete the route 0.0.0.0/0 of a route table of the parameter. " +
-				"Written by routekeeper prevent."})
+			About: "Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter " +
+				"tables. Written by routekeeper prevent."})
 }
 
 type object = map[string]any
@@ -179,8 +179,8 @@ func anyElement(parameter, name string, conditions ...object) object {
 		"where": allOf(conditions...)}, "greater": 0}
 }
 
-// differs holds if a subnet lacks the wanted value or has another one. Whether a comparison with
-// what is absent holds is not documented, so both are asked.
+// differs holds if a subnet lacks the wanted value or has another one. It is not documented whether
+// a comparison with a missing value holds, so the condition asks for both.
 func differs(field string) object {
 	return object{"anyOf": []any{object{"field": field, "exists": "false"},
 		object{"field": field, "notEquals": "[current('guarded').has]"}}}
@@ -203,7 +203,7 @@ type Assignment struct {
 	Name  string
 	Rule  Rule
 	Value []any
-	// about are the subnets and tables.
+	// about are the subnets or tables in Value.
 	about []arm.ID
 }
 
@@ -231,7 +231,7 @@ func (r Rule) Assignments() (all []Assignment) {
 	return all
 }
 
-// Concerning returns the assignments of rules that have a subnet of a network.
+// Concerning returns those assignments of the rules that name a subnet of a network.
 func Concerning(rules []Rule, network arm.ID) (all []Assignment) {
 	for _, r := range rules {
 		for _, a := range r.Assignments() {
