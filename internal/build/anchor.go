@@ -9,10 +9,10 @@ import (
 )
 
 // This file is about how a removal finds which parts of an existing network a cluster used. The
-// cluster's document names it, but the cluster is deleted first. So the tags of the cluster's
-// identity name them too: the identity is made first, and deleted after everything in the network.
-// A tag's value has at most 256 characters, and an ID can be longer. So IDs are shortened, and one
-// tag holds all subnets of the network.
+// cluster's document names the network, but the cluster is deleted first. So the tags of the
+// cluster's identity name the parts, too: the identity is made first, and deleted after everything
+// in the network. A tag's value has at most 256 characters, and an ID can be longer. So IDs are
+// shortened, and one tag holds all subnets of the network.
 
 // The tags of an identity that name what is used: the network as SUBSCRIPTION/GROUP/NAME, the names
 // of the subnets for nodes, pods and gateway, and the existing route tables with the pod routes and
@@ -33,7 +33,7 @@ func anchor(c Cluster) object {
 	}
 	name := func(id arm.ID) string {
 		if id == "" {
-			return "" // create will make and name it
+			return "" // create makes this subnet and chooses its name
 		}
 		return id.Name()
 	}

@@ -103,7 +103,7 @@ func (c Cluster) Complete() (Cluster, error) {
 	if c.Existing != nil {
 		return c, checkExisting(&c)
 	}
-	if err := lay(&c, nil, nil); err != nil {
+	if err := choosePrefixes(&c, nil, nil); err != nil {
 		return c, err
 	}
 	return c, fits(&c)
@@ -216,13 +216,13 @@ func (c Cluster) hasPodCIDR() bool {
 	return c.Blueprint == capacity.Kubenet || c.Blueprint == capacity.Overlay
 }
 
-// GatewayTable reports whether the gateway's subnet has its own route table, because it needs pod
-// routes.
-func (c Cluster) GatewayTable() bool {
+// HasGatewayTable reports whether the gateway's subnet has its own route table, because it needs
+// pod routes.
+func (c Cluster) HasGatewayTable() bool {
 	return c.ApplicationGateway != nil && c.Blueprint == capacity.Kubenet
 }
 
-// The resources of a cluster.
+// The IDs of a cluster's resources.
 
 func (c Cluster) id(resourceType, suffix string) arm.ID {
 	return arm.ResourceID(c.Subscription, c.Group, resourceType, c.Name+suffix)

@@ -123,7 +123,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	return d
 }
 
-// decideFound compares an existing resource of others. It can only lack a route table.
+// decideFound compares an existing resource of others. The only difference that it can have is a
+// missing route table.
 func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
 	d := Decision{Verb: Keep, Differences: differences(have, want, nil)}
 	table := arm.ID(gjson.GetBytes(have, "properties.routeTable.id").String())
@@ -169,7 +170,7 @@ func walk(have gjson.Result, want any, path, place, plain string, note func(Diff
 			return
 		}
 	}
-	if !same(have, want) {
+	if !sameValue(have, want) {
 		text, _ := json.Marshal(want)
 		note(Difference{Path: path, Have: have.Raw, Want: string(text), place: place, value: want},
 			plain)
@@ -213,9 +214,9 @@ func named(v any) bool {
 	return is && o["name"] != nil
 }
 
-// same compares a value; it ignores the case of text, because Azure changes the case of IDs and
-// enums.
-func same(have gjson.Result, want any) bool {
+// sameValue compares a value; it ignores the case of text, because Azure changes the case of IDs
+// and enums.
+func sameValue(have gjson.Result, want any) bool {
 	switch w := want.(type) {
 	case string:
 		return have.Type == gjson.String && strings.EqualFold(have.String(), w)
@@ -226,7 +227,7 @@ func same(have gjson.Result, want any) bool {
 		left := have.Array()
 		for _, v := range w { // in any order
 			i := slices.IndexFunc(left, func(h gjson.Result) bool {
-				return same(h, v) || equalJSON(h, v)
+				return sameValue(h, v) || equalJSON(h, v)
 			})
 			if i < 0 {
 				return false

@@ -34,7 +34,7 @@ type Existing struct {
 
 	nodesUsed, podsUsed, gatewayUsed int      // addresses that other resources use
 	routes                           int      // of others in NodeTable
-	links                            []arm.ID // of the subnets, and the tables on them
+	links                            []arm.ID // what these subnets link to
 }
 
 // checkExisting checks the IDs, before anything is read.
@@ -92,12 +92,13 @@ type Network struct {
 	VNet *arm.Document
 	// Tables are the route tables on its subnets, by ID.Key().
 	Tables map[string]arm.Document
-	// Built reports whether the cluster exists already, and Identity is its identity, nil for none.
-	Built    bool
-	Identity *arm.Document
+	// ClusterBuilt reports whether the cluster exists already. ClusterIdentity is its identity, nil
+	// for none.
+	ClusterBuilt    bool
+	ClusterIdentity *arm.Document
 }
 
-// Moved returns the same subnets and tables, with another ID of one resource group. Nil stays nil.
+// Moved returns the same subnets and tables after one resource group got another ID. Nil stays nil.
 func (e *Existing) Moved(from, to arm.ID) *Existing {
 	if e == nil {
 		return nil
@@ -193,7 +194,7 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 	if err := useTables(&c, n); err != nil {
 		return c, err
 	}
-	if err := lay(&c, othersIn(&c, *n.VNet), peersOf(*n.VNet)); err != nil {
+	if err := choosePrefixes(&c, othersIn(&c, *n.VNet), peersOf(*n.VNet)); err != nil {
 		return c, err
 	}
 	return c, fits(&c)
@@ -203,7 +204,7 @@ func (c Cluster) Use(n Network) (Cluster, error) {
 type place struct {
 	field   Field
 	id      arm.ID
-	there   bool // before the cluster
+	there   bool // it exists before the cluster
 	prefix  *netip.Prefix
 	used    *int
 	allowed string // what it may be delegated to
@@ -231,7 +232,7 @@ func useSubnets(c *Cluster, n Network) error {
 		switch {
 		case !p.there && !subnet.Exists():
 			continue // it will be made
-		case !p.there && p.prefix.IsValid(): // given: the step compares it
+		case !p.there && p.prefix.IsValid(): // given: its step compares the prefix
 			continue
 		case !subnet.Exists():
 			return wrong(p.field, "there is no subnet %s in the network %s", p.id.Name(),
@@ -342,7 +343,7 @@ func useTables(c *Cluster, n Network) error {
 		e.PodTable = table
 	}
 	table = on(e.Gateway)
-	if e.Gateway != "" && table != "" && c.GatewayTable() && !table.Equal(c.ownGatewayTable()) {
+	if e.Gateway != "" && table != "" && c.HasGatewayTable() && !table.Equal(c.ownGatewayTable()) {
 		doc, read := n.Tables[table.Key()]
 		delegated := len(subnetIn(*n.VNet, e.Gateway).Get("properties.delegations").Array()) > 0
 		route := routeFor(doc, everywhere)
@@ -363,8 +364,8 @@ func useTables(c *Cluster, n Network) error {
 // are in that one. If the subnet has lost the cluster's own table, the subnet's step associates it
 // again.
 func checkBuiltTable(c *Cluster, n Network, on arm.ID) error {
-	before := c.Placed(n.Identity).Existing
-	if !n.Built || before == nil || !c.HasTable() {
+	before := c.Placed(n.ClusterIdentity).Existing
+	if !n.ClusterBuilt || before == nil || !c.HasTable() {
 		return nil
 	}
 	kept := cmp.Or(before.NodeTable, c.ownNodeTable())
@@ -427,7 +428,7 @@ func checkRoutes(c *Cluster, n Network, table arm.ID) error {
 	for _, r := range gjson.GetBytes(n.Tables[table.Key()].Raw, "properties.routes").Array() {
 		p, err := netip.ParsePrefix(r.Get("properties.addressPrefix").String())
 		inPods := err == nil && p.Bits() >= pods.Bits() && p.Overlaps(pods)
-		if inPods && !n.Built {
+		if inPods && !n.ClusterBuilt {
 			return wrong(fieldPodCIDR, "%s: the route table %s of the node subnet has the route "+
 				"%s for %s; two clusters cannot share a table, expected another pod CIDR if "+
 				"no cluster uses the route", pods, table.Short(), r.Get("name"), p)

@@ -6,7 +6,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// dnsOf returns the tenth address of the service range, as AKS has it.
+// dnsOf returns the DNS service's address: the tenth of the service range, as AKS chooses it.
 func dnsOf(services netip.Prefix) string {
 	a := services.Addr()
 	for range 10 {
@@ -64,7 +64,7 @@ func addonSteps(c Cluster) []Step {
 	}{
 		{builtIn(contributor, c.GroupID()), "of the add-on on the gateway"},
 		{builtIn(reader, c.GroupID()), "of the add-on on the resource group"},
-		{c.roleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
+		{c.assignedRoleID(c.GatewaySubnetID()), "of the add-on on the gateway's subnet"},
 	} {
 		steps = append(steps,
 			assignment(addonAssignments(c)[i], a.role, a.why, c.ClusterID(), principal))

@@ -24,9 +24,9 @@ const (
 	usualGatewayBits = 24 // of an Application Gateway v2 (configuration-infrastructure)
 )
 
-// lay chooses missing prefixes, and refuses overlaps. taken has other owners' subnets in the
-// network, and peers the address spaces of its peered networks.
-func lay(c *Cluster, taken, peers []netip.Prefix) error {
+// choosePrefixes chooses missing prefixes, and refuses overlaps. taken has other owners' subnets in
+// the network, and peers the address spaces of its peered networks.
+func choosePrefixes(c *Cluster, taken, peers []netip.Prefix) error {
 	if len(c.Space) == 0 {
 		c.Space = []netip.Prefix{usualSpace}
 	}
@@ -64,7 +64,7 @@ func lay(c *Cluster, taken, peers []netip.Prefix) error {
 			return wrong(s.field, "the blueprint %s has no such subnet", c.Blueprint)
 		case !s.wanted:
 		case !s.prefix.IsValid():
-			p, found := first(free, s.bits)
+			p, found := firstFree(free, s.bits)
 			if !found {
 				return wrong(where, "%s has no /%d left for %s", inventory.List(c.Space), s.bits,
 					what)
@@ -78,14 +78,14 @@ func lay(c *Cluster, taken, peers []netip.Prefix) error {
 				c.VNetID().Name())
 		}
 	}
-	if err := layOutside(c, need, peers); err != nil {
+	if err := chooseOutside(c, need, peers); err != nil {
 		return err
 	}
 	return overlaps(c, peers)
 }
 
-// layOutside fills in the ranges outside of the network.
-func layOutside(c *Cluster, need needs, peers []netip.Prefix) error {
+// chooseOutside fills in the ranges outside of the network.
+func chooseOutside(c *Cluster, need needs, peers []netip.Prefix) error {
 	switch {
 	case c.hasPodCIDR() && !c.PodCIDR.IsValid():
 		c.PodCIDR = netip.PrefixFrom(usualPodCIDR.Addr(),
@@ -166,7 +166,7 @@ func sizes(c *Cluster) needs {
 			Plugin: c.Blueprint, MaxPods: p.MaxPods, Surge: capacity.SurgeOf(""),
 			RouteLimit: inventory.DefaultRouteLimit,
 		}
-		s := setup.For(capacity.Need{Nodes: p.most()})
+		s := setup.SizesFor(capacity.Need{Nodes: p.most()})
 		n.nodes, n.surge = n.nodes+s.Nodes, n.surge+s.Surge
 		n.nodeAddresses += s.SubnetAddresses
 		n.podAddresses += s.PodSubnetAddresses
@@ -189,29 +189,29 @@ func fits(c *Cluster) error {
 	total := n.nodes + n.surge
 	switch {
 	case n.tooMuch != "":
-		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade are too many for the %s",
-			n.nodes, n.surge, n.tooMuch)
+		return wrong(mostNodesField(c), "%d nodes and %d more during an upgrade are too many "+
+			"for the %s", n.nodes, n.surge, n.tooMuch)
 	case capacity.Usable(c.Nodes)-e.nodesUsed < n.nodeAddresses:
 		return wrong(fieldOf(c, fieldNodes), "%s has %d addresses%s; %d nodes and %d more during "+
 			"an upgrade take %d, expected /%d or wider", c.Nodes, capacity.Usable(c.Nodes),
-			ofOthers(e.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
+			usedByOthers(e.nodesUsed), n.nodes, n.surge, n.nodeAddresses,
 			capacity.SubnetFor(n.nodeAddresses+e.nodesUsed))
 	case c.HasPodSubnet() && capacity.Usable(c.Pods)-e.podsUsed < n.podAddresses:
 		return wrong(fieldOf(c, fieldPods), "%s has %d addresses%s; full nodes take %d, expected "+
-			"/%d or wider", c.Pods, capacity.Usable(c.Pods), ofOthers(e.podsUsed),
+			"/%d or wider", c.Pods, capacity.Usable(c.Pods), usedByOthers(e.podsUsed),
 			n.podAddresses, capacity.SubnetFor(n.podAddresses+e.podsUsed))
 	case c.hasPodCIDR() && c.PodCIDR.Bits() > n.podCIDRBits:
 		return wrong(fieldPodCIDR, "%s has %d ranges of /24, one for each node; %d nodes and %d "+
 			"more during an upgrade need /%d or wider", c.PodCIDR,
 			1<<max(0, 24-c.PodCIDR.Bits()), n.nodes, n.surge, n.podCIDRBits)
 	case c.Blueprint == capacity.Kubenet && total+otherRoutes(c) > inventory.DefaultRouteLimit:
-		return wrong(mostNodes(c), "%d nodes and %d more during an upgrade need a route each; a "+
-			"route table holds %d", n.nodes, n.surge, inventory.DefaultRouteLimit)
+		return wrong(mostNodesField(c), "%d nodes and %d more during an upgrade need a route "+
+			"each; a route table holds %d", n.nodes, n.surge, inventory.DefaultRouteLimit)
 	case c.ApplicationGateway != nil &&
 		capacity.Usable(c.Gateway)-e.gatewayUsed < c.ApplicationGateway.Most+1:
 		return wrong(fieldOf(c, fieldGateway), "%s has %d addresses%s; %d instances and a "+
 			"private frontend take %d, expected /%d or wider", c.Gateway,
-			capacity.Usable(c.Gateway), ofOthers(e.gatewayUsed), c.ApplicationGateway.Most,
+			capacity.Usable(c.Gateway), usedByOthers(e.gatewayUsed), c.ApplicationGateway.Most,
 			c.ApplicationGateway.Most+1,
 			capacity.SubnetFor(c.ApplicationGateway.Most+1+e.gatewayUsed))
 	}
@@ -231,16 +231,16 @@ func fieldOf(c *Cluster, prefix Field) Field {
 	return prefix
 }
 
-// ofOthers says how many addresses of a subnet others use.
-func ofOthers(used int) string {
+// usedByOthers says how many addresses of a subnet others use.
+func usedByOthers(used int) string {
 	if used == 0 {
 		return ""
 	}
 	return fmt.Sprintf(", %d of them used by others", used)
 }
 
-// mostNodes returns the field that says how many nodes there can be.
-func mostNodes(c *Cluster) Field {
+// mostNodesField returns the field that says how many nodes there can be.
+func mostNodesField(c *Cluster) Field {
 	switch {
 	case len(c.Pools) > 1:
 		return "pools"

@@ -23,7 +23,7 @@ func TestPastedAssociation(t *testing.T) {
 		c := shop(capacity.Kubenet)
 		c.Existing = &Existing{Nodes: id("virtualNetworks", "net") + "/subnets/nodes",
 			NodeTable: id("routeTables", "rt")}
-		if checkBuiltTable(&c, Network{Built: true}, "") == nil {
+		if checkBuiltTable(&c, Network{ClusterBuilt: true}, "") == nil {
 			t.Error("the subnet needs no table")
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// first returns the first free prefix of a length.
-func first(free []netip.Prefix, bits int) (netip.Prefix, bool) {
+// firstFree returns the first free prefix of a length.
+func firstFree(free []netip.Prefix, bits int) (netip.Prefix, bool) {
 	for _, p := range free {
 		if p.Bits() <= bits {
 			return netip.PrefixFrom(p.Addr(), bits), true

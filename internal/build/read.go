@@ -12,7 +12,7 @@ import (
 
 // Read turns a document into a complete Cluster. The error is an *Error.
 func Read(d v1alpha1.Cluster) (Cluster, error) {
-	c, err := Named(d)
+	c, err := ReadNames(d)
 	if err != nil {
 		return c, err
 	}
@@ -65,9 +65,9 @@ func Read(d v1alpha1.Cluster) (Cluster, error) {
 	return c.Complete()
 }
 
-// Named reads only what the names of a cluster's resources depend on: enough to delete it. The
+// ReadNames reads only what the names of a cluster's resources depend on: enough to delete it. The
 // error is an *Error.
-func Named(d v1alpha1.Cluster) (Cluster, error) {
+func ReadNames(d v1alpha1.Cluster) (Cluster, error) {
 	c := Cluster{Name: d.Metadata.Name, Subscription: strings.ToLower(d.Spec.Subscription),
 		Group: d.Spec.ResourceGroup}
 	if err := readExisting(&c, d.Spec); err != nil {
@@ -96,7 +96,7 @@ func readExisting(c *Cluster, s v1alpha1.ClusterSpec) error {
 		case err != nil:
 			return wrong(one.field, "%q is not a resource ID: %v", one.text, err)
 		case e.Nodes == "" && one.to != &e.Nodes:
-			return wrong(one.field, "it takes %s, the node subnet in the same network",
+			return wrong(one.field, "it needs %s, the node subnet in the same network",
 				fieldVNetSubnet)
 		default:
 			*one.to = id

@@ -23,8 +23,8 @@ var removalOrder = []string{
 	arm.TypeSubnet, arm.TypeIdentity, arm.TypeVNet, arm.TypeRouteTable, arm.TypeResourceGroup,
 }
 
-// words name what is built, by type.
-var words = map[string]string{
+// typeWords name what is built, by type.
+var typeWords = map[string]string{
 	arm.TypeCluster: "cluster", arm.TypeGateway: "Application Gateway",
 	arm.TypePublicIP:       "public IP",
 	arm.TypeRoleAssignment: "role assignment", arm.TypeRoleDefinition: "role definition",
@@ -35,7 +35,7 @@ var words = map[string]string{
 
 // Word names a resource's type in words, such as "route table".
 func Word(id arm.ID) string {
-	for resourceType, word := range words {
+	for resourceType, word := range typeWords {
 		if id.Is(resourceType) {
 			return word
 		}

@@ -16,7 +16,7 @@ type Need struct {
 	Action string
 }
 
-// joined are the types of resources that need the right to join them, for a link to them.
+// joined are the types of resources that can only be linked to with a right: the one to join them.
 var joined = []string{arm.TypeRouteTable, arm.TypeSubnet, arm.TypePublicIP, arm.TypeSecurityGroup,
 	"Microsoft.Network/natGateways", "Microsoft.Network/serviceEndpointPolicies"}
 
@@ -25,7 +25,7 @@ var joined = []string{arm.TypeRouteTable, arm.TypeSubnet, arm.TypePublicIP, arm.
 func (s Step) Needs(c Cluster, have Made) []Need {
 	var needs []Need
 	add := func(id arm.ID, action string) {
-		n := Need{above(c, id, have), action}
+		n := Need{rightsScope(c, id, have), action}
 		if !slices.Contains(needs, n) {
 			needs = append(needs, n)
 		}
@@ -39,7 +39,7 @@ func (s Step) Needs(c Cluster, have Made) []Need {
 		}
 	case have[s.ID.Key()].Raw == nil && !s.ID.Is(arm.TypeSubnet) &&
 		!s.ID.Is(arm.TypeRoleAssignment):
-		needs = append(needs, Need{above(c, s.ID.Group(), have), s.ID.Type() + "/write"})
+		needs = append(needs, Need{rightsScope(c, s.ID.Group(), have), s.ID.Type() + "/write"})
 	default:
 		add(s.ID, s.ID.Type()+"/write")
 	}
@@ -95,9 +95,9 @@ func linksIn(v any) (ids []arm.ID) {
 	return inventory.SortIDs(ids)
 }
 
-// above returns the scope of the rights on a resource: the resource if it exists or belongs to
-// others, otherwise its future parent.
-func above(c Cluster, id arm.ID, have Made) arm.ID {
+// rightsScope returns the scope of the rights on a resource: the resource if it exists or belongs
+// to others, otherwise its future parent.
+func rightsScope(c Cluster, id arm.ID, have Made) arm.ID {
 	if id.Is(arm.TypeRoleAssignment) { // the permission is needed at the scope of the assignment
 		at, _, _ := strings.Cut(string(id), "/providers/"+arm.TypeRoleAssignment)
 		id = arm.ID(at)
@@ -115,7 +115,7 @@ func above(c Cluster, id arm.ID, have Made) arm.ID {
 	case id.Is(arm.TypeSubnet) && !made(id) && have[id.Key()].Raw == nil:
 		return id.Parent() // made in a network of others
 	case made(id):
-		return above(c, c.GroupID(), have)
+		return rightsScope(c, c.GroupID(), have)
 	}
 	return id
 }

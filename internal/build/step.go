@@ -38,8 +38,9 @@ type Step struct {
 	Tagged bool
 	// Fixed are fields that Azure cannot change later; a path includes everything below it.
 	Fixed []string
-	// RolesCount is set if Azure refuses the step until the new identity or its roles take effect.
-	RolesCount bool
+	// WaitsForRoles is set if Azure refuses the step until the new identity or its roles take
+	// effect.
+	WaitsForRoles bool
 	// Later is the expected body once the resource exists, if others write the rest of it. Nil: the
 	// whole body.
 	Later func() map[string]any
@@ -120,7 +121,7 @@ func networkSteps(c Cluster) []Step {
 			body: func(Made) object { return object{"properties": egress} },
 		})
 	}
-	if c.GatewayTable() {
+	if c.HasGatewayTable() {
 		why := "for the gateway's copies of the pod routes"
 		if !c.GatewayTableID().Equal(c.NodeTableID()) {
 			steps = append(steps, tableStep(c, c.GatewayTableID(), c.ownGatewayTable(), why))
@@ -185,14 +186,14 @@ func subnetSteps(c Cluster) (steps []Step) {
 	subnet(e.Nodes, c.NodeSubnetID(), c.Nodes, "for nodes", table, e.NodeTable)
 	if c.HasPodSubnet() {
 		table := arm.ID("")
-		if c.Egress.IsValid() { // pods leave with their own addresses
+		if c.Egress.IsValid() { // packets of pods leave with the pods' addresses
 			table = cmp.Or(e.PodTable, c.NodeTableID())
 		}
 		subnet(e.Pods, c.PodSubnetID(), c.Pods, "for pods", table, e.PodTable)
 	}
 	if c.ApplicationGateway != nil {
 		table := arm.ID("")
-		if c.GatewayTable() {
+		if c.HasGatewayTable() {
 			table = c.GatewayTableID()
 		}
 		subnet(e.Gateway, c.GatewaySubnetID(), c.Gateway, "for the Application Gateway", table,
@@ -242,16 +243,16 @@ func (c Cluster) AssignmentID(scope arm.ID) arm.ID {
 	return scope + arm.ID("/providers/"+arm.TypeRoleAssignment+"/"+c.GUID("assignment", scope))
 }
 
-// roleID returns the role that the cluster's identity gets.
-func (c Cluster) roleID(scope arm.ID) arm.ID {
+// assignedRoleID returns the role that the cluster's identity gets.
+func (c Cluster) assignedRoleID(scope arm.ID) arm.ID {
 	if c.BuiltInRoles {
 		return builtIn(networkContributor, scope)
 	}
 	return c.RoleID()
 }
 
-// scopes returns where the cluster's identity needs its role.
-func scopes(c Cluster) []arm.ID {
+// roleScopes returns where the cluster's identity needs its role.
+func roleScopes(c Cluster) []arm.ID {
 	scopes := []arm.ID{c.NodeSubnetID()}
 	if c.HasPodSubnet() {
 		scopes = append(scopes, c.PodSubnetID())
@@ -265,7 +266,7 @@ func scopes(c Cluster) []arm.ID {
 // groups returns the resource groups in which the cluster's role is assigned.
 func groups(c Cluster) []any {
 	groups := []any{string(c.GroupID())}
-	scopes := scopes(c)
+	scopes := roleScopes(c)
 	if c.ApplicationGateway != nil {
 		scopes = append(scopes, c.GatewaySubnetID())
 	}
@@ -299,23 +300,24 @@ func roleSteps(c Cluster) []Step {
 			},
 		})
 	}
-	for _, scope := range scopes(c) {
+	for _, scope := range roleScopes(c) {
 		id, why := c.AssignmentID(scope), "on "+scope.Name()
 		steps = append(steps,
-			assignment(id, c.roleID(scope), why, c.IdentityID(), "properties.principalId"))
+			assignment(id, c.assignedRoleID(scope), why, c.IdentityID(), "properties.principalId"))
 	}
 	return steps
 }
 
-// assignment gives a role to an identity. Its object ID is a field of an earlier step.
+// assignment gives a role to an identity. The identity's object ID is a field of an earlier step's
+// resource.
 func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 	return Step{
-		ID: id, Why: why, RolesCount: true, Fixed: []string{"properties"},
+		ID: id, Why: why, WaitsForRoles: true, Fixed: []string{"properties"},
 		body: func(made Made) object {
 			return object{"properties": object{
 				"roleDefinitionId": string(role),
 				"principalId":      made.text(of, field),
-				// Azure does not look for it while it may not know it yet
+				// with this, Azure does not look up an identity that it may not know yet
 				"principalType": "ServicePrincipal",
 			}}
 		},
@@ -325,7 +327,7 @@ func assignment(id, role arm.ID, why string, of arm.ID, field string) Step {
 func clusterStep(c Cluster) Step {
 	return Step{
 		ID: c.ClusterID(), Why: string(c.Blueprint), Tagged: true,
-		RolesCount: true,
+		WaitsForRoles: true,
 		Fixed: []string{
 			"location", "properties.dnsPrefix", "properties.networkProfile",
 			"properties.apiServerAccessProfile",

@@ -17,8 +17,7 @@ import (
 // what was counted. Package diagnose decides what is wrong: a claim is wrong if a finding of
 // package diagnose concerns it. A claim is right only if its facts were read. In all other cases it
 // was not checked, and its detail says what was missing. A claim that only Kubernetes can answer
-// was not asked if no kubeconfig was given. The part that ARM shows of the cluster can still be
-// correct.
+// was not asked if no kubeconfig was given. Claims about what ARM shows can still be right.
 
 // ClaimState is the state of a claim.
 type ClaimState string
@@ -189,8 +188,8 @@ func (d draft) end(state ClaimState, format string, args []any) {
 	d.v.claims = append(d.v.claims, d.Claim)
 }
 
-// blind are findings that say that something was not read: they make no claim wrong.
-var blind = []finding.Code{
+// unreadCodes are findings that say that something was not read: they make no claim wrong.
+var unreadCodes = []finding.Code{
 	finding.ReadFailed, finding.AzureUnreachable, finding.RightsUnread, finding.KubernetesUnread,
 }
 
@@ -234,9 +233,9 @@ func (v *verifier) kubernetes(pods bool) string {
 	return ""
 }
 
-// notHere reports findings that verify leaves to doctor. Blockers of a migration off kubenet are no
-// fault of the present cluster, and routes of deleted clusters do not belong to it.
-func notHere(code finding.Code) bool {
+// leftToDoctor reports findings that verify leaves to doctor. Blockers of a migration off kubenet
+// are no fault of the present cluster, and routes of deleted clusters do not belong to it.
+func leftToDoctor(code finding.Code) bool {
 	return code == finding.KubenetRetired || code == finding.RoutesOrphaned ||
 		strings.HasPrefix(string(code), "migration-")
 }
@@ -246,8 +245,8 @@ func (v *verifier) other() {
 	var wrong, unread []finding.Finding
 	for _, f := range v.found {
 		switch {
-		case f.Severity == finding.Info || v.told[f.Key()] || notHere(f.Code):
-		case slices.Contains(blind, f.Code):
+		case f.Severity == finding.Info || v.told[f.Key()] || leftToDoctor(f.Code):
+		case slices.Contains(unreadCodes, f.Code):
 			unread = append(unread, f)
 		default:
 			wrong = append(wrong, f)

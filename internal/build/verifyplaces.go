@@ -26,8 +26,8 @@ func (v *verifier) nodes() {
 	case why != "":
 		c.unseen("%s", why)
 	case state != "" && !strings.EqualFold(state, "Succeeded"):
-		c.unchecked("the cluster's provisioning state is %s: verify it again when it has settled",
-			state)
+		c.unchecked("the cluster's provisioning state is %s: verify it again when it is "+
+			"Succeeded", state)
 	case len(v.Nodes) != pools:
 		c.unchecked("%s in Kubernetes, and the pools count %d: verify it again when nodes have "+
 			"joined or left", all, pools)

@@ -85,7 +85,7 @@ func (v *verifier) keeperRights() {
 		c.unchecked("they were not read")
 		return
 	}
-	c.right("what the config asks for")
+	c.right("all rights that the config needs")
 }
 
 // egress claims that the nodes' egress matches the cluster's outboundType.
@@ -107,7 +107,7 @@ func (v *verifier) egress() {
 			c.unchecked("%s was not read: %s", subnet.RouteTable.Short(),
 				unreadReason(v.s, subnet.RouteTable))
 		default:
-			v.exit(c, subnet)
+			v.judgeEgress(c, subnet)
 		}
 	}
 	if len(subnets) == 0 {
@@ -115,8 +115,8 @@ func (v *verifier) egress() {
 	}
 }
 
-// exit judges the egress of a node subnet that was read with its table.
-func (v *verifier) exit(c draft, subnet *inventory.Subnet) {
+// judgeEgress judges the egress of a node subnet that was read with its table.
+func (v *verifier) judgeEgress(c draft, subnet *inventory.Subnet) {
 	kind := v.Cluster.Outbound
 	byTable := strings.EqualFold(kind, "userDefinedRouting")
 	byNAT := strings.HasSuffix(strings.ToLower(kind), "natgateway")
@@ -188,7 +188,7 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 	c := v.about(topicGateway, "Application Gateway "+strings.Join(names, ", "), resource,
 		v.againstGateway(place))
 	if !place.Drives {
-		c.right("it is in %s%s", place.Subnet.Short(), v.by(place))
+		c.right("it is in %s%s", place.Subnet.Short(), v.podAccess(place))
 		return
 	}
 	gateway := v.s.Gateways[resource.Key()]
@@ -206,7 +206,7 @@ func (v *verifier) gateway(place diagnose.GatewayPlace) {
 			place.Subnet.Short())
 	default:
 		c.right("the ingress add-on drives it (%s), in %s%s", gateway.Tier, place.Subnet.Short(),
-			v.by(place))
+			v.podAccess(place))
 	}
 }
 
@@ -229,8 +229,8 @@ func (v *verifier) againstGateway(place diagnose.GatewayPlace) (wrong []finding.
 	return wrong
 }
 
-// by returns how a gateway reaches the pods.
-func (v *verifier) by(place diagnose.GatewayPlace) string {
+// podAccess returns how a gateway reaches the pods.
+func (v *verifier) podAccess(place diagnose.GatewayPlace) string {
 	switch {
 	case v.Cluster.Kubenet() && place.Table != "":
 		return ", with the route table " + place.Table.Short()

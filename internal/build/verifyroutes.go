@@ -143,7 +143,8 @@ func (v *verifier) targets() {
 // againstTarget returns all findings about a target, except for rights.
 func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	for _, f := range v.found {
-		other := f.Code == finding.CallerLacks || slices.Contains(blind, f.Code) || notHere(f.Code)
+		other := f.Code == finding.CallerLacks || slices.Contains(unreadCodes, f.Code) ||
+			leftToDoctor(f.Code)
 		if id.Equal(arm.ID(f.Resource)) && f.Severity > finding.Info && !other {
 			wrong = append(wrong, f)
 		}

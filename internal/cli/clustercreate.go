@@ -401,7 +401,7 @@ func routesOf(c build.Cluster) v1alpha1.ClusterRoutes {
 	}
 	config.Spec = v1alpha1.Spec{ClusterID: string(c.ClusterID()),
 		RouteTableID: string(c.NodeTableID())}
-	if c.GatewayTable() {
+	if c.HasGatewayTable() {
 		config.Spec.Targets = []v1alpha1.Target{{RouteTableID: string(c.GatewayTableID())}}
 		config.Spec.Guard.Subnets = []v1alpha1.GuardedSubnet{
 			{SubnetID: string(c.GatewaySubnetID()), RouteTableID: string(c.GatewayTableID())},

@@ -83,7 +83,7 @@ func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	c, err := readClusterSource(a, &o.source, build.Named)
+	c, err := readClusterSource(a, &o.source, build.ReadNames)
 	if err != nil {
 		return err
 	}

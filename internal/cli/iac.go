@@ -190,7 +190,7 @@ func runIaCCheck(ctx context.Context, a *app, o iacOptions, names []string) erro
 			whole.Effects = append(whole.Effects, p.Effects...)
 			whole.Carriers = append(whole.Carriers, p.Carriers...)
 			whole.Notes = append(whole.Notes, p.Notes...)
-			whole.Given = append(whole.Given, p.Given...)
+			whole.Associations = append(whole.Associations, p.Associations...)
 			whole.Open = append(whole.Open, p.Open...)
 		}
 	}

@@ -34,7 +34,7 @@ func FuzzTemplate(f *testing.F) {
 			return
 		}
 		o := TemplateOptions{}
-		for _, e := range append(slices.Clip(r.Effects), r.Given...) {
+		for _, e := range append(slices.Clip(r.Effects), r.Associations...) {
 			o.Carriers = append(o.Carriers,
 				Carrier{Place: Place{Name: e.What.Name, VNet: e.What.VNet}})
 		}

@@ -23,8 +23,8 @@ const policyAnnotation = "serviceoperator.azure.com/reconcile-policy"
 // aso judges an object of ASO. ASO writes a resource as the object says, when the object changes
 // and then every hour by default. It has no field for the subnets of a VirtualNetwork and the
 // routes of a RouteTable. It reads both first and passes them on, since ASO#1944 reported that an
-// update of a network removed its subnets (v2.0.0-alpha.2). So only its own object can remove a
-// subnet's table.
+// update of a network removed its subnets (v2.0.0-alpha.2). So only a subnet's own object can
+// remove the subnet's table.
 func (m *manifests) aso(o *kubeObject) {
 	switch o.kind {
 	case "VirtualNetworksSubnet":
@@ -150,7 +150,7 @@ func (m *manifests) asoSubnetID(o *kubeObject) (id arm.ID, known bool) {
 	vnet, name := m.fromReference(owner)
 	switch {
 	case vnet.Is(arm.TypeVNet):
-		return vnet + arm.ID("/subnets/"+part(azureName(o), "{subnet}")), true
+		return vnet + arm.ID("/subnets/"+idPart(azureName(o), "{subnet}")), true
 	case vnet != "":
 		return subnetID("", "", string(vnet), azureName(o)), true
 	case name == "":

@@ -206,7 +206,7 @@ func (j *judge) action(r *tfResource) {
 	}
 }
 
-// names reports whether an update's body of a subnet says something about a property.
+// names reports whether the body of an update of a subnet names a property.
 func (r *tfResource) names(p inventory.Property) bool {
 	return strings.Contains(strings.ToLower(string(r.after().Body)), strings.ToLower(string(p)))
 }
@@ -239,8 +239,8 @@ func (j *judge) bodySubnets(r *tfResource, vnet arm.ID, before, after []armSubne
 	}
 }
 
-// bodyWithout judges a network's body that lists no subnets, at an api-version that then deletes
-// them.
+// bodyWithout judges a network's body that lists no subnets. At this api-version Azure then deletes
+// the subnets that the network has.
 func (j *judge) bodyWithout(r *tfResource, vnet arm.ID, version string) {
 	if len(j.subnets[vnet.Key()]) == 0 {
 		j.notes = append(j.notes, listsNone(r.place(), version))
@@ -271,7 +271,7 @@ func (j *judge) bodySubnet(r *tfResource, whole bool, id arm.ID, before, after a
 
 func (j *judge) bodyProperty(r *tfResource, p inventory.Property, id, before, now arm.ID,
 	u unknown) {
-	had := cmp.Or(j.had(id, p), before)
+	had := cmp.Or(j.propertyBefore(id, p), before)
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
 		Before: string(had), After: string(now)}
 	e.Fix = fmt.Sprintf("in the body of %s, in the properties of %s: %s = { id = %s }",
@@ -288,8 +288,8 @@ func (j *judge) bodyProperty(r *tfResource, p inventory.Property, id, before, no
 		e.Verb, e.How = Loses, "the body names no "+string(p)+", and Azure writes it as it is"
 	case now == "":
 		e.Verb, e.How = MayLose, "the body names no "+string(p)+", and Azure writes it as it is; "+
-			unseen(p)
-		e.Fix, e.Repair = ask(Place{ID: id}, p), nil
+			whyUncertain(p)
+		e.Fix, e.Repair = showCommand(Place{ID: id}, p), nil
 	case had != "" && !now.Equal(had):
 		e.Verb, e.How = Another, "the body names another "+string(p)
 	default:

@@ -35,11 +35,11 @@ func (m *manifests) capz(o *kubeObject) {
 	}
 }
 
-const onlyOwn = "; it leaves a network alone that was there before the cluster"
+const onlyOwn = "; it does not touch a network that existed before the cluster"
 
-// capzManaged judges an AKS cluster. CAPZ has no field for the table of its subnet (CAPZ#4665), or
-// for a NAT gateway or a group (SubnetSpecs in azure/scope/managedcontrolplane.go). So it writes
-// the subnet without what AKS or a person has put there.
+// capzManaged judges an AKS cluster. CAPZ has no field for the table of the cluster's subnet
+// (CAPZ#4665), or for a NAT gateway or a group (SubnetSpecs in azure/scope/managedcontrolplane.go).
+// So it writes the subnet without what AKS or a person has put there.
 func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string) {
 	network := spec.Get("virtualNetwork")
 	cluster := cmp.Or(manifestText(spec.Get("resourceName")), name)
@@ -63,6 +63,6 @@ func (m *manifests) capzManaged(o *kubeObject, spec *yamltree.Value, name string
 			fix: "create the network yourself before the cluster; or describe the cluster by " +
 				"AzureASOManagedControlPlane and AzureASOManagedCluster, whose " +
 				"VirtualNetworksSubnet has a " + string(p) + "; the subnet's " + p.Noun() + ": " +
-				ask(subnetPlace(string(id)), p)})
+				showCommand(subnetPlace(string(id)), p)})
 	}
 }

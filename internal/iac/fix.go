@@ -26,7 +26,7 @@ func (r *Reading) Repairs(known Known, from finding.Severity) (findings []findin
 	repairs []*Repair) {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	for _, e := range slices.Concat(r.Effects, r.Open) {
-		if e = known.settle(e); e.Verb == "" {
+		if e = known.decide(e); e.Verb == "" {
 			continue
 		}
 		for _, f := range known.finding(e) {
@@ -69,7 +69,7 @@ func (s *Source) Fix(repairs []*Repair) (edits []Edit, why []string) {
 func (s *Source) Apply(edits []Edit) (*Source, error) {
 	out := &Source{files: s.files}
 	for _, m := range s.modules {
-		n := &sourceModule{way: m.way, dir: m.dir, whole: out, given: m.given,
+		n := &sourceModule{way: m.way, dir: m.dir, whole: out, tfvars: m.tfvars,
 			locked: m.locked, versions: m.locked}
 		for _, name := range slices.Sorted(maps.Keys(m.files)) {
 			raw := m.files[name]
@@ -257,7 +257,7 @@ func (x *fixer) rootFile(address string) string {
 }
 
 // bodyTable sets the table in the body of an azapi resource: in the properties of the subnet that
-// it is, or lists.
+// the resource is, or that it lists.
 func (f *hclFile) bodyTable(body *hclsyntax.Body, r Repair, vnet bool) string {
 	a := body.Attributes["body"]
 	if a == nil {

@@ -14,8 +14,8 @@ import (
 )
 
 // How it works. ReadFolder walks a folder once and sorts its files by kind. Then it reads each
-// kind: configurations of Terraform, all manifests together, and each template. If it may matter to
-// route tables, a file that is not read becomes a note.
+// kind: configurations of Terraform, all manifests together, and each template. A file that is not
+// read becomes a note if it may matter to route tables.
 
 // Part is what a folder holds of one kind: its configuration, its manifests, or one template. Name
 // is the folder or file that it comes from.

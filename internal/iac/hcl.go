@@ -85,7 +85,7 @@ func (s *Source) Reading() *Reading {
 	}
 	if s.steps > mostEvaluated {
 		r.Notes = append(r.Notes, Note{Unknown: true, Text: "the code is too large to evaluate " +
-			"all of it: what is left is taken for given, so check a plan"})
+			"all of it: the rest counts as correct, so check a plan"})
 	}
 	return r
 }
@@ -122,7 +122,7 @@ var networked = lazy.Regexp(`(?i)subnet|vnet|virtual-?network|route-?table|\b(ak
 // notSeen notes the modules whose code is not here: of a registry or a repository. If nothing
 // connects a module with networks, it is worth no warning.
 func (m *sourceModule) notSeen() (notes []Note) {
-	for _, call := range m.unseen {
+	for _, call := range m.unseenCalls {
 		source := cmp.Or(literal(call.Body, "source"), "named by an expression")
 		notes = append(notes, Note{
 			Unknown: networked().Match(m.code(call)),
@@ -284,11 +284,11 @@ func (r *sourceResource) inlineCode() (out []inlineCode) {
 }
 
 // written returns the items of a list that an expression, such as a local, gives by its value.
-func (r *sourceResource) written(a *hclsyntax.Attribute, items []item) []turn {
+func (r *sourceResource) written(a *hclsyntax.Attribute, items []item) []repetition {
 	if _, diagnostics := hcl.ExprList(a.Expr); len(items) > 0 || !diagnostics.HasErrors() {
 		return nil
 	}
-	return turns(r.module.value(a.Expr, nil))
+	return repetitions(r.module.value(a.Expr, nil))
 }
 
 // unseenSubnets notes that the subnets in a network's code are an expression without a known value.
@@ -320,9 +320,9 @@ func (r *sourceResource) dynamic(kind string, filled bool) (out []repeated) {
 		if a := d.Body.Attributes["iterator"]; a != nil {
 			iterator = hcl.ExprAsKeyword(a.Expr)
 		}
-		all := turns(r.module.value(each.Expr, nil))
-		if len(all) == 0 && filled && r.module.way == "" && rests(each.Expr) {
-			all = turns(cty.DynamicVal)
+		all := repetitions(r.module.value(each.Expr, nil))
+		if len(all) == 0 && filled && r.module.way == "" && dependsOnInput(each.Expr) {
+			all = repetitions(cty.DynamicVal)
 		}
 		for _, turn := range all {
 			out = append(out, repeated{d, bindings{iterator: cty.ObjectVal(map[string]cty.Value{
@@ -332,7 +332,8 @@ func (r *sourceResource) dynamic(kind string, filled bool) (out []repeated) {
 	return out
 }
 
-// inlineSubnets returns the subnets in a network's code that name no table, or another property.
+// inlineSubnets returns an effect for each subnet in a network's code that does not name a
+// property.
 func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 	var out []Effect
 	attribute := inlineAttributes[p]
@@ -350,8 +351,8 @@ func inlineSubnets(res *sourceResource, p inventory.Property) []Effect {
 		}
 		if !empty(expr) { // a variable may get another value
 			e.Doubt = true
-			e.How = "its inline subnet block names no " + p.Name() + " by the values of " +
-				"variables here, so that any change of the network's blocks removes the one it has"
+			e.How = "by the values that variables have here, its inline subnet block names no " +
+				p.Name() + ", so any change of the network's blocks removes the one it has"
 		}
 		e.What.Name, e.What.VNet, e.By.Line = code.name, res.literal("name"), code.line
 		if e.Property == "" {

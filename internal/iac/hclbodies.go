@@ -47,7 +47,7 @@ type item struct {
 func (m *sourceModule) items(list hclsyntax.Expression) (out []item) {
 	if loop, is := list.(*hclsyntax.ForExpr); is {
 		object, is := loop.ValExpr.(*hclsyntax.ObjectConsExpr)
-		for _, turn := range turns(m.value(loop.CollExpr, nil)) {
+		for _, turn := range repetitions(m.value(loop.CollExpr, nil)) {
 			if is {
 				out = append(out,
 					item{object, bindings{loop.KeyVar: turn.key, loop.ValVar: turn.value}})
@@ -111,8 +111,9 @@ func (r *sourceResource) azapi(to *Reading) {
 		for _, p := range inventory.Properties {
 			if isNone(field(properties, string(p))) {
 				to.put(Effect{
-					Verb: MayLose, What: what, By: r.place, Property: other(p), Doubt: rests(expr),
-					How: "the body names no " + string(p) + ", and Azure writes it as it is",
+					Verb: MayLose, What: what, By: r.place, Property: other(p),
+					Doubt: dependsOnInput(expr),
+					How:   "the body names no " + string(p) + ", and Azure writes it as it is",
 					Fix: fmt.Sprintf("in the body of %s: properties = { %s = { id = <the %s's "+
 						"id> } }", r.place.Address, p, p.Noun()),
 				})
@@ -132,7 +133,7 @@ func (r *sourceResource) azapi(to *Reading) {
 		}
 		return
 	}
-	for _, turn := range turns(subnets) {
+	for _, turn := range repetitions(subnets) {
 		what.Name = ""
 		if name := field(turn.value, "name"); name.IsKnown() && !name.IsNull() &&
 			name.Type() == cty.String {

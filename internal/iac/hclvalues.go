@@ -110,7 +110,7 @@ func (m *sourceModule) object(e *hclsyntax.ObjectConsExpr, in bindings) cty.Valu
 func (m *sourceModule) loop(e *hclsyntax.ForExpr, in bindings) cty.Value {
 	var list []cty.Value
 	object := map[string]cty.Value{}
-	for _, turn := range turns(m.value(e.CollExpr, in)) {
+	for _, turn := range repetitions(m.value(e.CollExpr, in)) {
 		inner := bindings{}
 		maps.Copy(inner, in)
 		inner[e.ValVar] = turn.value
@@ -201,7 +201,7 @@ func (m *sourceModule) evaluate(expr hclsyntax.Expression, in bindings) cty.Valu
 			v = m.named(root, name)
 		default:
 			v = m.nameOf(root, name, t)
-			attribute = attribute && !opaque(v) // something else than its name
+			attribute = attribute && !opaque(v) // opaque: not the resource's name
 		}
 		if !attribute {
 			known[root] = cty.DynamicVal
@@ -272,8 +272,8 @@ func (m *sourceModule) variable(name string) cty.Value {
 	switch {
 	case call != nil && call.Body.Attributes[name] != nil:
 		v = caller.value(call.Body.Attributes[name].Expr, nil)
-	case m.given[name] != nil:
-		v = m.value(m.given[name], nil)
+	case m.tfvars[name] != nil:
+		v = m.value(m.tfvars[name], nil)
 	case block.Attributes["default"] != nil:
 		v = m.value(block.Attributes["default"].Expr, nil)
 	}
@@ -340,9 +340,9 @@ func (m *sourceModule) literal(body *hclsyntax.Body, name string) string {
 	return m.text(a.Expr, nil)
 }
 
-// rests reports whether an expression depends on values that a caller or a file of variables can
-// change.
-func rests(expr hclsyntax.Expression) bool {
+// dependsOnInput reports whether an expression depends on values that a caller or a file of
+// variables can change.
+func dependsOnInput(expr hclsyntax.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool {
 		root := t.RootName()
 		return root == "var" || root == "local"
@@ -362,20 +362,20 @@ func isNone(v cty.Value) bool {
 	return v.Type() == cty.String && v.AsString() == ""
 }
 
-// turn is one repetition of a part of code.
-type turn struct{ key, value cty.Value }
+// repetition is one repetition of a part of code.
+type repetition struct{ key, value cty.Value }
 
-// turns returns the repetitions over a collection; one that is unknown if the code does not show
-// it.
-func turns(collection cty.Value) (out []turn) {
+// repetitions returns the repetitions over a collection; one that is unknown if the code does not
+// show it.
+func repetitions(collection cty.Value) (out []repetition) {
 	switch {
 	case collection.IsNull():
 	case !collection.IsKnown() || !collection.CanIterateElements():
-		return []turn{{cty.DynamicVal, cty.DynamicVal}}
+		return []repetition{{cty.DynamicVal, cty.DynamicVal}}
 	default:
 		for i := collection.ElementIterator(); i.Next(); {
 			key, value := i.Element()
-			out = append(out, turn{key, value})
+			out = append(out, repetition{key, value})
 		}
 	}
 	return out

@@ -26,10 +26,10 @@ type Reading struct {
 	// Carriers are the subnets that carry pods or reach them, as the file itself shows: those of
 	// AKS pools and of Application Gateways.
 	Carriers []Carrier
-	// Given has the tables, NAT gateways and security groups that templates and manifests give to
-	// subnets. Each becomes a finding if a config names a different one, or the real
+	// Associations has the tables, NAT gateways and security groups that templates and manifests
+	// give to subnets. Each becomes a finding if a config names a different one, or the real
 	// network shows one.
-	Given []Effect
+	Associations []Effect
 	// Open has losses of a NAT gateway or security group by code that does not show whether the
 	// subnet has one. Most subnets have none, so a loss counts only if a config or the real network
 	// shows it.
@@ -64,7 +64,7 @@ const (
 type Place struct {
 	// ID is the resource's ID, "" if it is known only after the resource is made.
 	ID arm.ID
-	// Name is the resource's name; VNet, of a subnet, the name of its network.
+	// Name is the resource's name; VNet is the name of a subnet's network.
 	Name, VNet string
 	// Address is the resource's name in the code: module.net.azurerm_virtual_network.shop["a"], or
 	// resources[2].resources[0] of a template.
@@ -120,8 +120,8 @@ type Effect struct {
 	// Routes are the routes that RoutesGone removes; Users are the subnets with the table.
 	Routes []inventory.Route
 	Users  []Place
-	// Network is set if a subnet is deleted together with its network.
-	Network bool
+	// WithNetwork is set if a subnet is deleted together with its network.
+	WithNetwork bool
 	// Needs is what a migration needs and the code shows to be missing, a line each.
 	Needs []string
 	// How says in a few words how it happens: "the inline subnet block names no route table".

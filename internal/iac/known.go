@@ -94,7 +94,7 @@ func (r *Reading) Subscriptions() []arm.ID {
 func (r *Reading) Shows(c Carrier) (there, any bool) {
 	see := func(p Place) {
 		any = true
-		there = there || c.same(p)
+		there = there || c.isSubnet(p)
 	}
 	for _, e := range r.Effects {
 		if e.What.VNet != "" {

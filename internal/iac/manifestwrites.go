@@ -34,14 +34,14 @@ type manifestWrite struct {
 
 // subnetID returns the ID of a subnet. Unknown parts are words in braces.
 func subnetID(subscription, group, vnet, name string) arm.ID {
-	return arm.ID("/subscriptions/" + part(subscription, "{subscription}") +
-		"/resourceGroups/" + part(group, "{resource-group}") +
-		"/providers/" + arm.TypeVNet + "/" + part(vnet, "{network}") + "/subnets/" +
-		part(name, "{subnet}"))
+	return arm.ID("/subscriptions/" + idPart(subscription, "{subscription}") +
+		"/resourceGroups/" + idPart(group, "{resource-group}") +
+		"/providers/" + arm.TypeVNet + "/" + idPart(vnet, "{network}") + "/subnets/" +
+		idPart(name, "{subnet}"))
 }
 
-// part returns a name in an ID. A name that no ID can have is shown as unknown.
-func part(name, missing string) string {
+// idPart returns a name in an ID. A name that no ID can have is shown as unknown.
+func idPart(name, missing string) string {
 	if name == "" {
 		return missing
 	}
@@ -110,8 +110,9 @@ func (m *manifests) judge(known []Carrier) {
 		}
 		for _, w := range s.writes {
 			if w.outcome == gives && w.maybe == "" && w.table != "" {
-				m.reading.Given = append(m.reading.Given, Effect{What: s.place, By: w.by,
-					Property: other(s.property), After: w.table, How: "the code names it"})
+				m.reading.Associations = append(m.reading.Associations, Effect{
+					What: s.place, By: w.by, Property: other(s.property), After: w.table,
+					How: "the code names it"})
 			}
 		}
 	}
@@ -121,7 +122,7 @@ func (m *manifests) judge(known []Carrier) {
 func (m *manifests) carries(p Place, known []Carrier) bool {
 	for _, list := range [][]Carrier{known, m.reading.Carriers} {
 		for _, carrier := range list {
-			if carrier.same(p) && carrier.needs(inventory.PropertyTable) {
+			if carrier.isSubnet(p) && carrier.needs(inventory.PropertyTable) {
 				return true
 			}
 		}
@@ -174,7 +175,7 @@ func rank(w manifestWrite) int {
 // command that shows the present one.
 func nameFix(where, setting string, at Place, p inventory.Property) string {
 	return fmt.Sprintf("in %s: %s, with the %s that the subnet has: %s", where, setting, p.Noun(),
-		ask(at, p))
+		showCommand(at, p))
 }
 
 // unknownName shows a value that is not known, as other formats show it: {subnet_name}. It can be

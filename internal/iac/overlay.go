@@ -146,7 +146,7 @@ func (o *overlay) clusters() {
 	}
 }
 
-// pools returns the pools of a cluster after. A template need not name all of them.
+// pools returns the pools of a cluster after the changes. A template need not name all of them.
 func (o *overlay) pools(here, before, after []inventory.Pool) []inventory.Pool {
 	of := func(pools []inventory.Pool, name string) *inventory.Pool {
 		at := slices.IndexFunc(pools, func(p inventory.Pool) bool {

@@ -28,22 +28,23 @@ type Source struct {
 
 // sourceModule is one call of a module.
 type sourceModule struct {
-	way       string // how it is called from the root: module.net.module.inner, "" for the root
-	dir       string
-	resources []*sourceResource
-	calls     []*hclsyntax.Block
-	removed   []*hclsyntax.Block
-	unseen    []*hclsyntax.Block // calls of modules whose code is not here
-	files     map[string][]byte  // the content, by name
+	way         string // how it is called from the root: module.net.module.inner, "" for the root
+	dir         string
+	resources   []*sourceResource
+	calls       []*hclsyntax.Block
+	removed     []*hclsyntax.Block
+	unseenCalls []*hclsyntax.Block // calls of modules whose code is not here
+	files       map[string][]byte  // the content, by name
 	// versions are the constraints on the azurerm provider, locked the version in the lock file.
 	versions, locked []string
 	// outputs and locals are expressions by name; whole is the configuration that contains the
 	// module.
 	outputs, locals map[string]hclsyntax.Expression
 	whole           *Source
-	// variables are its variables, given what terraform.tfvars and *.auto.tfvars say of them.
+	// variables are its variables, tfvars the values that terraform.tfvars and *.auto.tfvars give
+	// them.
 	variables map[string]*hclsyntax.Body
-	given     map[string]hclsyntax.Expression
+	tfvars    map[string]hclsyntax.Expression
 	values    map[string]cty.Value // of variables and locals that were evaluated
 }
 
@@ -106,7 +107,7 @@ func (s *Source) module(files fs.FS, dir, way string) error {
 		local := strings.HasPrefix(source, "./") || strings.HasPrefix(source, "../")
 		inner := path.Join(dir, source)
 		if !local || !fs.ValidPath(inner) {
-			m.unseen = append(m.unseen, call)
+			m.unseenCalls = append(m.unseenCalls, call)
 			continue
 		}
 		if err := s.module(files, inner,
@@ -139,14 +140,14 @@ func (m *sourceModule) settings(files fs.FS) error {
 	if err != nil {
 		return err
 	}
-	m.given = map[string]hclsyntax.Expression{}
+	m.tfvars = map[string]hclsyntax.Expression{}
 	for _, name := range append([]string{path.Join(m.dir, "terraform.tfvars")}, names...) {
 		body, err := settingsIn(files, name)
 		if err != nil {
 			return err
 		}
 		for name, a := range body.Attributes {
-			m.given[name] = a.Expr
+			m.tfvars[name] = a.Expr
 		}
 	}
 	lock, err := settingsIn(files, path.Join(m.dir, ".terraform.lock.hcl"))
@@ -339,7 +340,7 @@ func (r *Reading) Rename(name func(string) string) {
 
 // places visits every place.
 func (r *Reading) places(visit func(*Place)) {
-	for _, effects := range [][]Effect{r.Effects, r.Open, r.Given} {
+	for _, effects := range [][]Effect{r.Effects, r.Open, r.Associations} {
 		for i := range effects {
 			visit(&effects[i].What)
 			visit(&effects[i].By)
@@ -415,7 +416,7 @@ func (m *sourceModule) follow(expr hclsyntax.Expression, kind string,
 			}
 		case "module":
 			called := m.whole.called(strings.TrimPrefix(m.way+".module."+name.Name, "."))
-			for _, step := range t[2:] { // a key of count or for_each may stand before the output
+			for _, step := range t[2:] { // a key of count or for_each may come before the output
 				if output, is := step.(hcl.TraverseAttr); is && called != nil {
 					found = called.follow(called.outputs[output.Name], kind, seen)
 					break

@@ -294,7 +294,7 @@ func (t *armReading) needs(cluster *armtemplate.Resource) string {
 // carries says why a subnet is known to need its table, or returns "".
 func (t *armReading) carries(p Place) string {
 	for _, c := range slices.Concat(t.options.Carriers, t.reading.Carriers) {
-		if c.same(p) && c.needs(inventory.PropertyTable) {
+		if c.isSubnet(p) && c.needs(inventory.PropertyTable) {
 			return cmp.Or(c.Why, "it carries pods")
 		}
 	}

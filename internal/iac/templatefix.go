@@ -36,7 +36,7 @@ func FixTemplate(file File, o TemplateOptions) (*TemplateFix, error) {
 		}
 		after, done, err := t.repair(s)
 		if err == nil {
-			err = t.better(after, s)
+			err = t.checkRepair(after, s)
 		}
 		if err != nil {
 			fix.Left = append(fix.Left, fmt.Sprintf("%s: %v", s.place.subnetName(), err))
@@ -58,8 +58,8 @@ func (t *armReading) next(tried map[string]bool) *templateSubnet {
 	return nil
 }
 
-// better checks that a repair helps its subnet and breaks nothing else.
-func (t *armReading) better(after []byte, s *templateSubnet) error {
+// checkRepair checks that a repair helps its subnet and breaks nothing else.
+func (t *armReading) checkRepair(after []byte, s *templateSubnet) error {
 	now, err := evaluateTemplate(File{t.file.Name, after}, t.options)
 	if err != nil {
 		return fmt.Errorf("the repair would break the template: %w", err)

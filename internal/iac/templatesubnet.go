@@ -19,7 +19,7 @@ type templateSubnet struct {
 	// property is what the writes' outcomes are about.
 	property inventory.Property
 	// table is the final table, as far as it is known. kept means that it does not change. doubt
-	// says why it is unknown.
+	// means that it is unknown.
 	table       string
 	kept, doubt bool
 	// lost is the write that removes the table or the subnet, and verb its effect.
@@ -31,11 +31,11 @@ type templateSubnet struct {
 type outcome int
 
 const (
-	strips  outcome = iota // none
-	gives                  // a table
-	keeps                  // the one that it read before
-	doubts                 // not known
-	deletes                // and of the subnet as a whole
+	strips  outcome = iota // removes the table
+	gives                  // writes a table
+	keeps                  // writes the table that was read before
+	doubts                 // is not known
+	deletes                // deletes the whole subnet
 )
 
 // subnetWrite is one PUT that affects a subnet: of the subnet, or of its network with or without
@@ -122,7 +122,7 @@ func (t *armReading) network(r *armtemplate.Resource) {
 	for _, list := range [][]Carrier{t.reading.Carriers, t.options.Carriers} {
 		for _, c := range list {
 			p := subnetPlace(r.ID + "/subnets/" + c.Name)
-			if c.same(p) && c.VNet != "" && !named[strings.ToLower(c.Name)] &&
+			if c.isSubnet(p) && c.VNet != "" && !named[strings.ToLower(c.Name)] &&
 				t.byID[p.ID.Key()] == nil {
 				gone(t.subnet(r.ID, c.Name))
 			}
@@ -288,8 +288,9 @@ func (t *armReading) judge(s *templateSubnet) {
 	s.table, s.kept, s.doubt = final.table, final.outcome == keeps, final.outcome == doubts ||
 		open && lost != nil
 	if final.outcome == gives && final.by.Maybe == nil && final.table != "" {
-		t.reading.Given = append(t.reading.Given, Effect{What: s.place, By: t.place(final.by),
-			Property: other(s.property), After: final.table, How: "the template names it"})
+		t.reading.Associations = append(t.reading.Associations, Effect{What: s.place,
+			By: t.place(final.by), Property: other(s.property), After: final.table,
+			How: "the template names it"})
 	}
 	if lost == nil {
 		return
@@ -365,11 +366,11 @@ func (t *armReading) fix(s *templateSubnet, w subnetWrite) string {
 	}
 	return fmt.Sprintf(
 		`in the properties of %s: "%s": {"id": "…"}, with the one that it has: %s`,
-		s.place.Name, s.property, ask(s.place, s.property))
+		s.place.Name, s.property, showCommand(s.place, s.property))
 }
 
-// ask returns the command that shows what a subnet has.
-func ask(p Place, property inventory.Property) string {
+// showCommand returns the command that shows what a subnet has.
+func showCommand(p Place, property inventory.Property) string {
 	query := string(property) + ".id"
 	if !partly(p.ID) {
 		return finding.Command("az network vnet subnet show --ids %s --query %s", p.ID,

@@ -152,8 +152,8 @@ func (j *judge) snapshots(own ownRoutes) (before, after *inventory.Snapshot) {
 	return j.pictures[0].snapshot(now, othersNow), j.pictures[1].snapshot(then, othersThen)
 }
 
-// snapshot makes a snapshot of the documents and of the subnets' tables, by the subnets' keys, and
-// other properties. A table that has only a name so far is unknown.
+// snapshot makes a snapshot of the documents, and of the subnets' tables and other properties, by
+// the subnets' keys. A table that has only a name so far is unknown.
 func (pic picture) snapshot(tables map[string]arm.ID, others map[slot]arm.ID) *inventory.Snapshot {
 	s := inventory.NewSnapshot()
 	gateways := map[string][]arm.ID{}

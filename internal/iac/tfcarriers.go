@@ -81,7 +81,7 @@ func (r *tfResource) user(v *tfValues) *tfResource {
 
 // clusterOf finds a pool's cluster, nil if the file does not show it.
 func (p *tfPlan) clusterOf(pool *tfResource, all []*tfResource) *tfResource {
-	var refers *standing
+	var refers *knownResource
 	if pool.Values.ClusterID == "" {
 		refers = p.refers(pool, "kubernetes_cluster_id", tfCluster)
 	}

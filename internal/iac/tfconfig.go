@@ -183,7 +183,7 @@ func (p *tfPlan) sets(r *tfResource, attribute string) (sets, known bool) {
 // refers returns the resources of a kind that an attribute refers to, through variables and outputs
 // of modules. Of several instances it prefers the one with the same key. It returns nothing if it
 // cannot follow a reference.
-func (p *tfPlan) refers(r *tfResource, attribute, kind string) *standing {
+func (p *tfPlan) refers(r *tfResource, attribute, kind string) *knownResource {
 	c, way, names := p.configOf(r)
 	if c == nil {
 		return nil
@@ -238,7 +238,7 @@ func follow(way []*tfModule, names, references, each []string, kind string, hops
 
 // instance returns the resource with an address without keys: of several, the one with the key of
 // the referring resource.
-func (p *tfPlan) instance(address string, from *tfResource) *standing {
+func (p *tfPlan) instance(address string, from *tfResource) *knownResource {
 	all := p.instances[address]
 	if len(all) == 1 {
 		return all[0]
@@ -249,7 +249,7 @@ func (p *tfPlan) instance(address string, from *tfResource) *standing {
 			return s
 		}
 	}
-	var here *standing
+	var here *knownResource
 	for _, s := range all {
 		if moduleOf(s.address) == from.Module {
 			if here != nil {

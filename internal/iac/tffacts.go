@@ -22,11 +22,11 @@ type facts struct {
 	// others are the subnets' other properties.
 	others map[slot]arm.ID
 	// instances are the resources by address without keys, byAddress by whole address, byID by ID.
-	instances map[string][]*standing
-	byAddress map[string]*standing
-	byID      map[string]*standing
+	instances map[string][]*knownResource
+	byAddress map[string]*knownResource
+	byID      map[string]*knownResource
 	// subnets are the separate subnet resources, by their network's key.
-	subnets map[string][]*standing
+	subnets map[string][]*knownResource
 	// bare are the subnets without a table according to an inline block, with the network's
 	// address.
 	bare []bareBlock
@@ -38,8 +38,8 @@ type facts struct {
 	users []*tfResource
 }
 
-// standing is a resource: its place in the code and its ID in Azure.
-type standing struct {
+// knownResource is a resource: its place in the code and its ID in Azure.
+type knownResource struct {
 	address string
 	id      arm.ID
 	// becomes is its name if it is created or replaced, "" if it stays.
@@ -61,13 +61,13 @@ type bareBlock struct {
 
 func newFacts() facts {
 	return facts{tables: map[string]arm.ID{}, others: map[slot]arm.ID{},
-		instances: map[string][]*standing{}, byAddress: map[string]*standing{},
-		byID:    map[string]*standing{},
-		subnets: map[string][]*standing{}, rewritten: map[string]bool{}}
+		instances: map[string][]*knownResource{}, byAddress: map[string]*knownResource{},
+		byID:    map[string]*knownResource{},
+		subnets: map[string][]*knownResource{}, rewritten: map[string]bool{}}
 }
 
-// stands adds a resource that stays as it is, or that a state has.
-func (p *tfPlan) stands(r *tfResource) {
+// recordUnchanged adds a resource that stays as it is, or that a state has.
+func (p *tfPlan) recordUnchanged(r *tfResource) {
 	if r.Values == nil || !p.learn(r, r.Values) {
 		return
 	}
@@ -79,8 +79,8 @@ func (p *tfPlan) stands(r *tfResource) {
 	}
 }
 
-// changed adds a resource that changes.
-func (p *tfPlan) changed(r *tfResource) {
+// recordChanged adds a resource that changes.
+func (p *tfPlan) recordChanged(r *tfResource) {
 	p.learn(r, r.before())
 	if r.Deposed == "" {
 		p.picture(r, r.Change.Before, r.expected)
@@ -109,7 +109,7 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	if s != nil && r.Deposed == "" {
 		return false
 	}
-	s = &standing{address: r.Address, id: v.ID}
+	s = &knownResource{address: r.Address, id: v.ID}
 	if r.Deposed == "" {
 		name := withoutKeys(r.Address)
 		p.byAddress[r.Address] = s
@@ -121,9 +121,9 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	}
 	switch r.Type {
 	case tfAssociation, tfNATAssociation, tfGroupAssociation:
-		p.gets(v.SubnetID, associations[r.Type], v.gives(associations[r.Type]))
+		p.recordProperty(v.SubnetID, associations[r.Type], v.gives(associations[r.Type]))
 	case tfSubnet:
-		p.has(v.ID, v.table())
+		p.recordTable(v.ID, v.table())
 		if r.Mode != "data" && v.ID != "" {
 			p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
 		}
@@ -131,7 +131,7 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 		if body, err := v.body(); err == nil &&
 			strings.HasPrefix(strings.ToLower(v.AzapiType), strings.ToLower(arm.TypeSubnet)+"@") {
 			for _, property := range inventory.Properties {
-				p.gets(v.ID, property, body.has(property))
+				p.recordProperty(v.ID, property, body.has(property))
 			}
 			if r.Mode != "data" && v.ID != "" {
 				p.subnets[v.ID.Parent().Key()] = append(p.subnets[v.ID.Parent().Key()], s)
@@ -139,13 +139,13 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 		}
 	case tfTable:
 		for _, subnet := range v.Subnets {
-			p.has(subnet, v.ID)
+			p.recordTable(subnet, v.ID)
 		}
 	case tfVNet:
 		for _, b := range v.Subnet {
 			id := v.ID.Child("subnets", inline(b).name())
 			for property := range inlineAttributes {
-				p.gets(id, property, inline(b).has(property))
+				p.recordProperty(id, property, inline(b).has(property))
 			}
 			if namesTables(v.Subnet) && inline(b).table() == "" {
 				p.bare = append(p.bare, bareBlock{id, r.Address})
@@ -155,9 +155,9 @@ func (p *tfPlan) learn(r *tfResource, v *tfValues) bool {
 	return true
 }
 
-// has records that a subnet has a table. A resource without a table proves nothing: it may have
-// been read earlier.
-func (p *tfPlan) has(subnet, table arm.ID) {
+// recordTable records that a subnet has a table. A resource without a table proves nothing: it may
+// have been read earlier.
+func (p *tfPlan) recordTable(subnet, table arm.ID) {
 	if subnet != "" && table != "" {
 		if s := p.byID[table.Key()]; s != nil && s.id == table {
 			table = s.id // thousands of subnets can have one table
@@ -166,17 +166,17 @@ func (p *tfPlan) has(subnet, table arm.ID) {
 	}
 }
 
-// gets records that a subnet has a property, and had returns it.
-func (p *tfPlan) gets(subnet arm.ID, property inventory.Property, id arm.ID) {
+// recordProperty records that a subnet has a property, and propertyBefore returns it.
+func (p *tfPlan) recordProperty(subnet arm.ID, property inventory.Property, id arm.ID) {
 	switch {
 	case property == inventory.PropertyTable:
-		p.has(subnet, id)
+		p.recordTable(subnet, id)
 	case subnet != "" && id != "":
 		p.others[slot{subnet.Key(), property}] = id
 	}
 }
 
-func (p *tfPlan) had(subnet arm.ID, property inventory.Property) arm.ID {
+func (p *tfPlan) propertyBefore(subnet arm.ID, property inventory.Property) arm.ID {
 	if property == inventory.PropertyTable {
 		return p.tables[subnet.Key()]
 	}

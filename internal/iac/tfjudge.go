@@ -23,7 +23,7 @@ type judge struct {
 	left map[string]*tfResource
 
 	effects []Effect
-	at      map[slot]int // the effect on a subnet
+	at      map[slot]int // the index of the effect on a subnet
 	notes   []Note
 }
 
@@ -181,7 +181,7 @@ func (j *judge) unknown(r *tfResource, text string) {
 // has one.
 func (j *judge) association(r *tfResource, p inventory.Property) {
 	before, after := r.before(), r.after()
-	had, now, attribute := before.gives(p), after.gives(p), given[p].attribute
+	had, now, attribute := before.gives(p), after.gives(p), associated[p].attribute
 	e := Effect{What: j.subnet(before.SubnetID, r.place()), By: r.place(),
 		Property: other(p), Before: string(had)}
 	keep := fmt.Sprintf("keep %s, or take it out of the state only: ", r.Address)
@@ -218,7 +218,7 @@ func (j *judge) association(r *tfResource, p inventory.Property) {
 			Set: []Setting{{attribute, j.reference(had, r.Module)}}}
 		j.add(e)
 	case r.creates() && len(r.Change.Importing) == 0:
-		if has := j.had(after.SubnetID, p); has != "" && !j.freed(after.SubnetID, p) {
+		if has := j.propertyBefore(after.SubnetID, p); has != "" && !j.freed(after.SubnetID, p) {
 			j.note(r, "its creation fails, because subnet %s has the %s %s already: import { "+
 				"to = %s  id = %s }", after.SubnetID.Short(), p.Noun(), has.Short(), r.Address,
 				quoteHCL(string(after.SubnetID)))
@@ -252,7 +252,7 @@ func (j *judge) freed(subnet arm.ID, p inventory.Property) bool {
 // between them.
 func (j *judge) associationReplaced(r *tfResource, e Effect, p inventory.Property) {
 	before, after := r.before(), r.after()
-	had, named := before.gives(p), given[p]
+	had, named := before.gives(p), associated[p]
 	subnet := after.SubnetID
 	if subnet == "" {
 		s := j.refers(r, "subnet_id", tfSubnet)

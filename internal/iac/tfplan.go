@@ -213,10 +213,10 @@ func (p *tfPlan) change(s *stream) error {
 		if r.Values = r.Change.Before; r.Values == nil {
 			r.Values = r.Change.After
 		}
-		p.stands(r)
+		p.recordUnchanged(r)
 	default:
 		r.expect(raw)
-		p.changed(r)
+		p.recordChanged(r)
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (p *tfPlan) values(s *stream) error {
 				}
 				r, err := p.resource(raw)
 				if err == nil {
-					p.stands(r)
+					p.recordUnchanged(r)
 				}
 				return err
 			})

@@ -164,7 +164,8 @@ func (p *tfPlan) podCIDRs() []netip.Prefix {
 }
 
 // nodeName matches the names that AKS gives to nodes (scale sets, availability sets, Windows
-// pools), and cloud-provider-azure to their routes: followed by four underscores and the prefix.
+// pools), and the names that cloud-provider-azure gives to their routes: the node's name, four
+// underscores and the prefix.
 var nodeName = lazy.Regexp(
 	`(?i)^aks(-[a-z0-9]+-[0-9]{8}-(vmss[0-9a-z]{6}|[0-9]+)|[a-z]{1,6}0[0-9a-z]{5})(____[0-9a-f]+)?$`)
 

@@ -69,7 +69,7 @@ func (p *tfPlan) stateResource(raw []byte) error {
 		if err := p.decode(i.Attributes, &one.Values, one); err != nil {
 			return err
 		}
-		p.stands(one)
+		p.recordUnchanged(one)
 	}
 	return nil
 }

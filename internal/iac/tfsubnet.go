@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// unseen says why the effect is uncertain.
-func unseen(p inventory.Property) string {
+// whyUncertain says why the effect is uncertain.
+func whyUncertain(p inventory.Property) string {
 	return "the plan does not show whether the subnet has a " + p.Noun() + " in Azure"
 }
 
@@ -54,7 +54,7 @@ func (j *judge) vnet(r *tfResource) {
 			j.add(Effect{
 				Verb: MayLose, Doubt: true, What: j.subnet(id, r.place()), By: r.place(),
 				Before: string(j.tables[id.Key()]),
-				How:    "no inline block has its name, and that of one is known only after apply",
+				How:    "no inline block has its name, and one has a name known only after apply",
 				Fix:    "apply what the name depends on first, and plan again",
 			})
 		} else {
@@ -65,7 +65,7 @@ func (j *judge) vnet(r *tfResource) {
 }
 
 // inlineBlocks judges how written blocks change a property of their subnets. Every version of the
-// provider writes the security group; a table is written only if they can name one.
+// provider writes the security group; a table is written only if the blocks can name one.
 func (j *judge) inlineBlocks(r *tfResource, p inventory.Property) {
 	for _, b := range r.before().Subnet {
 		name := inline(b).name()
@@ -96,7 +96,7 @@ func (j *judge) nameUnknown(r *tfResource) bool {
 // inlineBlock judges a block that is written.
 func (j *judge) inlineBlock(r *tfResource, p inventory.Property, id arm.ID, now inline,
 	unknown bool) {
-	had, after, attribute := j.had(id, p), now.has(p), inlineAttributes[p]
+	had, after, attribute := j.propertyBefore(id, p), now.has(p), inlineAttributes[p]
 	e := Effect{What: j.subnet(id, r.place()), By: r.place(), Property: other(p),
 		Before: string(had), After: string(after)}
 	e.What.Address = r.Address
@@ -106,7 +106,7 @@ func (j *judge) inlineBlock(r *tfResource, p inventory.Property, id arm.ID, now 
 		Set: []Setting{{attribute, j.reference(had, r.Module)}}}
 	switch {
 	case unknown:
-		t := j.refers(r, "subnet", given[p].kind)
+		t := j.refers(r, "subnet", associated[p].kind)
 		if had == "" || t != nil && t.id.Equal(had) && t.becomes == "" {
 			return
 		}
@@ -124,8 +124,8 @@ func (j *judge) inlineBlock(r *tfResource, p inventory.Property, id arm.ID, now 
 	case after == "" && !j.refreshed:
 		e.Verb = MayLose
 		e.How = "the inline subnet block names no " + p.Name() + ", and the network's blocks are " +
-			"written; " + unseen(p)
-		e.Fix = ask(Place{ID: id}, p)
+			"written; " + whyUncertain(p)
+		e.Fix = showCommand(Place{ID: id}, p)
 		e.Repair = &Repair{Address: r.Address, Ignore: "subnet"}
 	case after != "" && had != "" && !after.Equal(had):
 		e.Verb, e.How = Another, "the inline subnet block names another "+p.Noun()
@@ -143,7 +143,7 @@ func (j *judge) unknownBlocks(r *tfResource) {
 		for _, p := range []inventory.Property{inventory.PropertyTable, inventory.PropertyGroup} {
 			j.add(Effect{
 				Verb: MayLose, Doubt: true, What: j.subnet(id, r.place()), By: r.place(),
-				Property: other(p), Before: string(j.had(id, p)),
+				Property: other(p), Before: string(j.propertyBefore(id, p)),
 				How: "the network's inline blocks are known only after apply, and Azure writes " +
 					"all of them",
 				Fix: "apply what the blocks depend on first, and plan again",
@@ -198,7 +198,7 @@ func (j *judge) recreated(id, table arm.ID, r *tfResource, how string) {
 	e := Effect{Verb: Recreated, What: j.subnet(id, r.place()), By: r.place(),
 		Before: string(cmp.Or(table, j.tables[id.Key()])), How: how}
 	if vnet := j.renewed[id.Parent().Key()]; vnet != nil {
-		e.Network, e.How, e.By = true, renewed(vnet), vnet.place()
+		e.WithNetwork, e.How, e.By = true, renewed(vnet), vnet.place()
 	}
 	e.Fix = "keep the subnet's name and network as they are, or move the machines out of it first"
 	j.add(e)
@@ -244,8 +244,8 @@ func (j *judge) subnetResource(r *tfResource) {
 }
 
 // writeOnly judges a changed version of route_table_id_wo: the provider writes the table that the
-// argument names, or none. No plan shows the value; the configuration shows at least what it refers
-// to.
+// argument names, or none. No plan shows the value; the configuration shows at least what the
+// argument refers to.
 func (j *judge) writeOnly(r *tfResource, e Effect) {
 	const argument = "route_table_id_wo"
 	sets, known := j.sets(r, argument)
@@ -293,8 +293,8 @@ func versionAfter(r *tfResource) string {
 	return versionHCL(r.before().WOVersion)
 }
 
-// versionHCL returns a version as code: the provider has a number, and a plan from elsewhere
-// anything.
+// versionHCL returns a version as code. The provider writes a number; a plan that another tool made
+// can hold any type.
 func versionHCL(raw []byte) string {
 	var v any
 	_ = json.Unmarshal(raw, &v) // it is a part of JSON that was read

@@ -143,8 +143,9 @@ func (v *tfValues) table() arm.ID {
 var associations = map[string]inventory.Property{tfAssociation: inventory.PropertyTable,
 	tfNATAssociation: inventory.PropertyNAT, tfGroupAssociation: inventory.PropertyGroup}
 
-// given are the kinds of resources that they give, and the attributes that name these.
-var given = map[inventory.Property]struct{ kind, attribute string }{
+// associated are the kinds of resources that associations give to subnets, and the attributes of an
+// association that name them.
+var associated = map[inventory.Property]struct{ kind, attribute string }{
 	inventory.PropertyTable: {tfTable, "route_table_id"},
 	inventory.PropertyNAT:   {tfNAT, "nat_gateway_id"},
 	inventory.PropertyGroup: {tfGroup, "network_security_group_id"},

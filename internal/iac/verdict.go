@@ -22,8 +22,8 @@ type Known struct {
 	Tables map[string]string
 	// Live is the real network, nil if it was not read.
 	Live *inventory.Snapshot
-	// Refused says which policies refuse a write that gives a subnet another value of a property,
-	// or none ("").
+	// Refused says which policies refuse a write that gives a subnet this value of a property;
+	// value is "" if the write removes it.
 	Refused func(subnet arm.ID, p inventory.Property, value arm.ID) []string
 }
 
@@ -35,7 +35,7 @@ func (k Known) refused(e Effect) []string {
 	}
 	id := e.What.ID
 	for _, c := range k.Carriers {
-		if (id == "" || partly(id)) && c.ID != "" && c.same(e.What) {
+		if (id == "" || partly(id)) && c.ID != "" && c.isSubnet(e.What) {
 			id = c.ID
 		}
 	}
@@ -48,11 +48,11 @@ func (k Known) refused(e Effect) []string {
 	return k.Refused(id, e.property(), arm.ID(e.After))
 }
 
-// guards reports whether a subnet must have by a config the NAT gateway or security group that it
-// may lose.
+// guards reports whether a config requires the NAT gateway or security group that a subnet may
+// lose.
 func (k Known) guards(e Effect) bool {
 	return e.Property != "" && slices.ContainsFunc(k.Carriers, func(c Carrier) bool {
-		return c.Must != nil && c.needs(e.Property) && c.same(e.What)
+		return c.Must != nil && c.needs(e.Property) && c.isSubnet(e.What)
 	})
 }
 
@@ -62,12 +62,12 @@ func (r *Reading) Findings(known Known) []finding.Finding {
 	known.Carriers = slices.Concat(known.Carriers, r.Carriers)
 	var out []finding.Finding
 	for _, e := range slices.Concat(r.Effects, r.Open) {
-		if e = known.settle(e); e.Verb == "" {
+		if e = known.decide(e); e.Verb == "" {
 			continue
 		}
 		out = append(out, known.finding(e)...)
 	}
-	for _, e := range r.Given {
+	for _, e := range r.Associations {
 		if e = known.replaces(e); e.Verb != "" {
 			out = append(out, known.finding(e)...)
 		}
@@ -91,11 +91,11 @@ func (n Note) finding() finding.Finding {
 		message).About(strings.TrimSpace(n.Address+" "+n.Text)).At(n.File, n.Line)
 }
 
-// settle uses the real network to decide what a file leaves open. An effect without a verb does not
+// decide uses the real network to decide what a file leaves open. An effect without a verb does not
 // happen. Only a possible loss can be refuted: by a subnet without a table, or a table without pod
 // routes. A possible loss of a NAT gateway or security group has to be confirmed: by the code, a
 // config, or the real network. A doubtful one stays possible.
-func (k Known) settle(e Effect) Effect {
+func (k Known) decide(e Effect) Effect {
 	guarded := k.guards(e)
 	if e.Verb == MayLose && guarded && !e.Doubt {
 		e.Verb = Loses
@@ -114,9 +114,9 @@ func (k Known) real(e Effect) Effect {
 	}
 	if subnet := k.Live.Subnet(k.find(e.What)); subnet != nil {
 		has := subnet.Has(e.property())
-		asked := ask(e.What, e.property())
+		asked := showCommand(e.What, e.property())
 		e.What.ID = subnet.ID
-		e.Fix = strings.ReplaceAll(e.Fix, asked, ask(e.What, e.property()))
+		e.Fix = strings.ReplaceAll(e.Fix, asked, showCommand(e.What, e.property()))
 		switch {
 		case e.Verb == MayLose && has == "":
 			e.Verb = ""
@@ -145,13 +145,13 @@ func (k Known) real(e Effect) Effect {
 	return e
 }
 
-// replaces decides whether code gives a subnet another table, NAT gateway or security group than
-// the subnet must have by a config or, where none says it, than it has.
+// replaces decides whether code gives a subnet a wrong table, NAT gateway or security group. The
+// right one is what a config requires or, if none does, what the subnet has in Azure.
 func (k Known) replaces(e Effect) Effect {
 	e.Verb = ""
 	var has arm.ID
 	for _, c := range k.Carriers {
-		if c.same(e.What) {
+		if c.isSubnet(e.What) {
 			has = cmp.Or(has, c.Must[e.property()])
 		}
 	}
@@ -168,8 +168,8 @@ func (k Known) replaces(e Effect) Effect {
 	return e
 }
 
-// another reports whether code names another resource. Code names it in many ways: where an ID is
-// not whole, only another name is another one.
+// another reports whether code names another resource. Code names a resource in many ways: if parts
+// of its ID are unknown, only the names are compared.
 func another(has, named arm.ID) bool {
 	if id, err := arm.ParseID(string(named)); err == nil && !partly(id) {
 		return !id.Equal(has)
@@ -186,7 +186,7 @@ func (k Known) find(p Place) arm.ID {
 	}
 	var found []arm.ID
 	for _, c := range k.Carriers {
-		if c.ID != "" && !partly(c.ID) && c.same(p) {
+		if c.ID != "" && !partly(c.ID) && c.isSubnet(p) {
 			found = append(found, c.ID)
 		}
 	}
@@ -207,7 +207,7 @@ func (k Known) find(p Place) arm.ID {
 // subnet is destroyed, only what the user names counts, and nothing if its cluster is destroyed.
 func (k Known) carries(e Effect) string {
 	for _, c := range k.Carriers {
-		if c.same(e.What) && (e.Verb == Recreated || c.needs(e.property())) &&
+		if c.isSubnet(e.What) && (e.Verb == Recreated || c.needs(e.property())) &&
 			(e.Left == "" || e.Part && c.Named) {
 			return c.Why
 		}
@@ -218,9 +218,9 @@ func (k Known) carries(e Effect) string {
 	return cmp.Or(k.Tables[arm.ID(e.Before).Key()], k.Tables[arm.ID(e.stated).Key()])
 }
 
-// same reports whether both are one subnet: by ID if both have one, otherwise by the names that
-// they have.
-func (c Carrier) same(p Place) bool {
+// isSubnet reports whether carrier and place are one subnet: by ID if both have one, otherwise by
+// the names that they have.
+func (c Carrier) isSubnet(p Place) bool {
 	if c.ID != "" && p.ID != "" && partly(c.ID) == partly(p.ID) {
 		return c.ID.Equal(p.ID)
 	}
@@ -247,12 +247,12 @@ func (k Known) finding(e Effect) []finding.Finding {
 	if e.Verb == Destroyed {
 		f := finding.New(finding.IaCDestroys, "", e.What.resource(), "cluster %s %s",
 			cmp.Or(e.What.Name, e.What.Address), e.How)
-		return []finding.Finding{e.dress(f, "")}
+		return []finding.Finding{e.complete(f, "")}
 	}
 	if e.Verb == Migrates {
 		f := finding.New(finding.IaCMigrates, "", e.What.resource(), "cluster %s %s",
 			cmp.Or(e.What.Name, e.What.Address), e.How).With(e.Needs...)
-		return []finding.Finding{e.dress(f, "")}
+		return []finding.Finding{e.complete(f, "")}
 	}
 	why := k.carries(e)
 	if e.Left != "" && why == "" {
@@ -287,7 +287,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 			return nil
 		}
 		with := "while its network stays"
-		if e.Network {
+		if e.WithNetwork {
 			with = "with its network"
 		}
 		code, message = finding.IaCRecreates, fmt.Sprintf("subnet %s is deleted %s: %s", subnet,
@@ -302,7 +302,7 @@ func (k Known) finding(e Effect) []finding.Finding {
 	if why == "" && e.Verb != Useless || e.Verb == Recreated && e.Doubt {
 		f.Severity--
 	}
-	return []finding.Finding{e.dress(f, why).With(k.refused(e)...)}
+	return []finding.Finding{e.complete(f, why).With(k.refused(e)...)}
 }
 
 // routes makes the finding for a table that loses routes.
@@ -319,7 +319,7 @@ func (k Known) routes(e Effect) finding.Finding {
 		if why == "" {
 			f.Severity--
 		}
-		return e.dress(f, why)
+		return e.complete(f, why)
 	}
 	n := fmt.Sprintf("%d pod routes", len(e.Routes))
 	if len(e.Routes) == 1 {
@@ -334,15 +334,15 @@ func (k Known) routes(e Effect) finding.Finding {
 		}
 		f = f.With(fmt.Sprintf("%s -> %s (%s)", r.Prefix, r.Hop, r.Name))
 	}
-	return e.dress(f, why)
+	return e.complete(f, why)
 }
 
 const maxRoutesShown = 10
 
 var isCommand = lazy.Regexp(`^(az|terraform|routekeeper|kubectl) `)
 
-// dress adds to a finding the place in the code, the reason why it matters, and the repair.
-func (e Effect) dress(f finding.Finding, why string) finding.Finding {
+// complete adds to a finding the place in the code, the reason why it matters, and the repair.
+func (e Effect) complete(f finding.Finding, why string) finding.Finding {
 	// Only a command can be pasted; names in code and in words are not quoted for a shell.
 	if isCommand().MatchString(e.Fix) {
 		f.Fix = e.Fix

@@ -57,11 +57,11 @@ func changeType(change *armtemplate.Object) string {
 type whatIf struct {
 	reading *Reading
 	changes []*whatIfChange
-	// before are the present properties of subnets, "" for none; given are those with which the
+	// before are the present properties of subnets, "" for none; written are those with which the
 	// deployment writes subnets as separate resources.
-	before, given map[slot]string
-	gone          map[string]bool // networks that are deleted
-	cidrs         []netip.Prefix
+	before, written map[slot]string
+	gone            map[string]bool // networks that are deleted
+	cidrs           []netip.Prefix
 }
 
 // whatIfChange is the change of one resource (WhatIfChange in the REST reference of deployments).
@@ -86,7 +86,7 @@ func ReadWhatIf(file File) (*Reading, error) {
 		return nil, fmt.Errorf("it is not a what-if result: expected a list of changes")
 	}
 	w := &whatIf{reading: &Reading{Format: WhatIf}, before: map[slot]string{},
-		given: map[slot]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
+		written: map[slot]string{}, gone: map[string]bool{}, cidrs: []netip.Prefix{defaultPodCIDR}}
 	root, _ := doc.(*armtemplate.Object)
 	w.troubles(root)
 	for _, item := range list {
@@ -211,7 +211,7 @@ func (w *whatIf) collect() {
 				record(w.before, c.id, c.before)
 			}
 			if c.after != nil && !strings.EqualFold(c.kind, "Delete") {
-				record(w.given, c.id, c.after)
+				record(w.written, c.id, c.after)
 			}
 		}
 	}
@@ -304,7 +304,7 @@ func (w *whatIf) vnet(c *whatIfChange) {
 func (w *whatIf) subnet(id arm.ID, c *whatIfChange, now *armtemplate.Object, what string) {
 	for _, p := range inventory.Properties {
 		at, after, word := slot{id.Key(), p}, propertyOf(now, p), string(p)
-		had, later := w.before[at], w.given[at]
+		had, later := w.before[at], w.written[at]
 		switch {
 		case had == "" || arm.ID(had).Equal(arm.ID(after)):
 		case after == unresolved:

@@ -19,7 +19,7 @@ func (w *whatIf) cluster(c *whatIfChange) {
 	if before == nil || after == nil {
 		return
 	}
-	if why := refused(before, after); why != "" {
+	if why := refusal(before, after); why != "" {
 		w.note(Place{ID: c.id, Name: c.id.Name()}, false, "AKS refuses this change: "+why)
 		return
 	}
@@ -75,9 +75,9 @@ func (w *whatIf) poolSubnet(id arm.ID, name string, before, after *armtemplate.O
 	}
 }
 
-// refused says why AKS refuses a change of the network plugin, or "". It changes only to overlay,
-// which cannot be reverted (update-azure-cni).
-func refused(before, after *armtemplate.Object) string {
+// refusal says why AKS refuses a change of the network plugin, or "". A plugin changes only to
+// overlay, which cannot be reverted (update-azure-cni).
+func refusal(before, after *armtemplate.Object) string {
 	had, gets := before.Text("networkPlugin"), after.Text("networkPlugin")
 	overlay := func(o *armtemplate.Object) bool {
 		return strings.EqualFold(o.Text("networkPluginMode"), "overlay")

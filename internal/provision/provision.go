@@ -29,7 +29,7 @@ const (
 	// roleWithin is how long role assignments may take to take effect: AKS can take an hour to see
 	// them (configure-kubenet).
 	roleWithin = time.Hour
-	// roleFirst is the time after the first try, doubled after each, and at most roleMost.
+	// roleFirst is the wait after the first try. It doubles after each try, up to roleMost.
 	roleFirst, roleMost = 2 * time.Second, 20 * time.Second
 )
 
@@ -69,14 +69,14 @@ func FitToNetwork(ctx context.Context, client *azure.Client, c build.Cluster) (b
 	if n.VNet, err = client.Find(ctx, c.VNetID()); err != nil {
 		return c, err
 	}
-	if n.Identity, err = client.Find(ctx, c.IdentityID()); err != nil {
+	if n.ClusterIdentity, err = client.Find(ctx, c.IdentityID()); err != nil {
 		return c, err
 	}
 	cluster, err := client.Find(ctx, c.ClusterID())
 	if err != nil {
 		return c, err
 	}
-	n.Built, n.Tables = cluster != nil, map[string]arm.Document{}
+	n.ClusterBuilt, n.Tables = cluster != nil, map[string]arm.Document{}
 	if n.VNet != nil {
 		for _, id := range c.TablesOn(*n.VNet) {
 			table, err := client.Find(ctx, id)
@@ -91,7 +91,7 @@ func FitToNetwork(ctx context.Context, client *azure.Client, c build.Cluster) (b
 	return c.Use(n)
 }
 
-// Preview lists what each of some steps would do, and writes nothing.
+// Preview lists what each step would do, and writes nothing.
 func Preview(ctx context.Context, client *azure.Client, c build.Cluster, steps []build.Step,
 	adopt bool) ([]Outcome, error) {
 	made := build.Made{}
@@ -199,7 +199,7 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 		if err != nil {
 			return d, err
 		}
-		if after, err = r.makeIt(ctx, body, ""); err != nil {
+		if after, err = r.putUntilRolesWork(ctx, body, ""); err != nil {
 			return d, err
 		}
 	case build.Change:
@@ -215,7 +215,7 @@ func (r run) takeOnce(ctx context.Context) (build.Decision, error) {
 		if err != nil {
 			return d, err
 		}
-		if after, err = r.makeIt(ctx, body, have.ETag); err != nil {
+		if after, err = r.putUntilRolesWork(ctx, body, have.ETag); err != nil {
 			return d, err
 		}
 	default:
@@ -238,15 +238,17 @@ func (r run) changeFound(ctx context.Context) (*arm.Document, error) {
 	return &written.After, err
 }
 
-// makeIt puts a document. If role assignments have not taken effect yet, it retries until they do.
-func (r run) makeIt(ctx context.Context, body []byte, etag string) (*arm.Document, error) {
+// putUntilRolesWork puts a document. If role assignments have not taken effect yet, it retries
+// until they do.
+func (r run) putUntilRolesWork(ctx context.Context, body []byte,
+	etag string) (*arm.Document, error) {
 	for pause := roleFirst; ; pause = min(2*pause, roleMost) {
 		doc, err := r.client.Make(ctx, r.step.ID, body, etag, r.within())
 		if err == nil {
 			return &doc, nil
 		}
 		since := time.Since(r.began)
-		if !r.step.RolesCount || !r.lacksRoles(err) || since > roleWithin {
+		if !r.step.WaitsForRoles || !r.lacksRoles(err) || since > roleWithin {
 			return nil, err
 		}
 		r.waits("the new identity and its roles to take effect: usually a minute or two, up to " +

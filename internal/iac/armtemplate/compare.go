@@ -1,7 +1,7 @@
 package armtemplate
 
-// same compares two values, and reports whether the result is known. Text is case-sensitive.
-func (x *scope) same(a, b any) (same, known bool) {
+// sameValues compares two values, and reports whether the result is known. Text is case-sensitive.
+func (x *scope) sameValues(a, b any) (same, known bool) {
 	x.d.spend(1)
 	if unknownOf([]any{a, b}) != nil {
 		return false, false
@@ -22,7 +22,7 @@ func (x *scope) same(a, b any) (same, known bool) {
 		}
 		known = true
 		for i := range a {
-			equal, sure := x.same(a[i], b[i])
+			equal, sure := x.sameValues(a[i], b[i])
 			if sure && !equal {
 				return false, true
 			}
@@ -43,7 +43,7 @@ func (x *scope) same(a, b any) (same, known bool) {
 		known = true
 		for _, m := range a.Members {
 			other, there := b.Lookup(m.Name)
-			equal, sure := x.same(m.Value, other)
+			equal, sure := x.sameValues(m.Value, other)
 			if !there || sure && !equal {
 				return false, true
 			}

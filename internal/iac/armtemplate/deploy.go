@@ -65,7 +65,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 			continue
 		}
 		r.evaluate()
-		if err := ready.named(r); err != nil {
+		if err := ready.checkDependsOn(r); err != nil {
 			return nil, err
 		}
 		if c := r.nested(); c != nil {
@@ -82,7 +82,7 @@ func (d *deployment) prepare() (*Deployment, error) {
 				ready.needs[r] = append(ready.needs[r], need)
 			}
 		}
-		ready.needs[r] = append(ready.needs[r], d.before(r)...)
+		ready.needs[r] = append(ready.needs[r], d.earlierCopies(r)...)
 	}
 	if loop := ready.circle(); loop != nil {
 		return nil, fmt.Errorf("circular dependency detected on resource: '%s'", loop.ID)
@@ -122,8 +122,8 @@ func (d *deployment) deployable(r *Resource, before int) error {
 	return nil
 }
 
-// named refuses a dependsOn that names nothing in the template.
-func (ready *Deployment) named(r *Resource) error {
+// checkDependsOn refuses a dependsOn that names nothing in the template.
+func (ready *Deployment) checkDependsOn(r *Resource) error {
 	list, _ := r.dependsOn.([]any)
 	for _, item := range list {
 		text, is := TextOf(item)
@@ -152,7 +152,7 @@ func (ready *Deployment) named(r *Resource) error {
 // knowsLoop reports whether the template has a copy loop with this name, even one without copies.
 func (d *deployment) knowsLoop(name string) bool {
 	known := false
-	sources(d.template.Get("resources"), func(o *Object, symbol, _ string) {
+	eachSource(d.template.Get("resources"), func(o *Object, symbol, _ string) {
 		if l := o.Object("copy"); l != nil {
 			known = known || strings.EqualFold(l.Text("name"), name) ||
 				symbol != "" && strings.EqualFold(symbol, name)
@@ -161,8 +161,8 @@ func (d *deployment) knowsLoop(name string) bool {
 	return known
 }
 
-// before returns the copies that a serial loop makes before this one.
-func (d *deployment) before(r *Resource) []*Resource {
+// earlierCopies returns the copies that a serial loop makes before this one.
+func (d *deployment) earlierCopies(r *Resource) []*Resource {
 	l := r.Source.Object("copy")
 	if r.loop == "" || !strings.EqualFold(l.Text("mode"), "serial") {
 		return nil
@@ -252,8 +252,8 @@ func (ready *Deployment) Body(r *Resource) (body *Object, err error) {
 	return r.Body, nil
 }
 
-// Nested returns the deployment that a resource describes, in its present state, or nil for another
-// resource. With planned, it returns what is known before anything is deployed.
+// Nested returns the deployment that a resource describes, in its present state, or nil if the
+// resource is no deployment. With planned, it returns what is known before anything is deployed.
 func (ready *Deployment) Nested(r *Resource, planned bool) (nested *Deployment, err error) {
 	if !strings.EqualFold(r.Type, typeDeployment) {
 		return nil, nil

@@ -79,7 +79,7 @@ func (d *deployment) checkParameter(name string, declared *Object) error {
 		x := &scope{d: d}
 		foreign := func(v any) bool {
 			return !slices.ContainsFunc(allowed, func(a any) bool {
-				same, known := x.same(a, v)
+				same, known := x.sameValues(a, v)
 				return same && known
 			})
 		}
@@ -126,7 +126,7 @@ func withinBounds(name string, declared *Object, v any) error {
 	return nil
 }
 
-// tokens are Azure's names for the values of the types of parameters.
+// tokens are Azure's names for parameter values, by the parameter's type.
 var tokens = map[string]string{"string": "String", "securestring": "String", "int": "Integer",
 	"bool": "Boolean", "array": "Array", "object": "Object", "secureobject": "Object"}
 

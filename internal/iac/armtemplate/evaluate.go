@@ -95,9 +95,9 @@ func init() { // not in the declaration, because functions call functions
 	}
 }
 
-// later has functions whose result only Azure knows, at deployment, and some rare ones: dates, data
-// URIs, groups of values. In no known template does one of them decide about a subnet.
-var later = map[string]bool{"datetimeadd": true, "datetimefromepoch": true,
+// unevaluated has functions whose result only Azure knows, at deployment, and some rare ones:
+// dates, data URIs, groups of values. In no known template does one of them decide about a subnet.
+var unevaluated = map[string]bool{"datetimeadd": true, "datetimefromepoch": true,
 	"datetimetoepoch": true, "datauri": true, "datauritostring": true,
 	"uricomponenttostring": true, "groupby": true, "mapvalues": true, "intersection": true,
 	"providers": true, "pickzones": true, "environment": true,
@@ -205,8 +205,8 @@ func (x *scope) call(c *call) (any, error) {
 	switch {
 	case !known && strings.HasPrefix(name, "list") && x.live():
 		return x.list(c)
-	case later[name] || !known && strings.HasPrefix(name, "list"):
-		return &Unknown{Why: "what " + c.name + "() says when it is deployed"}, nil
+	case unevaluated[name] || !known && strings.HasPrefix(name, "list"):
+		return &Unknown{Why: "what " + c.name + "() returns during the deployment"}, nil
 	case !known:
 		x.d.note(x.place, true,
 			"the function %s is not supported, so its result is unknown", shorten(c.name))

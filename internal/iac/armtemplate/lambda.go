@@ -61,8 +61,9 @@ func (x *scope) lambda(arg expression) (func(values ...any) (any, error), error)
 	}, nil
 }
 
-// each evaluates an array and a lambda, and calls the lambda for each element, with its number,
-// until do ends it. Then it returns the result of do, and otherwise out.
+// each evaluates an array and a lambda, calls the lambda with each element and its number, and
+// gives the result to do. If do returns an end, each returns it. Otherwise each returns the result
+// of out.
 func (x *scope) each(list, lambda expression, do func(item, result any) (end any, err error),
 	out func() any) (any, error) {
 	v, err := x.eval(list)

@@ -20,10 +20,10 @@ var listFunctions = map[string]function{
 	"length":   typed1(length),
 	"first":    firstOrLast(0),
 	"last":     firstOrLast(-1),
-	"take": part(func(n, size int64) (int64, int64) {
+	"take": takeOrSkip(func(n, size int64) (int64, int64) {
 		return 0, min(max(n, 0), size)
 	}),
-	"skip": part(func(n, size int64) (int64, int64) {
+	"skip": takeOrSkip(func(n, size int64) (int64, int64) {
 		return min(max(n, 0), size), size
 	}),
 	"range":           typed2(numbers),
@@ -79,7 +79,7 @@ func contains(x *scope, args []any) (any, error) {
 	case []any:
 		var doubt any
 		for _, item := range in {
-			switch same, known := x.same(item, args[1]); {
+			switch same, known := x.sameValues(item, args[1]); {
 			case !known:
 				doubt = &Unknown{Why: "whether two unknown values are the same"}
 			case same:
@@ -179,7 +179,7 @@ func firstOrLast(at int) function {
 	}))
 }
 
-func part(from func(n, size int64) (start, end int64)) function {
+func takeOrSkip(from func(n, size int64) (start, end int64)) function {
 	return textual(typed2(func(x *scope, of any, n int64) (any, error) {
 		switch v := of.(type) {
 		case []any:
@@ -234,7 +234,7 @@ func fromEnd(_ *scope, list []any, n int64) (any, error) {
 func indexIn(x *scope, list []any, wanted any, last bool) (any, error) {
 	at := int64(-1)
 	for i, item := range list {
-		switch same, known := x.same(item, wanted); {
+		switch same, known := x.sameValues(item, wanted); {
 		case !known:
 			return &Unknown{Why: "whether two unknown values are the same"}, nil
 		case same && !last:

@@ -11,8 +11,8 @@ var logicFunctions = map[string]function{
 	"true":            {call: func(*scope, []any) (any, error) { return true, nil }},
 	"false":           {call: func(*scope, []any) (any, error) { return false, nil }},
 	"if":              {min: 3, max: 3, lazy: ifThen},
-	"and":             {min: 2, max: -1, lazy: all(true)},
-	"or":              {min: 2, max: -1, lazy: all(false)},
+	"and":             {min: 2, max: -1, lazy: andOr(true)},
+	"or":              {min: 2, max: -1, lazy: andOr(false)},
 	"not":             typed1(func(_ *scope, b bool) (any, error) { return !b, nil }),
 	"bool":            typed1(toBool),
 	"coalesce":        {min: 1, max: -1, lazy: coalesce},
@@ -38,7 +38,7 @@ func ifThen(x *scope, args []expression) (any, error) {
 		// If both results are equal, an unknown condition does not matter.
 		yes, errYes := x.eval(args[1])
 		no, errNo := x.eval(args[2])
-		if same, known := x.same(yes, no); errYes == nil && errNo == nil && same && known {
+		if same, known := x.sameValues(yes, no); errYes == nil && errNo == nil && same && known {
 			return yes, nil
 		}
 		return c, nil
@@ -46,9 +46,9 @@ func ifThen(x *scope, args []expression) (any, error) {
 	return nil, fmt.Errorf("if: the condition is %s", kindOf(condition))
 }
 
-// all returns the function and (true) or or (false). One argument with the opposite value decides,
-// even if others are unknown.
-func all(wanted bool) func(*scope, []expression) (any, error) {
+// andOr returns the function "and" (wanted is true) or the function "or" (false). One argument with
+// the opposite value decides, even if others are unknown.
+func andOr(wanted bool) func(*scope, []expression) (any, error) {
 	return func(x *scope, args []expression) (any, error) {
 		var doubt *Unknown
 		for _, arg := range args {
@@ -101,7 +101,7 @@ func coalesce(x *scope, args []expression) (any, error) {
 }
 
 func equals(x *scope, args []any) (any, error) {
-	same, known := x.same(args[0], args[1])
+	same, known := x.sameValues(args[0], args[1])
 	if known {
 		return same, nil
 	}

@@ -82,7 +82,8 @@ func union(x *scope, args []any) (any, error) {
 	return all, nil
 }
 
-// deepUnion merges objects recursively, and arrays as sets. It replaces an array inside an object.
+// deepUnion merges objects recursively, and arrays as sets. An array inside an object is replaced,
+// not merged.
 func deepUnion(x *scope, a, b any) (any, error) {
 	switch a := a.(type) {
 	case *Object:

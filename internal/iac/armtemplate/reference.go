@@ -105,7 +105,7 @@ func (x *scope) state(r *Resource, full bool) (any, error) {
 	return x.stateOf(r, full), nil
 }
 
-// present returns the state of a resource before the deployment.
+// present returns the state of a resource before the deployment, which is unknown.
 func present(id string) *Unknown {
 	return &Unknown{Why: "what " + lastOf(id) + " is at present", Of: id}
 }

@@ -15,14 +15,14 @@ func (d *deployment) declareAll() {
 }
 
 func (d *deployment) declareIn(resources any, address string, parent *Resource, x *scope) {
-	sources(resources, func(o *Object, symbol, at string) {
+	eachSource(resources, func(o *Object, symbol, at string) {
 		d.declare(o, symbol, address+at, parent, x)
 	})
 }
 
-// sources calls do for each resource of a list, or of an object with symbolic names. at is its
+// eachSource calls do for each resource of a list, or of an object with symbolic names. at is its
 // address there.
-func sources(resources any, do func(o *Object, symbol, at string)) {
+func eachSource(resources any, do func(o *Object, symbol, at string)) {
 	switch all := resources.(type) {
 	case []any:
 		for i, item := range all {
@@ -252,8 +252,8 @@ func (r *Resource) deploys(other *Resource) bool {
 	return false
 }
 
-// nested returns the deployment of a resource of that type; nil for other resources, and if its
-// template is not in the file.
+// nested returns the deployment that a resource describes; nil if the resource is no deployment, or
+// if its template is not in the file.
 func (r *Resource) nested() *deployment {
 	if r.child != nil || !strings.EqualFold(r.Type, typeDeployment) || r.Existing || r.skipped {
 		return r.child

@@ -54,7 +54,7 @@ func (t target) within(scope string) target {
 	return target{scope: t.prefix() + "/providers/" + scope}
 }
 
-// id returns the ID of a resource there, or "" if the numbers of names and types differ.
+// id returns the ID of a resource in the target, or "" if the numbers of names and types differ.
 func (t target) id(resourceType, name string) string {
 	if strings.EqualFold(resourceType, "Microsoft.Resources/resourceGroups") && t.scope == "" {
 		return "/subscriptions/" + t.subscription + "/resourceGroups/" + name
@@ -123,7 +123,8 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 	return nil, "", "", fmt.Errorf("there is no resource type among the arguments")
 }
 
-// idIn makes the function for IDs in a scope; at returns it for the arguments before the type.
+// idIn makes the function for IDs in a scope; at returns the scope that the arguments before the
+// type name.
 func idIn(at func(x *scope, before []string) (target, error)) func(*scope, []any) (any, error) {
 	return func(x *scope, args []any) (any, error) {
 		if u := unknownOf(args); u != nil {

@@ -96,8 +96,8 @@ type place struct {
 // run is one evaluation, with all nested deployments.
 type run struct {
 	options Options
-	// world is nil if nothing is deployed. planning asks it only for scopes, not for the state of
-	// resources. verbatim keeps unknown expressions in a body as written.
+	// world is nil if nothing is deployed. With planning, world is asked only for scopes, not for
+	// the state of resources. verbatim keeps unknown expressions in a body as written.
 	world              World
 	planning, verbatim bool
 
@@ -230,7 +230,7 @@ func (d *deployment) outputValues() *Object {
 	}
 	source := d.template.Object("outputs")
 	// for outputs that refer to each other
-	d.outputs = &Object{Open: &Unknown{Why: "an output on its way"}}
+	d.outputs = &Object{Open: &Unknown{Why: "an output that is being evaluated"}}
 	out := &Object{}
 	if source != nil {
 		for _, m := range source.Members {

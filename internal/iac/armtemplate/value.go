@@ -12,8 +12,8 @@ import (
 // Manager.
 type Object struct {
 	Members []Member
-	// Open is set if the object has unknown members, such as the future state of a resource. Of
-	// names the resource.
+	// Open is set if the object has unknown members, such as the future state of a resource.
+	// Open.Of names the resource.
 	Open *Unknown
 	// File and Line are its place in the code, even for a copy that an expression made. They are ""
 	// and 0 if an expression made the object.
@@ -109,7 +109,7 @@ func (o *Object) Member(name string) *Member {
 	return nil
 }
 
-// LineOf returns the line of a member, or the line of the object if it does not exist.
+// LineOf returns the line of a member, or the line of the object if it has no such member.
 func (o *Object) LineOf(name string) int {
 	if i := o.find(name); i >= 0 && o.Members[i].Line > 0 {
 		return o.Members[i].Line

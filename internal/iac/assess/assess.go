@@ -31,7 +31,7 @@ func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.Cl
 	known iac.Known) []finding.Finding {
 	told := whole.Findings(known)
 	out := slices.Clone(told)
-	at := map[string]int{} // of a finding in out, by its key
+	at := map[string]int{} // the index of a finding in out, by its key
 	add := func(found []finding.Finding) {
 		for _, f := range found {
 			i, known := at[f.Key()]
@@ -50,7 +50,7 @@ func Findings(whole *iac.Reading, readings []*iac.Reading, configs []v1alpha1.Cl
 		}
 	}
 	for _, r := range readings {
-		if known.Live != nil { // first, because it shows more
+		if known.Live != nil { // first, because the real network shows more
 			add(introduced(known.Live, r.Overlay(known.Live), configs, told))
 		}
 		if r.Before != nil && r.After != nil {
@@ -74,7 +74,8 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if len(clusters) == 0 {
 		return nil
 	}
-	for _, id := range clusters { // a plan has no activity log: its subnets show whose table it is
+	// A plan has no activity log, so the tables of its node subnets count as the cluster's.
+	for _, id := range clusters {
 		for _, subnet := range before.NodeSubnetIDs(before.Cluster(id)) {
 			if at := before.Subnet(subnet); at != nil && at.RouteTable != "" {
 				before.Learn(id).Written = inventory.SortIDs(append(before.Known(id).Written,
@@ -88,7 +89,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	c := diagnose.Case{Clusters: clusters, Configs: slices.Clone(configs),
 		Proposed: len(configs) == 0}
 	if c.Proposed {
-		for _, p := range plan.Propose(before) { // as it is now, so that changes show
+		for _, p := range plan.Propose(before) { // for the present network, so that changes show
 			if p.Skip == "" {
 				p.Config.Spec.Egress = v1alpha1.Egress{} // the user declared none: see checkDefault
 				c.Configs = append(c.Configs, p.Config)
@@ -130,7 +131,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 			if slices.ContainsFunc(told, func(t finding.Finding) bool {
 				return t.Code == finding.IaCMigrates && strings.EqualFold(t.Resource, f.Resource)
 			}) {
-				continue // told says that it leaves kubenet
+				continue // told says that the cluster leaves kubenet
 			}
 		}
 		worst, is := about[strings.ToLower(f.Resource)]
@@ -142,8 +143,9 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	return out
 }
 
-// rotating returns the network while pools move to other subnets, and these subnets. The old nodes,
-// which have the cluster's table, stay in it: later nothing would show that they had it.
+// rotating returns the network while pools move to other subnets, and these subnets. It still has
+// the old nodes, whose subnet has the cluster's table: without them, nothing shows that the pools
+// had this table.
 func rotating(before, after *inventory.Snapshot) (both *inventory.Snapshot, to []arm.ID) {
 	both = after.Fork()
 	for key, cluster := range after.Clusters {

@@ -62,7 +62,7 @@ type liveWorld struct {
 }
 
 func newLiveWorld(r *iac.Reading) *liveWorld {
-	w := &liveWorld{effects: slices.Concat(r.Effects, r.Open, r.Given)}
+	w := &liveWorld{effects: slices.Concat(r.Effects, r.Open, r.Associations)}
 	seen := map[string]bool{}
 	table := func(id arm.ID) {
 		id, err := arm.ParseID(string(id))
@@ -255,10 +255,10 @@ func TestLiveNeverMilder(t *testing.T) {
 				azure.Observe(live)
 				for _, e := range w.effects {
 					one := &iac.Reading{Carriers: r.Carriers, Effects: []iac.Effect{e}}
-					if slices.ContainsFunc(r.Given, func(g iac.Effect) bool {
+					if slices.ContainsFunc(r.Associations, func(g iac.Effect) bool {
 						return g.What == e.What && g.Verb == e.Verb && g.How == e.How
 					}) {
-						one.Given, one.Effects = one.Effects, nil
+						one.Associations, one.Effects = one.Effects, nil
 					}
 					was, is := one.Findings(files), one.Findings(azure)
 					switch before, after := worst(was, ""), worst(is, ""); {

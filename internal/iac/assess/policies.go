@@ -12,13 +12,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/prevent"
 )
 
-// Refused answers the question of iac.Known about a value that code gives a subnet: which policies
-// refuse it, assigned ones and the ones that are not assigned yet.
+// Refused returns the function for iac.Known.Refused. It says which policies refuse a value that
+// code gives a subnet: assigned policies, and those of rules, which are not assigned yet.
 func Refused(s *inventory.Snapshot, rules []prevent.Rule) func(arm.ID, inventory.Property,
 	arm.ID) []string {
 	return func(id arm.ID, p inventory.Property, value arm.ID) (lines []string) {
 		if subnet := s.Subnet(id); subnet != nil {
-			for _, by := range prevent.Refusing(s.Policies, id, with(subnet.Raw, p, value)) {
+			for _, by := range prevent.Refusing(s.Policies, id, withValue(subnet.Raw, p, value)) {
 				lines = append(lines, refuses(by))
 			}
 		}
@@ -27,7 +27,7 @@ func Refused(s *inventory.Snapshot, rules []prevent.Rule) func(arm.ID, inventory
 				continue
 			}
 			for _, by := range prevent.Refusing(prevent.Assigned([]prevent.Rule{r}), id,
-				with(nil, p, value)) {
+				withValue(nil, p, value)) {
 				lines = append(lines, refuses(by))
 			}
 		}
@@ -77,8 +77,8 @@ func RefuseTables(found []finding.Finding, readings []*iac.Reading, live *invent
 var aboutRoutes = []finding.Code{finding.EgressBypassed, finding.EgressRouteMissing,
 	finding.EgressDropped}
 
-// with returns the request that gives a subnet's document another value of a property, or none.
-func with(subnet []byte, p inventory.Property, value arm.ID) []byte {
+// withValue returns the body of a write that gives a subnet another value of a property, or none.
+func withValue(subnet []byte, p inventory.Property, value arm.ID) []byte {
 	var body map[string]any
 	_ = json.Unmarshal(subnet, &body) // nil: only the property is known
 	properties, _ := body["properties"].(map[string]any)

@@ -27,8 +27,8 @@ var schemas = map[string]string{
 	"subscription":  "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentTemplate.json#",
 }
 
-// template returns a deployment as JSON. Its resources have symbolic names, which language version
-// 2.0 lets others refer to.
+// template returns a deployment as JSON. Its resources have symbolic names, by which others can
+// refer to them (language version 2.0).
 func (a armText) template() fields {
 	var params, vars, resources, outputs fields
 	for _, p := range a.params {

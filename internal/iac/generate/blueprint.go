@@ -113,7 +113,7 @@ func (b Blueprint) arguments() string {
 	return ""
 }
 
-// Bicep writes it as Bicep.
+// Bicep writes the blueprint as Bicep.
 func (b Blueprint) Bicep() ([]Output, error) {
 	d, err := b.deployment("main.bicep")
 	if err != nil {
@@ -123,7 +123,7 @@ func (b Blueprint) Bicep() ([]Output, error) {
 	return d.bicep(), nil
 }
 
-// ARM writes it as an ARM template.
+// ARM writes the blueprint as an ARM template.
 func (b Blueprint) ARM() ([]Output, error) {
 	d, err := b.deployment("main.json")
 	if err != nil {

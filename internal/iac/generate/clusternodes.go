@@ -31,7 +31,7 @@ var (
 	markOwner    = mark("var", "owner")
 )
 
-// steps turns the steps of a cluster into nodes.
+// steps turns the steps that build a cluster into nodes of a deployment's code (node.go).
 type steps struct {
 	*deployment
 	marked build.Cluster

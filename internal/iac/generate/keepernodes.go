@@ -71,10 +71,10 @@ func (s *steps) config() lines {
 			mark("id", "nodeTable"),
 		"  guard:", "    mode: Enforce",
 	}
-	if table := s.symbols[c.GatewayTableID()]; c.GatewayTable() {
+	if table := s.symbols[c.GatewayTableID()]; c.HasGatewayTable() {
 		out = append(out, "    subnets:", "      - subnetID: "+mark("id", "gatewaySubnet"),
 			"        routeTableID: "+mark("id", table))
-		if table != "nodeTable" { // which has the routes already
+		if table != "nodeTable" { // the node table has the routes already
 			out = append(out, "  targets:", "    - routeTableID: "+mark("id", table))
 		}
 	}
@@ -85,9 +85,9 @@ func (s *steps) config() lines {
 // where it is used.
 func (s *steps) keeperRoles(identity *node) {
 	on := map[string][]*node{"links": {nil}, "subnets": {s.deployment.node("nodeSubnet")}}
-	if table := s.symbols[s.marked.GatewayTableID()]; s.marked.GatewayTable() {
+	if table := s.symbols[s.marked.GatewayTableID()]; s.marked.HasGatewayTable() {
 		on["subnets"] = append(on["subnets"], s.deployment.node("gatewaySubnet"))
-		if table != "nodeTable" { // which is no target
+		if table != "nodeTable" { // the node table is no target
 			on["targets"] = []*node{s.deployment.node(table)}
 		}
 	}
@@ -173,7 +173,7 @@ func readsModule(role KeeperRole) *deployment {
 		mark("param", "principalId"))
 	assignment.version = versions[arm.TypeRoleAssignment]
 	return &deployment{scope: "subscription", params: []param{
-		{name: "clusterId", about: "Names are made of it: the same cluster has the same ones."},
+		{name: "clusterId", about: "Names derive from it: the same cluster gets the same names."},
 		{name: "name", about: "The prefix of the role's name."},
 		{name: "principalId", about: "The object ID of the keeper's identity."},
 	}, nodes: []*node{definition, assignment}}
@@ -248,7 +248,7 @@ func (s *steps) keeperApp(identity *node, config lines) {
 	})
 }
 
-// assignments returns the keeper's role assignments: it starts with its rights.
+// assignments returns the keeper's role assignments, which must exist before the keeper starts.
 func (s *steps) assignments() []*node {
 	var out []*node
 	for _, n := range s.nodes {

@@ -12,9 +12,9 @@ type KeeperRole struct {
 // KeeperAction is an action of an Azure role, and its purpose.
 type KeeperAction struct{ Action, Why string }
 
-// CredentialsRole returns a fifth one, for clusters whose config has source: Nodes. The keeper logs
-// in to their Kubernetes API with the credentials that AKS gives, unless it runs in the cluster
-// itself.
+// CredentialsRole returns a fifth role, for clusters whose config has source: Nodes. The keeper
+// logs in to their Kubernetes API with the credentials that AKS gives, unless it runs in the
+// cluster itself.
 func CredentialsRole() KeeperRole {
 	return KeeperRole{"credentials", "the clusters whose config has source: Nodes", []KeeperAction{
 		{"Microsoft.ContainerService/managedClusters/listClusterUserCredential/action",

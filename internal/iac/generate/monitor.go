@@ -26,12 +26,12 @@ type MonitorPart struct {
 // MonitorWebhook has the login of a secure webhook; Tenant may be empty.
 type MonitorWebhook struct{ ObjectID, Audience, Tenant string }
 
-// Terraform writes it for the azurerm provider, which supports one operation per rule.
+// Terraform writes the code for the azurerm provider, which supports one operation per rule.
 func (m Monitor) Terraform() ([]Output, error) {
 	return write("terraform/monitor", []string{"monitor.tf"}, m)
 }
 
-// Bicep writes it as one file that is deployed to a resource group of each subscription.
+// Bicep writes the code as one file that is deployed to a resource group of each subscription.
 func (m Monitor) Bicep() ([]Output, error) {
 	return write("bicep/monitor", []string{"monitor.bicep"}, m)
 }

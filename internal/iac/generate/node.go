@@ -203,7 +203,7 @@ func (n *node) root() *node {
 	return n.parent.root()
 }
 
-// properties returns those of its body.
+// properties returns the object "properties" in the node's body, or nil.
 func (n *node) properties() object {
 	for _, m := range n.body {
 		if m.name == "properties" {

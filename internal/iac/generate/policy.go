@@ -65,8 +65,8 @@ func (p Policies) deployment(file string) *deployment {
 	return d
 }
 
-// policyRule, declared and arguments are the policyRule and the parameters of a definition, and
-// the parameters of an assignment. denyAction has only deletes to deny.
+// policyRule, declared and arguments are the policyRule and the parameters of a definition, and the
+// parameters of an assignment. The only action that denyAction can deny is a delete.
 func policyRule(r prevent.Rule) object {
 	then := object{"effect": r.Effect}
 	if r.Effect == "denyAction" {

@@ -50,7 +50,7 @@ func poolOf(t terraform, i int) terraformPool {
 	return terraformPool{t.C.Pools[i], t.NodeSubnet, t.PodSubnet}
 }
 
-// Terraform writes it as Terraform configuration.
+// Terraform writes the blueprint as Terraform configuration.
 func (b Blueprint) Terraform() ([]Output, error) {
 	s, err := b.steps()
 	if err != nil {
@@ -143,7 +143,7 @@ func (t *terraform) keeper() {
 			}
 		case "subnets":
 			r.On = []terraformScope{on(role.Name, "nodes", t.NodeSubnet)}
-			if t.C.GatewayTable() {
+			if t.C.HasGatewayTable() {
 				r.On = append(r.On, on(role.Name, "gateway", t.GatewaySubnet))
 			}
 		case "targets":

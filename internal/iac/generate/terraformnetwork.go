@@ -82,7 +82,7 @@ func (t *terraform) exists(name string, id arm.ID) string {
 func (t *terraform) table(step build.Step) string {
 	id, own, makes, name := &t.NodeTableID, "azurerm_route_table.nodes.id", &t.MakesNodeTable,
 		"node_table_id"
-	if t.C.GatewayTable() && step.ID == t.C.GatewayTableID() && step.ID != t.C.NodeTableID() {
+	if t.C.HasGatewayTable() && step.ID == t.C.GatewayTableID() && step.ID != t.C.NodeTableID() {
 		id, own, makes, name = &t.GatewayTableID, "azurerm_route_table.gateway.id",
 			&t.MakesGatewayTable, "gateway_table_id"
 	}
@@ -99,7 +99,7 @@ func (t *terraform) subnet(step build.Step, tables map[arm.ID]string) {
 	c := t.C
 	n := terraformSubnet{Name: "nodes", Prefix: c.Nodes,
 		About: "A separate resource: the provider " +
-			"reads the subnet before it writes it, so it keeps its table."}
+			"reads the subnet before writing it, so the subnet keeps its table."}
 	id, local := &t.NodeSubnet, "node_subnet_id"
 	switch step.ID {
 	case c.NodeSubnetID():

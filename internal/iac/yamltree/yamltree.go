@@ -98,8 +98,8 @@ const (
 	// mostValues limits the values of one document after its aliases are resolved: a few aliases
 	// of aliases stand for millions of values.
 	mostValues = 100_000
-	// mostAliased limits what the aliases of all documents stand for, mostDocuments their number: a
-	// file has room for a hundred thousand small ones.
+	// mostAliased limits what the aliases of all documents stand for, mostDocuments the number of
+	// documents: a file has room for a hundred thousand small ones.
 	mostAliased   = 500_000
 	mostDocuments = 20_000
 	// longest limits a text in bytes: no name or expression is so long, and an alias makes a text

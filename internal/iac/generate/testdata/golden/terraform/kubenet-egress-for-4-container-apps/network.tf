@@ -34,7 +34,7 @@ resource "azurerm_route" "egress" {
   next_hop_in_ip_address = "10.100.0.4"
 }
 
-# A separate resource: the provider reads the subnet before it writes it, so it keeps its table.
+# A separate resource: the provider reads the subnet before writing it, so the subnet keeps its table.
 resource "azurerm_subnet" "nodes" {
   name                 = "nodes"
   resource_group_name  = azurerm_resource_group.main.name

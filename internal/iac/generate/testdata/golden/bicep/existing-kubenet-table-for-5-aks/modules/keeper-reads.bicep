@@ -1,7 +1,7 @@
 
 targetScope = 'subscription'
 
-@description('Names are made of it: the same cluster has the same ones.')
+@description('Names derive from it: the same cluster gets the same names.')
 param clusterId string
 
 @description('The prefix of the role\'s name.')
