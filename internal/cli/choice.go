@@ -133,8 +133,8 @@ func files(paths []string) string {
 	return strings.Join(names, ", ")
 }
 
-// theNamed returns the index of the only cluster in a place with a name: its name there, such as
-// metadata.name, or its name or ID in Azure.
+// theNamed returns the index of the only cluster that a name identifies: as its entry in names,
+// such as metadata.name, or as its name or ID in Azure. place says where the clusters come from.
 func theNamed(name, place string, names []string, ids []arm.ID) (int, error) {
 	if i := slices.Index(names, name); i >= 0 && !slices.Contains(names[i+1:], name) {
 		return i, nil
@@ -165,7 +165,7 @@ func (c choice) only(configs []v1alpha1.ClusterRoutes) (names []string) {
 }
 
 // ofClusters returns the part of a check that concerns some clusters, and the part that belongs to
-// no cluster. If there are no names, it returns all of it.
+// no cluster. Without names it returns the whole check.
 func ofClusters(r keeper.Result, names []string) keeper.Result {
 	if names == nil {
 		return r

@@ -127,7 +127,7 @@ func pathOf(f build.Field) string {
 	return "spec." + string(f)
 }
 
-// flags maps fields to flags with other names.
+// otherFlags maps fields to their flags, where the names differ.
 var otherFlags = map[string]string{
 	"name": "NAME", "podCIDR": "--pod-cidr", "serviceCIDR": "--service-cidr",
 	"private": "--enable-private-cluster", "pools": "--nodepool",

@@ -32,7 +32,7 @@ type copies struct {
 	found []copied
 	// unread are the targets that could not be read, and why.
 	unread []string
-	named  bool // by --config
+	named  bool // --config names the config
 	// source is the cluster's route table, if cluster create did not make it.
 	source arm.ID
 

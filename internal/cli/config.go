@@ -27,7 +27,7 @@ func configFlag(cmd *cobra.Command, paths *[]string) {
 // isConfig is the annotation of a flag -f that names configs with ClusterRoutes documents.
 const isConfig = "routekeeper/config"
 
-// markConfig makes the shell complete files for -f, and printed commands repeat the flag.
+// markConfig marks -f: the shell completes files for it, and printed commands repeat it.
 func markConfig(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("file", "yaml", "yml", "json")
 	_ = cmd.Flags().SetAnnotation("file", isConfig, []string{"true"})

@@ -22,7 +22,7 @@ type ControllerOptions struct {
 	Kubeconfig, Context string
 	// Namespace is the controller's own. "" means the pod's namespace, or the context's.
 	Namespace string
-	// QPS and Burst limit the calls to the API server: in a second for long, and at once.
+	// QPS limits the calls to the API server per second on average, Burst those at once.
 	QPS, Burst int
 	// Namespaces and Selector limit the objects.
 	Namespaces []string

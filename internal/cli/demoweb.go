@@ -44,7 +44,7 @@ type watched struct {
 	last    keeper.Result
 	changes []plan.Outcome // since the last Reconcile
 	chosen  []int          // the scenes to play, from 1
-	atOnce  bool           // the next one was just chosen
+	atOnce  bool           // start the next scene without a pause
 	choice  chan struct{}  // receives when scenes are chosen
 }
 

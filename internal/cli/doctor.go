@@ -40,14 +40,13 @@ config allows, asks, and makes them as sync does.
 
 CLUSTER is a name or a resource ID. With -f, doctor checks the clusters of the
 config, or those of them that you name or select; with --subscription, all
-clusters there. Without a config it assumes the one that init would propose.
+clusters there. Without a config it assumes the one that init would propose, and
+learns what a subnet has lost from the activity log, from the history of a
+keeper (--history), or from the cluster's other subnets. It prints the complete
+command that puts it back, or one for each candidate.
 
-Without a config, what a subnet has lost is named by the activity log, by the
-history of a keeper (--history), or by the cluster's other subnets; the command
-that puts it back is complete, or there is one for each candidate.
-
-It writes what several clusters have in common once. --severity error leaves out
-the rest, which still counts for --fail-on.
+It writes once what several clusters have in common. --severity error leaves out
+less severe findings, which still count for --fail-on.
 
 At the end it says what is right, what was not checked because a permission is
 missing, and what Kubernetes was not asked: --get-kubeconfig and --kubeconfig

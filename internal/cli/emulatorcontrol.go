@@ -281,7 +281,8 @@ func (r *runningEmulator) subnet(name string) (arm.ID, error) {
 	return theOnly("subnet", name, all)
 }
 
-// theOnly returns the only resource with a name: that of its ID, VNET/SUBNET, or the ID itself.
+// theOnly returns the only resource that a name identifies: the name at the end of its ID,
+// VNET/SUBNET, or the whole ID.
 func theOnly(kind, name string, all []arm.ID) (arm.ID, error) {
 	var names, found []string
 	for _, id := range all {

@@ -30,7 +30,7 @@ type examineOptions struct {
 	choice
 	paths  []string
 	bundle string
-	// history is a history that may know what subnets had.
+	// history is the file of a history that may know what subnets had.
 	history string
 	kubernetesOptions
 	// maxRoutes is how many routes a route table can hold; 0: the default.

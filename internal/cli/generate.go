@@ -64,7 +64,7 @@ rights of a keeper, for the clusters, subnets and route tables in the config.`,
 	return cmd
 }
 
-// generator writes code in the languages that there are.
+// generator writes the same resources in each language.
 type generator interface {
 	Terraform() ([]generate.Output, error)
 	Bicep() ([]generate.Output, error)

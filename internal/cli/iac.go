@@ -69,7 +69,7 @@ content:
   - what-if results (az deployment group what-if --no-pretty-print)
   - manifests of Azure Service Operator and of Cluster API's provider for Azure
     (CAPZ), rendered: kubectl kustomize DIR, helm template CHART
-Of a folder it reads all of these but plans, states and what-if results.
+In a folder it reads all of these except plans, states and what-if results.
 
 A lost route table is an error if pods need the subnet, otherwise a warning. A
 subnet is needed if --subnet names it, if a config (-f) manages it, if a cluster
@@ -233,8 +233,8 @@ func judgePolicies(left io.Writer, prevented []v1alpha1.ClusterRoutes,
 	return append(slices.Clip(s.Policies), prevent.Assigned(rules)...)
 }
 
-// mistyped warns about subnets of --subnet that are missing from all files that show subnets.
-// Without the flag, the loss of such a subnet's route table is only a warning.
+// mistyped warns about subnets that --subnet names and that no file shows, unless no file shows any
+// subnet. Without the flag, the loss of such a subnet's route table is only a warning.
 func mistyped(a *app, o iacOptions, readings []*iac.Reading) {
 	for _, name := range o.subnets {
 		shown := false // any subnet at all
@@ -364,8 +364,8 @@ func namedClusters(a *app, o iacOptions) (known iac.Known, configs []v1alpha1.Cl
 }
 
 // guarded returns a subnet that a config guards. The node subnets of a kubenet cluster must have
-// its table, although the guard does not name it. Only a config of such a cluster has a route table
-// to copy from.
+// the cluster's route table, although the guard does not name it. Only a config of such a cluster
+// has a route table to copy from.
 func guarded(c v1alpha1.ClusterRoutes, s v1alpha1.GuardedSubnet) iac.Carrier {
 	out := iac.Named(s.SubnetID, c.Metadata.Name+" guards it")
 	out.Must = map[inventory.Property]arm.ID{}

@@ -32,10 +32,10 @@ func newInit(a *app) *cobra.Command {
 		Short: "Write a config for the clusters of a subscription, or for one cluster",
 		Long: `Reads a subscription, or one cluster and the network around it, and writes a
 commented config. The config names every cluster with what its subnets have now:
-route tables, NAT gateways and network security groups. A kubenet cluster is
-there with its route table. Its targets are the route tables of Application
-Gateway subnets, and all other route tables that already hold pod routes of the
-cluster.
+route tables, NAT gateways and network security groups. For a kubenet
+cluster it also names the cluster's route table. The targets are the route
+tables of Application Gateway subnets, and all other route tables that already
+hold pod routes of the cluster.
 
 The config says Observe everywhere: sync and run show and record what they would
 do, and change nothing. Use "routekeeper promote" as the next step.
@@ -99,7 +99,7 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 		if err != nil {
 			return err
 		}
-		if made { // and must be in the config
+		if made { // the config must name the new tables
 			if s, proposals, err = propose(ctx, client, scope, one); err != nil {
 				return err
 			}
@@ -117,8 +117,10 @@ func runInit(ctx context.Context, a *app, o initOptions) error {
 	if one != "" {
 		from = "cluster " + one.Name()
 	}
+	// The proposals say more about interfaces that were not read.
 	if _, err := io.WriteString(w, report.ConfigYAML(proposals, from,
-		survey.NotSeen(s, arm.TypeInterface))); err != nil { // the proposals say more about these
+		survey.NotSeen(s, arm.TypeInterface))); err != nil {
+
 		return err
 	}
 	if toFile {

@@ -225,8 +225,8 @@ func (o *monitorOptions) check() error {
 	return nil
 }
 
-// resourceGroups reads --resource-group. An ID names the group of one subscription, a name that of
-// all others.
+// resourceGroups reads --resource-group. An ID names the group for one subscription, a name the
+// groups for all others.
 func (o *monitorOptions) resourceGroups(w monitor.Watched) ([]arm.ID, error) {
 	var ids []arm.ID
 	name := ""

@@ -37,8 +37,8 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("history", "db")
 }
 
-// open opens the history of a config. It returns nil, which records nothing, if the history is off.
-// It also does for a config from standard input without --history.
+// open opens the history of a config. It returns nil, which records nothing, if the history is off,
+// or if the config comes from standard input and --history is not set.
 func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, error) {
 	options, err := o.options()
 	path := o.file(configs)
@@ -49,8 +49,8 @@ func (o *keepOptions) open(configs []string, log *slog.Logger) (*history.Log, er
 	return history.Open(path, options), nil
 }
 
-// preview gives a keeper that writes nothing, not even the history, what the history remembers. So
-// it plans what the real keeper would do.
+// preview gives what the history remembers to a keeper that writes nothing, not even the history.
+// So it plans what the real keeper would do.
 func (o *keepOptions) preview(configs []string, options keeper.Options) keeper.Options {
 	options.DryRun = true
 	if path := o.file(configs); path != "" {

@@ -27,7 +27,7 @@ type kubernetesOptions struct {
 // trustFlag adds the flag that lets a kubeconfig from elsewhere run programs.
 func trustFlag(cmd *cobra.Command, trusted *bool) {
 	cmd.Flags().BoolVar(trusted, "trust-kubeconfig", false, "let the file of --kubeconfig run its "+
-		"login plugin and send the token file it names; kubectl's own files may")
+		"login plugin and send the token file it names; kubectl's own files always may")
 }
 
 func kubernetesFlags(cmd *cobra.Command, o *kubernetesOptions) {
@@ -153,14 +153,14 @@ type nodesOptions struct {
 	trusted    bool
 }
 
-// flags adds the flags. name is the one of the kubeconfig.
+// flags adds the flags. name is the name of the flag for the kubeconfig.
 func (o *nodesOptions) flags(cmd *cobra.Command, name string) {
 	cmd.Flags().StringVar(&o.kubeconfig, name, "", "read the nodes of clusters with source Nodes "+
 		"with this kubeconfig `FILE` (default kubectl's, if one of its contexts leads to the "+
 		"cluster, or the credentials that AKS gives)")
 	_ = cmd.MarkFlagFilename(name)
 	cmd.Flags().BoolVar(&o.trusted, "trust-kubeconfig", false, "let the file of --"+name+" run "+
-		"its login plugin and send the token file it names; kubectl's own files may")
+		"its login plugin and send the token file it names; kubectl's own files always may")
 }
 
 // source returns the reader for the nodes of clusters.

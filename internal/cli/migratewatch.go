@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/report"
 )
 
-// watchOptions are those of migrate watch.
+// watchOptions are the options of migrate watch.
 type watchOptions struct {
 	examineOptions
 	interval time.Duration

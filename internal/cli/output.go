@@ -249,7 +249,7 @@ func unread(path string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", path, reason(err))
 }
 
-// unreadAt works like unread for an error of the file system, and the error itself otherwise.
+// unreadAt works like unread for an error of the file system. It returns other errors unchanged.
 func unreadAt(path string, err error) error {
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
 		return unread(path, err)

@@ -41,7 +41,7 @@ func pastReport(e history.Entry) report.Past {
 	return p
 }
 
-// eventRows returns the fields of an event that are kept.
+// eventRows returns the fields of an event that the history keeps.
 func eventRows(e *keeper.Event) (rows [][]string) {
 	if e == nil {
 		return nil

@@ -41,9 +41,9 @@ paused while one of them is paused. A keeper with a folder is paused by the name
 of the folder. Without -f, pause uses the config of the only history in the
 current folder.
 
-With names of clusters, --all or --selector, only these are paused, one by one,
-for the given reason. The keeper reads this from a file next to its history (routes.silences), and the history
-records it.`,
+With names of clusters, --all or --selector, only those clusters are paused, one
+by one, for the given reason. The keeper reads this from a file next to its
+history (routes.silences), and the history records it.`,
 		Example: `  routekeeper pause --for 2h
   routekeeper pause shop -f routes.yaml --for 1d --reason "firewall work"
   routekeeper pause -f routes.yaml --selector ring=1 --for 2h

@@ -43,7 +43,7 @@ func newPrevent(a *app) *cobra.Command {
 		Short: "Write an Azure Policy that refuses to strip guarded subnets",
 		Long: `Writes policies that refuse a write in which a guarded subnet lacks its route
 table, NAT gateway or network security group, or has another one: one policy for
-each of the three, and for networks as for subnets. For a table that leads to a
+each of the three, for subnets and for networks. For a table that leads to a
 firewall, it also writes policies that keep its route 0.0.0.0/0. It reads the
 clusters, the tables, and which properties Azure Policy can see (aliases). It
 writes nothing in Azure.
@@ -237,8 +237,9 @@ func (o preventOptions) choose(wanted prevent.Wanted) (subscriptions []string, n
 		return nil, "", fmt.Errorf("the config has subnets in the subscriptions %s: choose one "+
 			"with --subscription, or --format az for all", strings.Join(subscriptions, ", "))
 	case o.subscription != "" && !slices.Contains(subscriptions, strings.ToLower(o.subscription)):
-		return nil, "", fmt.Errorf("--subscription: no guarded subnet is in %s, but in %s",
-			finding.Show(o.subscription), strings.Join(subscriptions, ", "))
+		return nil, "", fmt.Errorf("--subscription: no guarded subnet is in %s; "+
+			"the guarded subnets are in %s", finding.Show(o.subscription),
+			strings.Join(subscriptions, ", "))
 	}
 	if o.subscription != "" {
 		subscriptions = []string{strings.ToLower(o.subscription)}

@@ -30,8 +30,8 @@ type packetsTrial struct {
 	cluster   *inventory.Cluster
 	subnet    arm.ID
 	table     arm.ID
-	within    time.Duration // for the keeper
-	lostAfter time.Duration // for a call
+	within    time.Duration // how long the keeper has to repair
+	lostAfter time.Duration // how long a call may take
 	now       func(string)
 }
 

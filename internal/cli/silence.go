@@ -227,8 +227,9 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 		entries = append(entries, o.signed(silence.Of(f), o.length))
 	}
 	if len(entries) == 0 {
-		return fmt.Errorf("no current finding of %s is %s with these flags; only what run or sync "+
-			"has found can be silenced, not what doctor finds: routekeeper status -o json shows it",
+		return fmt.Errorf("no current finding of %s is %s with these flags; only findings "+
+			"of run or sync can be silenced, not those of doctor; routekeeper status -o json "+
+			"lists them",
 			past, code)
 	}
 	if err := store.Add(entries...); err != nil {

@@ -63,7 +63,7 @@ func usageError(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// oneOf returns an error if a flag has none of its values.
+// oneOf returns an error if the value of a flag is not a known one.
 func oneOf(flag, what, value string, known []string) error {
 	if slices.Contains(known, value) {
 		return nil
