@@ -162,13 +162,14 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), found && strings.EqualFold(scheme, "Bearer")
 }
 
-// same compares in constant time and does not reveal the length.
+// same reports whether two secrets are equal. Its duration reveals neither their content nor their
+// length.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// errKeys is in the errors about tokens that could not be checked.
+// errKeys is wrapped by the errors about tokens that could not be checked.
 var errKeys = errors.New("tokens cannot be checked at the moment: Entra ID does not answer")
 
 // verify checks a token: signature, issuer, audience and expiry. It returns the person or
@@ -279,7 +280,7 @@ func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.under.RoundTrip(r)
 }
 
-// errNoToken is the answer to a button without the token.
+// errNoToken answers a pressed button if the request lacks the token.
 var errNoToken = errors.New("the buttons need the address with the token that the keeper logs " +
 	"when it starts")
 

@@ -9,7 +9,7 @@ import (
 )
 
 // actor is who caused an event, as the activity log has it: the claims of a token, as an object or
-// as a text that contains one, and the caller, a user principal name or an object ID.
+// as text that contains the object; and the caller, as a user principal name or an object ID.
 type actor struct {
 	Caller      any             `json:"caller"`
 	Correlation any             `json:"correlationId"`

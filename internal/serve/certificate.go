@@ -14,9 +14,10 @@ func encryption(o Options) (*tls.Config, error) {
 		}}, err
 }
 
-// aeadSuites returns the cipher suites of TLS 1.2 that are offered; those of TLS 1.3 are always.
+// aeadSuites returns the cipher suites of TLS 1.2 that are offered; TLS 1.3 always offers its own.
 // The others of crypto/tls are in CBC mode: they pad after they authenticate, and implementations
-// of that have leaked plaintext again and again (Lucky Thirteen). All current clients know these.
+// of that have leaked plaintext again and again (Lucky Thirteen). All current clients know the
+// returned ones.
 func aeadSuites() []uint16 {
 	return []uint16{
 		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// How it works: checking a password is slow on purpose, so checks queue. Each name of each address
-// has one place in the queue, and then each address. So a flood of guesses from one address waits
-// for itself, and delays others by one check. After some wrong passwords, a name has to wait longer
-// and longer, for that address only: its owner can log in from elsewhere.
+// How it works: checking a password is slow on purpose, so checks queue. A login waits for three
+// places, one after the other: that of its name at its address, that of its address, and the only
+// one where a password is compared. So a flood of guesses from one address waits for itself, and
+// delays others by one check. After some wrong passwords, a name has to wait longer and longer, for
+// that address only: its owner can log in from elsewhere.
 
 // Reasons why a caller is refused without a comparison.
 var (
@@ -21,13 +22,13 @@ var (
 const (
 	// turnWithin is how long a login waits for its turn.
 	turnWithin = 10 * time.Second
-	// waiting is how many logins may wait for one turn.
+	// waiting is how many logins may wait for a place, other than the last one.
 	waiting = 8
 	// freeGuesses is how many wrong passwords in a row cost nothing.
 	freeGuesses = 5
 	// longestDelay is how long the next check for a name has to wait at most.
 	longestDelay = 30 * time.Second
-	// forgotten is when wrong passwords are forgotten.
+	// forgotten is after how long wrong passwords are forgotten.
 	forgotten = 10 * time.Minute
 	// mostGuessers limits the memory for wrong passwords.
 	mostGuessers = 10_000
@@ -93,8 +94,7 @@ func (g *guesses) take(ctx context.Context, key string) (release func(), err err
 	}
 }
 
-// check runs a slow check after the others for this name from this address, then after
-// one for each other name from there, then after one for each other address.
+// check waits for the three places, compares the password with right, and counts a wrong one.
 func (g *guesses) check(ctx context.Context, address, name string, right func() bool) (bool,
 	error) {
 	key := address + " " + name

@@ -271,7 +271,7 @@ const unseen = time.Hour
 
 // fill records how full tables and node subnets are.
 func (m *Metrics) fill(r keeper.Result, now time.Time) {
-	if r.Of == nil && r.Complete { // a table that was not read is no longer a target
+	if r.Of == nil && r.Complete { // all was read: a missing table is no target any more
 		m.checked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
 			g.Reset()

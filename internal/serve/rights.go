@@ -57,7 +57,7 @@ func (c Callers) user(name string) bool {
 	return slices.Contains(c.Users, name) || slices.Contains(c.Users, Everyone)
 }
 
-// token reports whether an application has the right, or one of a token's roles.
+// token reports whether an application or one of its token's roles has the right.
 func (c Callers) token(app string, roles []string) bool {
 	return app != "" && slices.ContainsFunc(c.Apps, func(a string) bool {
 		return strings.EqualFold(a, app)

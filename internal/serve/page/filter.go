@@ -212,7 +212,8 @@ func (l list) about(all []finding.Finding) []finding.Finding {
 	})
 }
 
-// pager is a page of a long list, which counts from 1, and how the others are addressed.
+// pager is a page of a long list: its number, from 1, the number of pages, and the addresses of the
+// others.
 type pager struct {
 	Page, Pages int
 	address     func(page int) string
@@ -255,7 +256,8 @@ func (g group) names() map[string]bool {
 	return names
 }
 
-// On counts the clusters and networks that have the finding, or returns "".
+// On says how many clusters and networks have findings of the group. It is "" if the findings name
+// none.
 func (g group) On() string {
 	names, networks := g.names(), 0
 	for name := range names {

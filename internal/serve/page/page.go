@@ -118,10 +118,10 @@ type document struct {
 	Version string
 	Mode    string
 	Path    string // of the page
-	JSON    string // its path as JSON
-	Buttons bool   // Check now
-	Actions bool   // Sync and Repair
-	Silence bool   // silence and pause
+	JSON    string // the path of the same page as JSON
+	Buttons bool   // show the button Check now
+	Actions bool   // show the buttons Sync and Repair
+	Silence bool   // show the links to silences and pauses
 	Shown   uint64 // version of the board that the page shows, 0 if it shows something else
 	Cluster string // the cluster that the page is about
 	Page    any

@@ -28,8 +28,8 @@ type past struct {
 	authors map[string]history.Author
 }
 
-// tell says who broke clusters, as far as that is known: the author that was noticed since the
-// cluster got its state.
+// tell sets ChangedBy of the clusters that are not fine. It names an author who was noticed since
+// the cluster got its state, or shortly before.
 func (p past) tell(clusters []Cluster) {
 	for i := range clusters {
 		c := &clusters[i]

@@ -12,7 +12,7 @@ import (
 const (
 	// confirmWithin is how long a preview can be confirmed.
 	confirmWithin = 10 * time.Minute
-	// mostPreviews is how many previews can wait for that.
+	// mostPreviews is how many previews can wait to be confirmed.
 	mostPreviews = 1000
 )
 
@@ -23,8 +23,8 @@ type preview struct {
 	changes         []plan.Change
 }
 
-// previews are the previews that can be confirmed, by the token that confirms them: once, by the
-// person who was shown them.
+// previews are the previews that can be confirmed, by the token that confirms them. Each can be
+// confirmed once, by the person who saw it.
 type previews struct {
 	mu    sync.Mutex
 	shown map[string]shown

@@ -149,7 +149,7 @@ func (p *Pages) pauseCluster(w http.ResponseWriter, r *http.Request) {
 	p.keep(w, r, "pause", p.signed(r, silence.Entry{Kind: silence.Pause, Cluster: name}))
 }
 
-// keep adds entries.
+// keep adds entries to the store, and checks.
 func (p *Pages) keep(w http.ResponseWriter, r *http.Request, what string,
 	entries ...silence.Entry) {
 	p.audit(r, what, nil)
@@ -177,8 +177,8 @@ func (p *Pages) endSilence(w http.ResponseWriter, r *http.Request) {
 	p.checked(w, r)
 }
 
-// checked makes the keeper check without changes, so that all pages show the decision, and leads
-// back.
+// checked makes the keeper check without changes, so that all pages show the decision. Then it
+// redirects to the page of silences.
 func (p *Pages) checked(w http.ResponseWriter, r *http.Request) {
 	if _, ok := p.ask(w, r, nil, nil); !ok {
 		return

@@ -130,7 +130,7 @@ func (d *drawing) frames(c Cluster, leftX, rightX, leftW, rightW int) {
 	frame(right, rightX-margin, rightW+2*margin)
 }
 
-// placed are the positions of the tables, which stand below each other.
+// placed are the positions of the tables, which are drawn one below the other.
 type placed struct {
 	at, height []int
 	end        int

@@ -8,7 +8,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/verdict"
 )
 
-// worstFirst sorts clusters as the page marks them, the worst first, and then by their verdicts.
+// worstFirst sorts clusters by the state that the page shows, the worst first. It sorts those with
+// the same state by their verdicts.
 func worstFirst(clusters []Cluster) []Cluster {
 	sorted := slices.Clone(clusters)
 	rank := func(c Cluster) int { return -slices.Index(states, c.State) }
