@@ -17,14 +17,14 @@ import (
 // Kind is what an event is about.
 type Kind string
 
-// The kinds of events, in the order of a message.
+// The kinds of events, in the order in which a message lists them.
 const (
 	Broken    Kind = "broken"   // the state of a cluster
 	Bypassed  Kind = "bypassed" // likewise
 	Error     Kind = "error"
 	Conflict  Kind = "conflict"
 	Decision  Kind = "decision"
-	Changed   Kind = "changed" // what was sent has other words
+	Changed   Kind = "changed" // a finding that was sent has other words now
 	Repaired  Kind = "repaired"
 	Recovered Kind = "recovered" // a cluster is no longer broken or bypassed
 	Resolved  Kind = "resolved"
@@ -41,7 +41,8 @@ type Event struct {
 	Code     string    `json:"code,omitempty"`
 	Severity string    `json:"severity,omitempty"`
 	Cluster  string    `json:"cluster,omitempty"`
-	// State is the cluster's, and Since its age; only if the event is about the cluster's state.
+	// State is the state of the cluster, and Since its beginning. Both are only set if the event is
+	// about that state.
 	State    verdict.State `json:"state,omitempty"`
 	Since    time.Time     `json:"since,omitzero"`
 	Resource string        `json:"resource,omitempty"`
@@ -52,7 +53,7 @@ type Event struct {
 
 	key  string // of the finding or the cluster
 	news v1alpha1.News
-	was  told // before this event
+	was  told // what people heard before this event
 }
 
 // kindOf says what kind of news a finding is, and whether it is news at all.
@@ -171,10 +172,10 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 			n.told[f.Key()] = f
 		}
 	}
-	for _, f := range changed.Unrepaired { // the finding of the failed repair is sent
+	for _, f := range changed.Unrepaired { // the failed repair's own finding is sent instead
 		delete(n.told, f.Key())
 	}
-	for _, f := range changed.Gone { // what an outage hides is not gone
+	for _, f := range changed.Gone { // does not contain what an outage hides
 		delete(n.told, f.Key())
 		_, news, _ := kindOf(f)
 		events = append(events, about(Resolved, news, at, f, f))

@@ -32,7 +32,7 @@ type Message struct {
 	Dropped int `json:"dropped,omitempty"`
 }
 
-// nouns are the kinds in a title, for one and for several. The others are states.
+// nouns name the kinds in a title, for one and for several events. Kinds without a noun are states.
 var nouns = map[Kind][2]string{
 	Changed: {"changed", "changed"},
 	Error:   {"new error", "new errors"}, Conflict: {"conflict", "conflicts"},
@@ -41,7 +41,7 @@ var nouns = map[Kind][2]string{
 }
 
 // compose makes one message of events, with a line for each kind and code, no matter how many
-// clusters it concerns.
+// clusters they concern.
 func compose(events []Event, dropped int, page string) Message {
 	m := Message{Version: 1, Page: page, Dropped: dropped}
 	counts, networks := map[Kind]int{}, map[Kind]int{}

@@ -59,7 +59,7 @@ type Notifier struct {
 	spec   v1alpha1.NotifySpec
 	places []*place
 	told   map[string]finding.Finding // open findings that are no longer news, by key
-	states map[string]told            // of clusters, by name
+	states map[string]told            // what people heard about clusters, by name
 	counts map[string]Counts
 	// networks says for each name whether it is a network without clusters.
 	networks map[string]bool

@@ -80,7 +80,7 @@ type Route struct {
 }
 
 // The states of a route, in addition to Unknown. All except Unmanaged belong to the cluster's pod
-// routes. Leftover and Kept routes do not count.
+// routes. Leftover and Kept routes are not counted.
 const (
 	Works     = "works"     // correct, and its table is on the subnets that need it
 	Idle      = "idle"      // correct, but its table is not on the subnet that needs it
@@ -122,7 +122,7 @@ func Of(s plan.Facts, config *v1alpha1.ClusterRoutes, all []v1alpha1.ClusterRout
 		subnet := subnetOf(s.Snapshot, arm.ID(g.SubnetID), RoleGuarded, wanted)
 		subnet.addProperties(s.Snapshot, g)
 		if nodes := c.subnet(subnet.ID); nodes != nil && (wanted == "" || nodes.Wanted == "" ||
-			wanted.Equal(nodes.Wanted)) { // also of the cluster's nodes
+			wanted.Equal(nodes.Wanted)) { // also one of the cluster's node subnets
 			subnet.Role = nodes.Role
 			if wanted == "" {
 				subnet.Wanted, subnet.State = nodes.Wanted, nodes.State

@@ -41,8 +41,8 @@ const (
 	Lost    = "lost"  // the subnet has none
 	Other   = "other" // the subnet has a different one
 	Unknown = "unknown"
-	// Unknown is a subnet that was not read, or for which no certain table is required. It is also
-	// a route that may or may not work.
+	// Unknown is the state of a subnet that was not read, or for which it is not certain which
+	// table it must have. It is also the state of a route that may or may not work.
 )
 
 // Required returns everything that the subnet must have, as far as that is known, its table first.

@@ -51,7 +51,7 @@ type HelloCall struct {
 	// on one node.
 	Routes       []string `json:"routes"`
 	AnswerRoutes []string `json:"answerRoutes"`
-	// Traced is the verdict on the path by the routes and rules in Azure. Why says why.
+	// Traced is the verdict on the path, by the routes and rules in Azure. Why gives the reason.
 	Traced trace.Verdict `json:"traced"`
 	Why    string        `json:"why"`
 }

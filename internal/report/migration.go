@@ -148,7 +148,7 @@ func (m Migration) Write(w io.Writer, format Format, style Style) error {
 	return put(w, b.String())
 }
 
-// optional writes what clusters on Azure CNI can do.
+// optional writes the moves that clusters on Azure CNI can make.
 func (m Migration) optional(b *strings.Builder, format Format, style Style) {
 	const title = "Clusters on Azure CNI can move, too. No date requires it"
 	rows := [][]string{{"cluster", "from", "to", "state", "blocked by", "nodes"}}

@@ -22,7 +22,7 @@ type Packets struct {
 	Before int `json:"before"`
 	Sent   int `json:"sent"`
 	Lost   int `json:"lost"`
-	// Unasked counts calls that could not be made. They count as neither.
+	// Unasked counts calls that could not be made. Sent and Lost do not include them.
 	Unasked int `json:"unasked"`
 	// The seconds count from when the write that strips the subnet was sent.
 	FirstLost  float64 `json:"firstLostSeconds"`

@@ -23,7 +23,7 @@ type Past struct {
 	// Elapsed is how long it took; nil if it did not end.
 	Elapsed *time.Duration
 	ARM     Calls
-	// Observed has resources, and what they were before, safe to show.
+	// Observed has resources, and their state before the check, safe to show.
 	Observed [][]string
 	Changes  []PastChange
 	Findings []PastFinding

@@ -104,7 +104,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		switch {
 		case format == Text && judged:
 			row = []string{symbols[c.State], c.Name, c.word(), c.since(s.Now), c.Sentence}
-		case format == Text: // of objects, whose conditions say everything
+		case format == Text: // clusters from objects: the condition says everything
 			row = []string{symbols[c.State], c.Name, c.Sentence}
 		}
 		rows = append(rows, row)
