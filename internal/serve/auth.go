@@ -80,7 +80,7 @@ func newGate(a Auth, log *slog.Logger, open *openfiles.Watch) (*gate, error) {
 	if a.Client != nil && a.Client.Transport != nil {
 		under = a.Client.Transport
 	}
-	g.client = &http.Client{Transport: &seldom{under: under, last: map[string]time.Time{}},
+	g.client = &http.Client{Transport: &limitedFetches{under: under, last: map[string]time.Time{}},
 		Timeout: 10 * time.Second}
 	var err error
 	if a.SecretFile != "" {
@@ -107,7 +107,7 @@ var (
 // admits returns who a caller is, or why it is not admitted. secret is the one in the call's path.
 func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 	if g.none() {
-		return caller{may: [...]bool{true, true, true, g.Token == "" || g.held(r)}}, nil
+		return caller{may: [...]bool{true, true, true, g.Token == "" || g.hasToken(r)}}, nil
 	}
 	token, isBearer := bearer(r)
 	if g.isSecret(secret) || isBearer && g.isSecret(token) {
@@ -144,7 +144,7 @@ func (g *gate) admits(r *http.Request, secret string) (who caller, err error) {
 
 // isSecret reports whether a caller's secret is the one of senders.
 func (g *gate) isSecret(of string) bool {
-	return g.secret != nil && of != "" && same(of, g.secret.get())
+	return g.secret != nil && of != "" && equalSecrets(of, g.secret.get())
 }
 
 // challenge tells the caller how to authenticate.
@@ -162,9 +162,9 @@ func bearer(r *http.Request) (string, bool) {
 	return strings.TrimSpace(token), found && strings.EqualFold(scheme, "Bearer")
 }
 
-// same reports whether two secrets are equal. Its duration reveals neither their content nor their
-// length.
-func same(a, b string) bool {
+// equalSecrets reports whether two secrets are equal. Its duration reveals neither their content
+// nor their length.
+func equalSecrets(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
@@ -257,14 +257,14 @@ func (g *gate) issuers() ([]*oidc.IDTokenVerifier, error) {
 // more.
 const keysEvery = 10 * time.Second
 
-// seldom limits how often each address is fetched.
-type seldom struct {
+// limitedFetches limits how often each address is fetched.
+type limitedFetches struct {
 	under http.RoundTripper
 	mu    sync.Mutex
 	last  map[string]time.Time
 }
 
-func (s *seldom) RoundTrip(r *http.Request) (*http.Response, error) {
+func (s *limitedFetches) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	at := r.URL.String()
 	wait := time.Until(s.last[at].Add(keysEvery))
@@ -290,20 +290,20 @@ func cookieOf(r *http.Request) string {
 	return "routekeeper-" + port
 }
 
-// held reports whether a request has the token: in a browser's cookie, or as a bearer token.
-func (g *gate) held(r *http.Request) bool {
+// hasToken reports whether a request has the token: in a browser's cookie, or as a bearer token.
+func (g *gate) hasToken(r *http.Request) bool {
 	if token, is := bearer(r); is {
-		return same(token, g.Token)
+		return equalSecrets(token, g.Token)
 	}
 	cookie, err := r.Cookie(cookieOf(r))
-	return err == nil && same(cookie.Value, g.Token)
+	return err == nil && equalSecrets(cookie.Value, g.Token)
 }
 
 // takeToken moves the token of an address into a cookie, so that it is not in the browser's history
 // of the pages, and loads the page again. It reports whether it answered.
 func (g *gate) takeToken(w http.ResponseWriter, r *http.Request) bool {
 	query := r.URL.Query()
-	if g.Token == "" || r.Method != http.MethodGet || !same(query.Get("token"), g.Token) {
+	if g.Token == "" || r.Method != http.MethodGet || !equalSecrets(query.Get("token"), g.Token) {
 		return false
 	}
 	http.SetCookie(w, &http.Cookie{Name: cookieOf(r), Value: g.Token, Path: "/", HttpOnly: true,

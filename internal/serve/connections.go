@@ -147,8 +147,8 @@ func remember(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// work keeps a request's connection open until the returned function is called.
-func work(r *http.Request) (done func()) {
+// keepOpen keeps a request's connection open until the returned function is called.
+func keepOpen(r *http.Request) (done func()) {
 	c, is := r.Context().Value(connectionKey{}).(*connection)
 	if !is {
 		return func() {}
@@ -163,9 +163,9 @@ func work(r *http.Request) (done func()) {
 	return func() { change(-1) }
 }
 
-// streamed limits the streams, which stay open as long as a page does: to a quarter of all
+// limitStreams limits the streams, which stay open as long as a page does: to a quarter of all
 // connections, and half of these from one address.
-func (a *connections) streamed(next http.Handler) http.Handler {
+func (a *connections) limitStreams(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := addressOf(r.RemoteAddr)
 		a.mu.Lock()

@@ -22,14 +22,14 @@ var (
 const (
 	// turnWithin is how long a login waits for its turn.
 	turnWithin = 10 * time.Second
-	// waiting is how many logins may wait for a place, other than the last one.
-	waiting = 8
+	// mostWaiting is how many logins may wait for a place, other than the last one.
+	mostWaiting = 8
 	// freeGuesses is how many wrong passwords in a row cost nothing.
 	freeGuesses = 5
 	// longestDelay is how long the next check for a name has to wait at most.
 	longestDelay = 30 * time.Second
-	// forgotten is after how long wrong passwords are forgotten.
-	forgotten = 10 * time.Minute
+	// forgetAfter is after how long wrong passwords are forgotten.
+	forgetAfter = 10 * time.Minute
 	// mostGuessers limits the memory for wrong passwords.
 	mostGuessers = 10_000
 )
@@ -68,7 +68,7 @@ func (g *guesses) take(ctx context.Context, key string) (release func(), err err
 		t = &turn{taken: make(chan struct{}, 1)}
 		g.turns[key] = t
 	}
-	if t.users > waiting && key != all {
+	if t.users > mostWaiting && key != all {
 		g.mu.Unlock()
 		return nil, errBusy
 	}
@@ -136,7 +136,7 @@ func (g *guesses) note(key string, right bool) {
 		return
 	}
 	w := g.wrong[key]
-	if w == nil || time.Since(w.last) > forgotten {
+	if w == nil || time.Since(w.last) > forgetAfter {
 		if len(g.wrong) >= mostGuessers {
 			g.forget()
 		}
@@ -150,7 +150,7 @@ func (g *guesses) note(key string, right bool) {
 // forget makes room: it drops old entries, or else all of them.
 func (g *guesses) forget() {
 	for key, w := range g.wrong {
-		if time.Since(w.last) > forgotten {
+		if time.Since(w.last) > forgetAfter {
 			delete(g.wrong, key)
 		}
 	}

@@ -45,7 +45,7 @@ type Metrics struct {
 	remaining     *tokens
 	events        *prometheus.CounterVec // result
 	dropped       prometheus.Counter
-	away          *prometheus.CounterVec // result
+	refusedCalls  *prometheus.CounterVec // result
 	refusedConfig prometheus.Gauge
 }
 
@@ -101,10 +101,10 @@ func NewMetrics() *Metrics {
 		"0: no answer.", "method", "status")
 	m.events = counter("events_total", "Events, by result: "+
 		strings.Join(results, ", ")+".", "result")
-	m.away = counter("calls_refused_total", "Calls to pages, metrics and events that were "+
-		"refused, by result: "+strings.Join(aways, ", ")+".", "result")
-	for _, result := range aways {
-		m.away.WithLabelValues(result)
+	m.refusedCalls = counter("calls_refused_total", "Calls to pages, metrics and events that were "+
+		"refused, by result: "+strings.Join(refusalResults, ", ")+".", "result")
+	for _, result := range refusalResults {
+		m.refusedCalls.WithLabelValues(result)
 	}
 	m.dropped = counter("connections_dropped_total", "Connections that were closed because there "+
 		"were too many.").WithLabelValues()
@@ -133,10 +133,10 @@ func (m *Metrics) Handler() http.Handler {
 // Also serves other metrics, too. Their names must differ. Call it before Handler.
 func (m *Metrics) Also(other prometheus.Gatherer) { m.also = append(m.also, other) }
 
-// aways are the possible results of a refused call.
-var aways = []string{"unauthorized", "forbidden", "slowed", "not-compared"}
+// refusalResults are the possible results of a refused call.
+var refusalResults = []string{"unauthorized", "forbidden", "slowed", "not-compared"}
 
-func (m *Metrics) turnedAway(result string) { m.away.WithLabelValues(result).Inc() }
+func (m *Metrics) turnedAway(result string) { m.refusedCalls.WithLabelValues(result).Inc() }
 
 func (m *Metrics) event(result string) { m.events.WithLabelValues(result).Inc() }
 
@@ -171,19 +171,19 @@ func (m *Metrics) LogDropped(count func() int64) {
 
 // Messages adds the counts of messages to people: each calls count for every place and outcome.
 func (m *Metrics) Messages(each func(count func(place, outcome string, n int64))) {
-	m.registry.MustRegister(messages(each))
+	m.registry.MustRegister(messageCounts(each))
 }
 
-// messages collects the counts of messages.
-type messages func(count func(place, outcome string, n int64))
+// messageCounts collects the counts of messages.
+type messageCounts func(count func(place, outcome string, n int64))
 
 var messagesDesc = prometheus.NewDesc("routekeeper_notifications_total",
 	"Messages to people that were sent or failed, and events that were dropped.",
 	[]string{"place", "outcome"}, nil)
 
-func (messages) Describe(to chan<- *prometheus.Desc) { to <- messagesDesc }
+func (messageCounts) Describe(to chan<- *prometheus.Desc) { to <- messagesDesc }
 
-func (m messages) Collect(to chan<- prometheus.Metric) {
+func (m messageCounts) Collect(to chan<- prometheus.Metric) {
 	m(func(place, outcome string, n int64) {
 		to <- prometheus.MustNewConstMetric(messagesDesc, prometheus.CounterValue, float64(n),
 			place, outcome)
@@ -224,8 +224,8 @@ func (m *Metrics) Record(r keeper.Result) {
 	}
 	end := r.Started.Add(r.Elapsed)
 	m.waits.record(r, began)
-	m.left(r)
-	m.keep(r.Managed)
+	m.recordUnmade(r)
+	m.keepManaged(r.Managed)
 	for _, cluster := range r.CheckedNames() {
 		if successful(r, cluster) {
 			m.last.WithLabelValues(cluster).Set(float64(end.UnixMilli()) / 1000)
@@ -239,13 +239,13 @@ func (m *Metrics) Record(r keeper.Result) {
 		m.states.WithLabelValues(v.Cluster, string(v.State)).Set(
 			float64(v.Since.UnixMilli()) / 1000)
 	}
-	m.fill(r, end)
+	m.recordSizes(r, end)
 }
 
-// keep removes the metrics of clusters that are no longer managed, and adds clusters that were
-// never checked. With thousands of clusters, one check of all of them can arrive as hundreds of
-// results.
-func (m *Metrics) keep(names []string) {
+// keepManaged removes the metrics of clusters that are no longer managed, and adds clusters that
+// were never checked. With thousands of clusters, one check of all of them can arrive as hundreds
+// of results.
+func (m *Metrics) keepManaged(names []string) {
 	if slices.Equal(m.managed, names) {
 		return
 	}
@@ -269,8 +269,8 @@ func (m *Metrics) keep(names []string) {
 // longer name it, or it cannot be read.
 const unseen = time.Hour
 
-// fill records how full tables and node subnets are.
-func (m *Metrics) fill(r keeper.Result, now time.Time) {
+// recordSizes records how full tables and node subnets are.
+func (m *Metrics) recordSizes(r keeper.Result, now time.Time) {
 	if r.Of == nil && r.Complete { // all was read: a missing table is no target any more
 		m.checked = map[string]time.Time{}
 		for _, g := range []*prometheus.GaugeVec{m.routes, m.limit, m.free, m.surge} {
@@ -295,7 +295,7 @@ func (m *Metrics) fill(r keeper.Result, now time.Time) {
 			m.surge.WithLabelValues(key).Set(float64(room.Surge))
 		}
 	}
-	if now.Sub(m.swept) < time.Minute { // fill runs for each group of clusters
+	if now.Sub(m.swept) < time.Minute { // recordSizes runs for each group of clusters
 		return
 	}
 	m.swept = now
@@ -309,15 +309,15 @@ func (m *Metrics) fill(r keeper.Result, now time.Time) {
 	}
 }
 
-// left records the changes that a check did not make, except those of resources whose findings a
-// person silenced. Clusters that were not read retain their values.
-func (m *Metrics) left(r keeper.Result) {
+// recordUnmade records the changes that a check did not make, except those of resources whose
+// findings a person silenced. Clusters that were not read retain their values.
+func (m *Metrics) recordUnmade(r keeper.Result) {
 	of := map[string][]finding.Finding{}
 	for _, f := range r.Findings {
 		of[f.Cluster] = append(of[f.Cluster], f)
 	}
 	for _, cluster := range r.CheckedNames() {
-		if has(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
+		if hasFinding(r, cluster, finding.ReadFailed, finding.AzureUnreachable) {
 			continue
 		}
 		m.unmade.DeletePartialMatch(prometheus.Labels{"cluster": cluster})
@@ -349,11 +349,11 @@ var unsuccessful = []finding.Code{
 // do not count.
 func successful(r keeper.Result, cluster string) bool {
 	r.Findings = finding.Loud(r.Findings)
-	return !has(r, cluster, unsuccessful...)
+	return !hasFinding(r, cluster, unsuccessful...)
 }
 
-// has reports whether a finding with one of the codes is about a cluster, or about all.
-func has(r keeper.Result, cluster string, codes ...finding.Code) bool {
+// hasFinding reports whether a finding with one of the codes is about a cluster, or about all.
+func hasFinding(r keeper.Result, cluster string, codes ...finding.Code) bool {
 	return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool {
 		if f.Code == finding.AzureUnreachable && r.Complete {
 			return false // the finding is about other clusters

@@ -187,7 +187,7 @@ func (s *Server) handler() http.Handler {
 		mux.Handle("/actions/", s.guarded(s.pages, toAct))
 		mux.Handle("/actions/look", s.guarded(s.pages, toLook))
 		if s.listener != nil {
-			mux.Handle("GET /live", s.guarded(s.listener.streamed(s.pages), toLook))
+			mux.Handle("GET /live", s.guarded(s.listener.limitStreams(s.pages), toLook))
 		}
 	}
 	for _, path := range []string{"/events", "/events/{secret}"} {
@@ -235,7 +235,7 @@ func (s *Server) guarded(next http.Handler, what right) http.Handler {
 		who, err := s.gate.admits(r, r.PathValue("secret"))
 		if err == nil && who.may[what] {
 			if what != toSend {
-				defer work(r)()
+				defer keepOpen(r)()
 			}
 			next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, who)))
 			return
@@ -346,7 +346,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 		refuse(http.StatusBadRequest, "malformed", "the body could not be read")
 		return
 	}
-	defer work(r)() // not before, because a body may arrive slowly
+	defer keepOpen(r)() // not before, because a body may arrive slowly
 	events, err := parse(r.Header, body)
 	if err != nil {
 		refuse(http.StatusBadRequest, "malformed", oneLine(err.Error()))

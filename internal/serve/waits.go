@@ -55,7 +55,7 @@ func newWaits(registry *prometheus.Registry) *waits {
 // record stores which changes a check left and made. began is when the check, or the event that
 // triggered it, began.
 func (w *waits) record(r keeper.Result, began time.Time) {
-	if has(r, "", finding.Paused) {
+	if hasFinding(r, "", finding.Paused) {
 		clear(w.since) // a person paused them
 		return
 	}
@@ -89,7 +89,7 @@ func (w *waits) record(r keeper.Result, began time.Time) {
 			delete(w.since, key)
 		case !slices.Contains(r.CheckedNames(), key.cluster):
 		// not read: it still waits
-		case has(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable):
+		case hasFinding(r, key.cluster, finding.ReadFailed, finding.AzureUnreachable):
 		default:
 			delete(w.since, key) // made, or no longer needed
 		}

@@ -39,7 +39,7 @@ func (p *Pages) routeActions() {
 			"Refused: the request comes from a page of another site.")
 	}
 	ours.SetDenyHandler(http.HandlerFunc(deny))
-	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.look)))
+	p.mux.Handle("POST /actions/look", ours.Handler(http.HandlerFunc(p.checkNow)))
 	if p.opts.Play != nil {
 		p.mux.Handle("POST /demo/play", ours.Handler(http.HandlerFunc(p.play)))
 	}
@@ -94,9 +94,10 @@ func (p *Pages) audit(r *http.Request, what string, changes []plan.Change) {
 		"cluster", r.FormValue("cluster"), "changes", len(changes))
 }
 
-// ask requests a check from the keeper, with the given kinds of changes. If only is not nil, it
-// limits them to the given changes. If that fails, it answers with the error and returns false.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
+// requestCheck requests a check from the keeper, with the given kinds of changes. If only is not
+// nil, it limits them to the given changes. If that fails, it answers with the error and returns
+// false.
+func (p *Pages) requestCheck(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
 	only []plan.Change) (keeper.Result, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
@@ -116,8 +117,8 @@ func (p *Pages) ask(w http.ResponseWriter, r *http.Request, verbs []plan.Verb,
 	return result, true
 }
 
-// look requests a check now, which makes the changes that a scheduled check would make.
-func (p *Pages) look(w http.ResponseWriter, r *http.Request) {
+// checkNow requests a check now, which makes the changes that a scheduled check would make.
+func (p *Pages) checkNow(w http.ResponseWriter, r *http.Request) {
 	var verbs []plan.Verb
 	if p.mode() == "" {
 		for _, a := range actions {
@@ -125,7 +126,7 @@ func (p *Pages) look(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	p.audit(r, "check now", nil)
-	if _, ok := p.ask(w, r, verbs, nil); !ok {
+	if _, ok := p.requestCheck(w, r, verbs, nil); !ok {
 		return
 	}
 	back := "/"
@@ -154,7 +155,7 @@ const dryRunNote = "This keeper runs with --dry-run: it changes nothing."
 
 // preview requests a check without changes, and shows what an action would do.
 func (p *Pages) preview(w http.ResponseWriter, r *http.Request, a action) {
-	if result, ok := p.ask(w, r, nil, nil); ok {
+	if result, ok := p.requestCheck(w, r, nil, nil); ok {
 		p.show(w, r, a, result, "")
 	}
 }
@@ -180,7 +181,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, a action, result ke
 // act makes the changes that the preview showed, and no others. If other changes are needed now, it
 // shows these instead.
 func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
-	now, ok := p.ask(w, r, nil, nil)
+	now, ok := p.requestCheck(w, r, nil, nil)
 	if !ok {
 		return
 	}
@@ -196,7 +197,7 @@ func (p *Pages) act(w http.ResponseWriter, r *http.Request, a action) {
 		return
 	}
 	p.audit(r, a.Name, shown.changes)
-	result, ok := p.ask(w, r, a.verbs, shown.changes)
+	result, ok := p.requestCheck(w, r, a.verbs, shown.changes)
 	if !ok {
 		return
 	}

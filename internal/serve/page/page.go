@@ -285,7 +285,7 @@ func (p *Pages) overview(w http.ResponseWriter, r *http.Request) {
 	o := p.state()
 	past := p.checks(history.Query{Limit: 8})
 	o.Repairs = past.Repairs
-	past.tell(o.Clusters)
+	past.nameAuthors(o.Clusters)
 	f := front{Overview: o, Told: tell(o.Findings, o.Clusters...), Past: past,
 		Scenes: p.opts.Scenes}
 	chosen := o.Clusters
@@ -345,7 +345,7 @@ func (p *Pages) cluster(w http.ResponseWriter, r *http.Request) {
 		past := p.checks(history.Query{Cluster: name, Limit: 20})
 		past.Checks = only(past.Checks, name)
 		one := []Cluster{c}
-		past.tell(one)
+		past.nameAuthors(one)
 		c = one[0]
 		page := clusterPage{
 			Cluster: c, Checks: past.Checks, Trouble: past.Trouble,

@@ -28,9 +28,9 @@ type past struct {
 	authors map[string]history.Author
 }
 
-// tell sets ChangedBy of the clusters that are not fine. It names an author who was noticed since
-// the cluster got its state, or shortly before.
-func (p past) tell(clusters []Cluster) {
+// nameAuthors sets ChangedBy of the clusters that are not fine. It names an author who was noticed
+// since the cluster got its state, or shortly before.
+func (p past) nameAuthors(clusters []Cluster) {
 	for i := range clusters {
 		c := &clusters[i]
 		if who, known := p.authors[c.Name]; known && c.State != Good &&

@@ -136,7 +136,7 @@ func (p *Pages) addSilence(w http.ResponseWriter, r *http.Request) {
 			"Nothing was silenced: choose at least one finding that is still open.")
 		return
 	}
-	p.keep(w, r, "silence", entries...)
+	p.addEntries(w, r, "silence", entries...)
 }
 
 // pauseCluster stops the writes for one cluster.
@@ -146,18 +146,18 @@ func (p *Pages) pauseCluster(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusBadRequest, "No managed cluster has the name "+name+".")
 		return
 	}
-	p.keep(w, r, "pause", p.signed(r, silence.Entry{Kind: silence.Pause, Cluster: name}))
+	p.addEntries(w, r, "pause", p.signed(r, silence.Entry{Kind: silence.Pause, Cluster: name}))
 }
 
-// keep adds entries to the store, and checks.
-func (p *Pages) keep(w http.ResponseWriter, r *http.Request, what string,
+// addEntries adds entries to the store, and checks.
+func (p *Pages) addEntries(w http.ResponseWriter, r *http.Request, what string,
 	entries ...silence.Entry) {
 	p.audit(r, what, nil)
 	if err := p.opts.Silences.Add(entries...); err != nil {
 		p.fail(w, r, http.StatusBadRequest, report.UpperFirst(err.Error())+".")
 		return
 	}
-	p.checked(w, r)
+	p.checkAndRedirect(w, r)
 }
 
 // endSilence ends a silence or a pause.
@@ -174,13 +174,13 @@ func (p *Pages) endSilence(w http.ResponseWriter, r *http.Request) {
 		p.fail(w, r, http.StatusServiceUnavailable, report.UpperFirst(err.Error())+".")
 		return
 	}
-	p.checked(w, r)
+	p.checkAndRedirect(w, r)
 }
 
-// checked makes the keeper check without changes, so that all pages show the decision. Then it
-// redirects to the page of silences.
-func (p *Pages) checked(w http.ResponseWriter, r *http.Request) {
-	if _, ok := p.ask(w, r, nil, nil); !ok {
+// checkAndRedirect makes the keeper check without changes, so that all pages show the decision.
+// Then it redirects to the page of silences.
+func (p *Pages) checkAndRedirect(w http.ResponseWriter, r *http.Request) {
+	if _, ok := p.requestCheck(w, r, nil, nil); !ok {
 		return
 	}
 	back := "/actions/silence"
