@@ -261,7 +261,7 @@ func clusterToGrow(ctx context.Context, a *app, o capacityOptions) (*inventory.S
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := survey.Of(ctx, client, scope, only(one))
+	s, err := survey.Of(ctx, client, scope, oneOrNone(one))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -33,8 +33,8 @@ func (c *choice) flags(cmd *cobra.Command) {
 		"metadata.labels match, such as `ring=1` or ring!=1,canary")
 }
 
-// given takes the arguments of the command line.
-func (c *choice) given(cmd *cobra.Command, names []string) error {
+// takeArguments takes the arguments of the command line.
+func (c *choice) takeArguments(cmd *cobra.Command, names []string) error {
 	c.names = names
 	for _, name := range names {
 		if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {

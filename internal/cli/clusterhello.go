@@ -138,7 +138,7 @@ func runClusterHello(ctx context.Context, a *app, o helloOptions) (failed error)
 	}
 	progress := a.progress(ctx, "reading the network")
 	defer progress.stop()
-	o.rightless, o.machines = true, true
+	o.withoutRights, o.allMachines = true, true
 	e, err := examineAzure(ctx, a, o.examineOptions, progress)
 	if err != nil {
 		return err
@@ -289,7 +289,7 @@ func callAround(ctx context.Context, a *app, o helloOptions, e *examination, dem
 	}
 	// Read the network after the calls, so that it explains them, and with the demo's pods.
 	progress.now("reading the network again")
-	o.rightless = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
+	o.withoutRights = !slices.ContainsFunc(asked, func(a hello.Asked) bool {
 		return slices.ContainsFunc(a.Calls, func(c hello.Call) bool { return !c.Arrived() })
 	}) // permissions can explain a loss, but take many calls
 	if e, err = examineAzure(ctx, a, o.examineOptions, progress); err == nil {

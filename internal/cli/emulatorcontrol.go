@@ -132,7 +132,7 @@ pipeline does. It uses another identity than routekeeper.`,
 			for _, id := range subnets {
 				written, err := running.others.Write(cmd.Context(), id,
 					func(doc arm.Document) ([]byte, error) {
-						return without(doc.Raw, everything)
+						return stripped(doc.Raw, everything)
 					}, nil)
 				if err != nil {
 					return err
@@ -147,9 +147,9 @@ pipeline does. It uses another identity than routekeeper.`,
 	return cmd
 }
 
-// without returns a subnet's document without its route table, or without all properties that the
+// stripped returns a subnet's document without its route table, or without all properties that the
 // guard knows. It returns nil if the subnet has none of them.
-func without(subnet []byte, everything bool) (body []byte, err error) {
+func stripped(subnet []byte, everything bool) (body []byte, err error) {
 	stripped := inventory.Properties[:1]
 	if everything {
 		stripped = inventory.Properties

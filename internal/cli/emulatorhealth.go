@@ -94,7 +94,7 @@ func (p *simulatedGateways) read(ctx context.Context, subscription string) (*inv
 		return nil, err
 	}
 	e.Clusters = clustersOf(e.Snapshot)
-	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
+	if err := e.read(ctx, examineOptions{withoutRights: true, allMachines: true}); err != nil {
 		return nil, err
 	}
 	p.seen[subscription] = seenSubscription{time.Now(), e.Snapshot}

@@ -97,7 +97,7 @@ func (p *simulatedNetwork) read(ctx context.Context, packet kubernetes.Packet,
 	if e.Snapshot, err = survey.Of(ctx, client, "", e.Clusters); err != nil {
 		return nil, err
 	}
-	if err := e.read(ctx, examineOptions{rightless: true, machines: true}); err != nil {
+	if err := e.read(ctx, examineOptions{withoutRights: true, allMachines: true}); err != nil {
 		return nil, err
 	}
 	k := &inventory.Kubernetes{}

@@ -35,18 +35,19 @@ type examineOptions struct {
 	kubernetesOptions
 	// maxRoutes is how many routes a route table can hold; 0: the default.
 	maxRoutes int
-	// rightless leaves out role assignments: reading them takes several calls for each resource.
-	rightless bool
-	// presentOnly leaves out what subnets had, because that takes a query of the activity log for
+	// withoutRights leaves out role assignments: reading them takes several calls for each
+	// resource.
+	withoutRights bool
+	// withoutPast leaves out what subnets had, because that takes a query of the activity log for
 	// each of them.
-	presentOnly bool
+	withoutPast bool
 	// firewalls also reads Azure Firewalls and their rules. egress also compares them with what AKS
 	// requires.
 	firewalls, egress bool
 	// resolve looks up the addresses of API servers in the DNS.
 	resolve bool
-	// machines includes all network interfaces, not only those of the clusters' nodes.
-	machines bool
+	// allMachines includes all network interfaces, not only those of the clusters' nodes.
+	allMachines bool
 }
 
 // examineFlags adds the flags that say what to read, and with fromBundle also --from-bundle.
@@ -76,7 +77,7 @@ func examineFlags(a *app, cmd *cobra.Command, o *examineOptions, fromBundle bool
 			return fmt.Errorf("unexpected argument %q: --cluster already names the cluster",
 				args[0])
 		}
-		return o.given(cmd, args)
+		return o.takeArguments(cmd, args)
 	}
 }
 
@@ -89,8 +90,8 @@ type examination struct {
 	// next to them.
 	history string
 	paths   []string
-	// presentOnly is as in the options.
-	presentOnly bool
+	// withoutPast is as in the options.
+	withoutPast bool
 	// some means that Clusters leaves out clusters of the config.
 	some bool
 }
@@ -120,7 +121,7 @@ func (e *examination) diagnosis(ctx context.Context) ([]finding.Finding, error) 
 	changed := diagnose.Changed(found)
 	lost := diagnose.Lost(e.Case, found)
 	var notAsked []finding.Finding
-	if !e.presentOnly {
+	if !e.withoutPast {
 		var bare []arm.ID
 		bare, notAsked = diagnose.Bare(e.Case)
 		lost = append(lost, bare...)
@@ -271,7 +272,7 @@ func examineAzure(ctx context.Context, a *app, o examineOptions, progress *progr
 		return nil, err
 	}
 	e := &examination{client: client, some: len(picked) < len(configs), history: o.history,
-		paths: o.paths, presentOnly: o.presentOnly}
+		paths: o.paths, withoutPast: o.withoutPast}
 	e.Configs, e.Proposed = configs, len(configs) == 0
 	for i, path := range o.paths {
 		if e.File = finding.Command("%s -f %s", e.File, path); i == 0 {
@@ -304,7 +305,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 		return err
 	}
 	var groups []arm.ID
-	if o.subscription == "" && !o.machines { // leave out the nodes of other clusters
+	if o.subscription == "" && !o.allMachines { // leave out the nodes of other clusters
 		for _, id := range e.Clusters {
 			if cluster := s.Cluster(id); cluster != nil {
 				groups = append(groups, cluster.NodeGroup())
@@ -319,7 +320,7 @@ func (e *examination) read(ctx context.Context, o examineOptions) error {
 			return err
 		}
 	}
-	if o.rightless {
+	if o.withoutRights {
 		return nil
 	}
 	if err := azure.ReadPolicies(ctx, e.client, s); err != nil {

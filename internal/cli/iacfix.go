@@ -196,7 +196,7 @@ func wholeFile(name string) (iac.File, error) {
 
 // showFix reports what was repaired in a template and what is left, and shows or writes the result.
 func showFix(a *app, fix *iac.TemplateFix, write bool, next string) error {
-	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, One: true,
+	told := report.Repairs{Found: len(fix.Done) + len(fix.Left), Done: fix.Done, OneFile: true,
 		Written: write, Next: next}
 	for _, line := range fix.Left {
 		told.Left = append(told.Left, report.Plain(line))

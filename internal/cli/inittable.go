@@ -96,10 +96,10 @@ func makeGatewayTables(
 func propose(
 	ctx context.Context, client *azure.Client, scope, one arm.ID,
 ) (*inventory.Snapshot, []plan.Proposal, error) {
-	s, err := survey.Of(ctx, client, scope, only(one))
+	s, err := survey.Of(ctx, client, scope, oneOrNone(one))
 	if err != nil {
 		return nil, nil, err
 	}
-	all, err := survey.Propose(ctx, client, s, only(one))
+	all, err := survey.Propose(ctx, client, s, oneOrNone(one))
 	return s, all, err
 }

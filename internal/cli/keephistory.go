@@ -15,16 +15,16 @@ import (
 
 // keepOptions are the flags of a command that keeps a history.
 type keepOptions struct {
-	path  string
-	age   string
-	sizes int // MiB
+	path    string
+	age     string
+	maxSize int // MiB
 }
 
 // noHistory is the value of --history that turns the history off.
 const noHistory = "off"
 
 // usualHistory is the default retention: a bit more than a year, in a file that fits on any disk.
-var usualHistory = keepOptions{age: "400d", sizes: 200}
+var usualHistory = keepOptions{age: "400d", maxSize: 200}
 
 func (o *keepOptions) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
@@ -32,7 +32,7 @@ func (o *keepOptions) flags(cmd *cobra.Command) {
 		"(default next to the config: routes.history.db for routes.yaml)")
 	f.StringVar(&o.age, "history-age", usualHistory.age,
 		"remove older checks from the history; 0 for never")
-	f.IntVar(&o.sizes, "history-size", usualHistory.sizes,
+	f.IntVar(&o.maxSize, "history-size", usualHistory.maxSize,
 		"remove the oldest checks if the history is larger (`MiB`); 0 for never")
 	_ = cmd.MarkFlagFilename("history", "db")
 }
@@ -65,11 +65,11 @@ func (o *keepOptions) options() (history.Options, error) {
 	switch {
 	case err != nil:
 		return history.Options{}, fmt.Errorf("--history-age: %w", err)
-	case o.sizes < 0:
+	case o.maxSize < 0:
 		return history.Options{}, fmt.Errorf("--history-size: %d is out of range, "+
-			"expected 0 or more", o.sizes)
+			"expected 0 or more", o.maxSize)
 	}
-	return history.Options{Age: age, Size: int64(o.sizes) << 20}, nil
+	return history.Options{Age: age, Size: int64(o.maxSize) << 20}, nil
 }
 
 // file returns the file with the history of a config, or "".

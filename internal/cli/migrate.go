@@ -75,7 +75,7 @@ func runMigratePlan(ctx context.Context, a *app, o examineOptions, check bool) e
 	if err != nil {
 		return err
 	}
-	o.presentOnly = true
+	o.withoutPast = true
 	e, found, err := diagnosed(ctx, a, o, "reading the network")
 	if err != nil {
 		return err

@@ -63,7 +63,7 @@ func runMigrateWatch(ctx context.Context, a *app, o watchOptions) error {
 	if o.interval < time.Second {
 		return fmt.Errorf("--interval: %v is too short, expected at least 1s", o.interval)
 	}
-	o.rightless = true
+	o.withoutRights = true
 	w, format, style, err := a.stream()
 	if err != nil {
 		return err

@@ -65,8 +65,8 @@ func subscriptionID(text string) (arm.ID, error) {
 	return arm.SubscriptionID(subscription), nil
 }
 
-// only returns a list with the one cluster, or an empty list.
-func only(one arm.ID) []arm.ID {
+// oneOrNone returns a list with the one cluster, or an empty list.
+func oneOrNone(one arm.ID) []arm.ID {
 	if one == "" {
 		return nil
 	}
@@ -111,7 +111,7 @@ func (o examineOptions) findAll(ctx context.Context, client *azure.Client) (scop
 	ones []arm.ID, err error) {
 	if len(o.names) == 0 {
 		scope, one, err := o.find(ctx, client)
-		return scope, only(one), err
+		return scope, oneOrNone(one), err
 	}
 	for _, name := range o.names {
 		_, one, err := initOptions{subscription: o.subscription, cluster: name}.find(ctx, client)

@@ -194,7 +194,7 @@ func mayWrite(path string, overwrite bool) error {
 // replace opens a temporary file next to the one that it will replace. It writes in place if the
 // destination is a pipe or a device, or if its folder does not allow new files.
 func replace(path string, overwrite bool) (*outFile, error) {
-	f, err := wholly(path, overwrite)
+	f, err := replaceWhole(path, overwrite)
 	if errors.Is(err, fs.ErrPermission) {
 		if there, no := os.OpenFile(path, os.O_WRONLY|os.O_TRUNC, 0); no == nil {
 			return &outFile{File: there}, nil
@@ -203,8 +203,8 @@ func replace(path string, overwrite bool) (*outFile, error) {
 	return f, err
 }
 
-// wholly works like replace for a file that must be replaced as a whole.
-func wholly(path string, overwrite bool) (*outFile, error) {
+// replaceWhole works like replace for a file that must be replaced as a whole.
+func replaceWhole(path string, overwrite bool) (*outFile, error) {
 	if err := mayWrite(path, overwrite); err != nil {
 		return nil, err
 	}

@@ -48,7 +48,7 @@ history (routes.silences), and the history records it.`,
   routekeeper pause shop -f routes.yaml --for 1d --reason "firewall work"
   routekeeper pause -f routes.yaml --selector ring=1 --for 2h
   routekeeper pause end -f routes.yaml`,
-		Args: who.given,
+		Args: who.takeArguments,
 		RunE: func(*cobra.Command, []string) error {
 			if length <= 0 || length > longestPause {
 				return fmt.Errorf("--for: %s is out of range, expected more than 0 and at most 7d",
@@ -99,7 +99,7 @@ func newPauseEnd(a *app) *cobra.Command {
 		Long: `Ends a pause of the keeper, or of the named clusters. The keeper makes changes
 again from its next check on.`,
 		Example: "  routekeeper pause end -f routes.yaml\n  routekeeper pause end shop -f routes.yaml",
-		Args:    who.given,
+		Args:    who.takeArguments,
 		RunE: func(*cobra.Command, []string) error {
 			clusters := who.names // they may have left the config
 			if len(clusters) == 0 {

@@ -63,7 +63,7 @@ there is something to promote, or you answered no.`,
 			if len(args) == 0 && !o.all && o.selector == "" {
 				return errors.New("expected names of clusters of the config, --all or --selector")
 			}
-			return o.given(cmd, args)
+			return o.takeArguments(cmd, args)
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPromote(cmd.Context(), a, o) },
 	}
@@ -312,7 +312,7 @@ func (e editedFile) write() error {
 	if err := editable(e.file.Name); err != nil {
 		return err
 	}
-	f, err := wholly(e.file.Name, true)
+	f, err := replaceWhole(e.file.Name, true)
 	if err != nil {
 		return input.Unwritten(e.file.Name, err)
 	}

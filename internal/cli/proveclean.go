@@ -106,13 +106,14 @@ func thisProcess() lab.Process {
 		Ended: func(by string) bool {
 			at, number, found := strings.Cut(by, "-")
 			pid, err := strconv.Atoi(number)
-			return found && err == nil && at == host && pid > 0 && pid != os.Getpid() && !runs(pid)
+			return found && err == nil && at == host && pid > 0 && pid != os.Getpid() &&
+				!mayRun(pid)
 		},
 	}
 }
 
-// runs reports whether a process may be running. If it cannot know, it returns true.
-func runs(pid int) bool {
+// mayRun reports whether a process may be running. If it cannot know, it returns true.
+func mayRun(pid int) bool {
 	p, err := os.FindProcess(pid)
 	if err != nil {
 		return false // Windows says so

@@ -38,7 +38,7 @@ type packetsTrial struct {
 func provePackets(ctx context.Context, a *app, o proveOptions) (failed error) {
 	h := helloOptions{namespace: "routekeeper-packets", image: o.image, timeout: 3 * time.Minute}
 	h.names, h.kubeconfig, h.trusted = []string{o.packets}, o.kubeconfig, o.trusted
-	h.subscription, h.rightless, h.machines = o.subscription, true, true
+	h.subscription, h.withoutRights, h.allMachines = o.subscription, true, true
 	if err := h.check(a); err != nil {
 		return err
 	}

@@ -122,7 +122,7 @@ func runPrune(ctx context.Context, a *app, o pruneOptions) error {
 	clusters := 0
 	prune := func(k *keeper.Keeper) (keeper.Result, error) {
 		return k.Prune(ctx, func(ctx context.Context) (*plan.Pruner, error) {
-			s, configs, err := orphanage(ctx, client, scope, one)
+			s, configs, err := readOrphans(ctx, client, scope, one)
 			if err != nil {
 				return nil, err
 			}
@@ -178,15 +178,15 @@ func runPrune(ctx context.Context, a *app, o pruneOptions) error {
 	return syncCode(result, errors.Join(err, unrecorded))
 }
 
-// orphanage reads what proves that a cluster is gone: the resources of the whole subscription, and
-// the route tables of the existing clusters.
-func orphanage(ctx context.Context, client *azure.Client, scope, one arm.ID) (s *inventory.Snapshot,
-	configs []v1alpha1.ClusterRoutes, err error) {
+// readOrphans reads what proves that a cluster is gone: the resources of the whole subscription,
+// and the route tables of the existing clusters.
+func readOrphans(ctx context.Context, client *azure.Client, scope, one arm.ID) (
+	s *inventory.Snapshot, configs []v1alpha1.ClusterRoutes, err error) {
 	if one == "" {
 		// there may be no cluster any more, so do not look for one
 		s, err = client.Survey(ctx, scope)
 	} else {
-		s, err = survey.Of(ctx, client, scope, only(one))
+		s, err = survey.Of(ctx, client, scope, oneOrNone(one))
 	}
 	if err != nil {
 		return nil, nil, err

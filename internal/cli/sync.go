@@ -48,7 +48,7 @@ config only observes, or changes are left for the next sync
   routekeeper sync -f routes.yaml
   routekeeper sync -f clusters/ shop --yes
   routekeeper sync -f clusters/ --selector ring=1 --yes -o json`,
-		Args: o.given,
+		Args: o.takeArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runSync(cmd.Context(), a, o) },
 	}
 	configFlag(cmd, &o.paths)

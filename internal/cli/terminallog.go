@@ -89,11 +89,11 @@ func (h terminalLog) Handle(_ context.Context, r slog.Record) error {
 	case r.Level >= slog.LevelWarn:
 		sign, paint = "!", h.style.Yellow
 	}
-	const whats, clusters = 10, 12 // the usual lengths
+	const whatWidth, clusterWidth = 10, 12 // the usual lengths
 	line := h.style.Dim(r.Time.Format(time.TimeOnly)) + " " + paint(sign) + " " +
-		paint(padded(r.Message, whats)) + "  "
+		paint(padded(r.Message, whatWidth)) + "  "
 	if cluster := said["cluster"]; cluster != "" {
-		line += padded(cluster, clusters) + "  "
+		line += padded(cluster, clusterWidth) + "  "
 	}
 	line = strings.TrimRight(line+report.Plain(strings.Join(text, " ")), " ") + "\n"
 	h.mu.Lock()

@@ -125,7 +125,7 @@ allow.`,
 }
 
 func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error {
-	options, err := packets(a, o)
+	options, err := packetOptions(a, o)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func runTrace(ctx context.Context, a *app, o traceOptions, args []string) error 
 	}
 	progress := a.progress(ctx, "looking at the network")
 	defer progress.stop()
-	o.rightless, o.egress = true, o.firewall
+	o.withoutRights, o.egress = true, o.firewall
 	e, err := a.examine(ctx, o.examineOptions, progress)
 	if err != nil {
 		return err
@@ -203,8 +203,8 @@ func (e *examination) tracing(from, to netip.Addr, cluster string) finding.Comma
 	return command
 }
 
-// packets returns the options of package trace from the flags.
-func packets(a *app, o traceOptions) (trace.Options, error) {
+// packetOptions returns the options of package trace from the flags.
+func packetOptions(a *app, o traceOptions) (trace.Options, error) {
 	out := trace.Options{Protocol: strings.ToLower(o.protocol), Port: o.port}
 	if out.Protocol == "any" {
 		out.Protocol = ""

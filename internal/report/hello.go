@@ -94,7 +94,7 @@ func (h Hello) Write(w io.Writer, format Format, style Style) error {
 		table.Rows = append(table.Rows,
 			[]string{strconv.Itoa(i + 1), plain(p.Name), plain(p.Node), address, state})
 	}
-	b.WriteString(table.text(style) + h.grid(style) + h.carried(style) + h.holes(style))
+	b.WriteString(table.text(style) + h.grid(style) + h.usedRoutes(style) + h.lostCalls(style))
 	for _, line := range h.Unknown {
 		b.WriteString(style.Dim("not known: "+line) + "\n")
 	}
@@ -135,8 +135,8 @@ func (h Hello) grid(style Style) string {
 	return "\n" + style.Bold("Row calls column") + "\n" + aligned(rows)
 }
 
-// carried lists the routes with the number of calls and answers that used them.
-func (h Hello) carried(style Style) string {
+// usedRoutes lists the routes with the number of calls and answers that used them.
+func (h Hello) usedRoutes(style Style) string {
 	type load struct{ calls, answers int }
 	loads := map[string]*load{}
 	var order []string
@@ -182,8 +182,8 @@ func (h Hello) carried(style Style) string {
 	return "\n" + style.Bold("Routes used") + "\n" + aligned(rows)
 }
 
-// holes lists the calls that did not arrive, grouped by reason.
-func (h Hello) holes(style Style) string {
+// lostCalls lists the calls that did not arrive, grouped by reason.
+func (h Hello) lostCalls(style Style) string {
 	byWhy := map[string][]HelloCall{}
 	var order []string
 	for _, c := range h.Calls {

@@ -15,8 +15,8 @@ type Repairs struct {
 	Left, Done []string
 	// Found is the number of problems that can be repaired, Files the number of files that change.
 	Found, Files int
-	// One is set if there is only one file, Written if the files were written.
-	One, Written bool
+	// OneFile is set if there is only one, Written if the files were written.
+	OneFile, Written bool
 	// Next says what to do once they are written.
 	Next string
 }
@@ -52,7 +52,7 @@ func (r Repairs) After() string {
 		fmt.Fprintf(&b, "repaired: %s\n", plain(line))
 	}
 	files, them := finding.Count(r.Files, "file"), "them"
-	if r.One {
+	if r.OneFile {
 		files, them = "a file", "it"
 	}
 	switch {

@@ -114,7 +114,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 		return Table{Rows: rows}.Write(w, Short, style)
 	case Markdown:
 		return Table{Header: []string{"name", "state", "since", "checked", "what"}, Rows: rows,
-			Lines: s.lines()}.Write(w, Markdown, style)
+			Lines: s.generalLines()}.Write(w, Markdown, style)
 	case Text, JSON, SARIF: // JSON is written already, and the command has no SARIF
 	}
 	var b strings.Builder
@@ -130,7 +130,7 @@ func (s Status) Write(w io.Writer, format Format, style Style) error {
 	if folded != "" {
 		fmt.Fprintln(&b, cell(folded))
 	}
-	for _, line := range s.lines() {
+	for _, line := range s.generalLines() {
 		fmt.Fprintln(&b, cell(line))
 	}
 	return put(w, b.String())
@@ -214,8 +214,8 @@ func (s Status) fold() (shown []ClusterStatus, line string) {
 	return s.Clusters, ""
 }
 
-// lines returns the lines that concern no particular cluster.
-func (s Status) lines() []string {
+// generalLines returns the lines that concern no particular cluster.
+func (s Status) generalLines() []string {
 	var lines []string
 	silenced := 0
 	for _, c := range s.Clusters {
