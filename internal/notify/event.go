@@ -49,7 +49,7 @@ type Event struct {
 	Text     string        `json:"text"`
 	Fix      string        `json:"fix,omitempty"` // the command to run next
 
-	network bool // it is about a network without clusters
+	ofNetwork bool // it is about a network without clusters
 
 	key  string // of the finding or the cluster
 	news v1alpha1.News
@@ -93,8 +93,8 @@ func (n *Notifier) explained(f finding.Finding) bool {
 		t.cause.Code == f.Code && t.cause.Resource == f.Resource)
 }
 
-// same reports whether the event adds nothing to what people heard before.
-func (e Event) same() bool {
+// addsNothing reports whether the event adds nothing to what people heard before.
+func (e Event) addsNothing() bool {
 	if e.ends() {
 		return e.was == told{}
 	}
@@ -182,7 +182,7 @@ func (n *Notifier) Check(at time.Time, managed []string, verdicts []verdict.Verd
 	}
 	events = append(events, repairs(at, changes)...)
 	for i := range events {
-		events[i].network = n.networks[events[i].Cluster]
+		events[i].ofNetwork = n.networks[events[i].Cluster]
 	}
 	n.queueLocked(events)
 }

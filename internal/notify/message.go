@@ -46,7 +46,7 @@ func compose(events []Event, dropped int, page string) Message {
 	m := Message{Version: 1, Page: page, Dropped: dropped}
 	counts, networks := map[Kind]int{}, map[Kind]int{}
 	for _, e := range events {
-		if counts[e.Kind]++; e.network {
+		if counts[e.Kind]++; e.ofNetwork {
 			networks[e.Kind]++
 		}
 	}
@@ -115,7 +115,7 @@ func line(events []Event) string {
 	networks := map[string]bool{}
 	for _, e := range events {
 		if e.Cluster != "" {
-			networks[e.Cluster] = e.network
+			networks[e.Cluster] = e.ofNetwork
 		}
 	}
 	names, without := slices.Sorted(maps.Keys(networks)), 0

@@ -32,7 +32,7 @@ func (p *place) add(e Event) (dropped bool) {
 		w := p.waiting[i]
 		e.was = w.was
 		switch {
-		case e.same():
+		case e.addsNothing():
 			p.waiting = slices.Delete(p.waiting, i, i+1)
 			return false
 		case e.Kind == Changed:
@@ -115,7 +115,7 @@ func (n *Notifier) send(ctx context.Context, p *place, attempts int) (next time.
 			break
 		}
 		var refused *refusal
-		if errors.As(err, &refused) && !refused.passes || errors.Is(err, errHangs) ||
+		if errors.As(err, &refused) && !refused.temporary || errors.Is(err, errHangs) ||
 			attempt == attempts-1 ||
 			!p.sleep(ctx, max(time.Second<<attempt, retryAfter(err))) {
 			break

@@ -38,10 +38,10 @@ func NewClient() *http.Client {
 
 // refusal is an answer that is no success.
 type refusal struct {
-	status int
-	code   string        // the destination's own name for it, or ""
-	passes bool          // it may pass
-	wait   time.Duration // the wait that the destination asks for
+	status    int
+	code      string        // the destination's own name for it, or ""
+	temporary bool          // it may pass
+	wait      time.Duration // the wait that the destination asks for
 }
 
 func (r *refusal) Error() string {
@@ -101,7 +101,7 @@ func (n *Notifier) post(ctx context.Context, p v1alpha1.Place, m Message) error 
 	if response.StatusCode/100 == 2 {
 		return nil
 	}
-	r := &refusal{status: response.StatusCode, passes: response.StatusCode >= 500 ||
+	r := &refusal{status: response.StatusCode, temporary: response.StatusCode >= 500 ||
 		response.StatusCode == http.StatusTooManyRequests ||
 		response.StatusCode == http.StatusRequestTimeout}
 	if code := strings.TrimSpace(string(answer)); ownCode().MatchString(code) {

@@ -190,7 +190,7 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 			for _, r := range source.Routes() {
 				state := Unmanaged
 				if w, pods := own[r.Prefix]; pods && w.Name == r.Name {
-					state = c.carried(source.ID)
+					state = c.worksOrIdle(source.ID)
 				}
 				t.add(r, state, "")
 			}
@@ -214,11 +214,11 @@ func (c *Cluster) addTables(s plan.Facts, config *v1alpha1.ClusterRoutes, own pl
 					t.add(r, Unmanaged, "")
 				case asked && !there[r.Prefix] && r.SameHop(w):
 					there[r.Prefix] = true
-					t.add(r, c.carried(table.ID), "")
+					t.add(r, c.worksOrIdle(table.ID), "")
 				case asked && !there[r.Prefix]:
 					there[r.Prefix] = true
 					t.add(r, Wrong, w.NextHop())
-				case ours && others.want(r):
+				case ours && others.wants(r):
 					t.add(r, Unmanaged, "")
 				case ours && target.Policy == v1alpha1.PolicyUpsertOnly:
 					t.add(r, Leftover, "")
@@ -253,8 +253,8 @@ type neighbours struct {
 	wanted []map[netip.Prefix]inventory.Route // nil until it is needed
 }
 
-// want reports whether another cluster wants a route.
-func (n *neighbours) want(r inventory.Route) bool {
+// wants reports whether another cluster wants a route.
+func (n *neighbours) wants(r inventory.Route) bool {
 	if n.wanted == nil {
 		n.wanted = []map[netip.Prefix]inventory.Route{}
 		for i := range n.all {
@@ -283,9 +283,9 @@ func (c *Cluster) on(table arm.ID) bool {
 	})
 }
 
-// carried returns the state of a correct route. It depends on whether the table is on all subnets
-// that need it.
-func (c *Cluster) carried(table arm.ID) string {
+// worksOrIdle returns the state of a correct route. It depends on whether the table is on all
+// subnets that need it.
+func (c *Cluster) worksOrIdle(table arm.ID) string {
 	state := Works
 	for _, s := range c.Subnets {
 		switch {
