@@ -78,7 +78,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 		return &f
 	case s.Unread[value.Key()].Absent && property == inventory.PropertyGroup:
 		f := finding.New(finding.AssociationLost, name, string(subnet.ID),
-			"%s; it is not put back: it does not exist", plan.Harm([]plan.Change{change})).
+			"%s; the group is not put back, because it does not exist",
+			plan.Harm([]plan.Change{change})).
 			About(change.Key().Route).
 			WithAdvice("create the group, or correct spec.guard.subnets of %s", name)
 		return &f
@@ -101,8 +102,8 @@ func (c *check) notGuarded(ctx context.Context, seen *inventory.Snapshot, last [
 			"cluster %s is not kubenet any more: the route table of %s is not put back",
 			id.Short(), subnet.ID.Short())
 		if cluster.MayLeave() {
-			f.Message = fmt.Sprintf("cluster %s may be leaving kubenet, and no node is known that "+
-				"has not moved: the route table of %s is not put back", id.Short(),
+			f.Message = fmt.Sprintf("cluster %s may be leaving kubenet, and no unmoved node is "+
+				"known: the route table of %s is not put back", id.Short(),
 				subnet.ID.Short())
 		}
 		return &f

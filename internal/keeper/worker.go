@@ -99,7 +99,7 @@ func (w *worker) run() {
 			}
 		}
 		answered = false
-		t := w.take(!now.Before(spaced))
+		t := w.takeEvents(!now.Before(spaced))
 		if due || t.triggers() || w.mem.due(now) {
 			if t.triggers() {
 				spaced = now.Add(eventSpacing)
@@ -147,11 +147,11 @@ func (w *worker) eventPending() bool {
 	return w.pending.triggers()
 }
 
-// take returns what events have triggered, if now is set.
-func (w *worker) take(now bool) trigger {
+// takeEvents takes what events have triggered, if they are due, from what is pending.
+func (w *worker) takeEvents(due bool) trigger {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()
-	if !now {
+	if !due {
 		return trigger{}
 	}
 	t := w.pending.events()
