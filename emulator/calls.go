@@ -38,8 +38,8 @@ func (c credential) GetToken(context.Context, policy.TokenRequestOptions) (azcor
 	return azcore.AccessToken{Token: token, ExpiresOn: expires}, err
 }
 
-// Environ returns environment variables. With these variables routekeeper uses the emulator. So do
-// Go programs, which read the certificate authority from SSL_CERT_FILE.
+// Environ returns environment variables for programs that a test starts. With them routekeeper uses
+// the emulator, and Go programs trust its certificate authority (SSL_CERT_FILE).
 func (e *Emulator) Environ() []string {
 	return []string{"ROUTEKEEPER_EMULATOR=" + e.Dir, "SSL_CERT_FILE=" + e.CAFile}
 }
@@ -80,7 +80,7 @@ func (e *Emulator) Scale(cluster, pool string, count int) {
 	}
 }
 
-// Readdress replaces a node with one with the same name and another address. A reimage can do that.
+// Readdress replaces a node by one that has the same name and another address, as a reimage can.
 func (e *Emulator) Readdress(cluster, node string) {
 	e.t.Helper()
 	if err := e.e.Readdress(e.id(cluster), node); err != nil {

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/emulator"
 )
 
-// program runs a client and returns what it prints. It fails the test if the client does.
+// program runs a client and returns what it prints. The test fails if the client fails.
 func program(t *testing.T, dir string, environment []string, name string, args ...string) string {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), name, args...)

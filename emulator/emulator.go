@@ -98,7 +98,7 @@ func (o Options) start(t testing.TB) (*Emulator, error) {
 		RoleDelay: o.RoleDelay, AlertDelay: o.AlertDelay, AsOf: o.AsOf, RouteLimit: o.RouteLimit,
 		PageSize: o.PageSize, Log: o.Log,
 	}
-	azure.Number(o.Subscriptions, o.Tenants)
+	azure.AddSubscriptions(o.Subscriptions, o.Tenants)
 	if o.Persist != "" {
 		azure.StateFile = filepath.Join(o.Persist, "state.db")
 	}

@@ -14,8 +14,8 @@ type Options struct {
 	// names them. "fleet": 30 kubenet clusters, one of 50 and one of 390 nodes: four are broken,
 	// one is stopped, one migrates, and the network of one cannot be read.
 	Scenario string
-	// Subscriptions and Tenants are their numbers. 0: 1. The subscriptions are assigned to the
-	// tenants in turn.
+	// Subscriptions and Tenants are how many of each there are. 0: 1. The subscriptions are
+	// assigned to the tenants in turn.
 	Subscriptions, Tenants int
 	// Principals replace Default. The first has all rights. The others are Owners, unless their
 	// NoRoles is set.
@@ -38,7 +38,7 @@ type Options struct {
 	// AsOf answers as Azure did on a date, because some of its defaults have changed over the
 	// years. Zero: today.
 	AsOf time.Time
-	// RouteLimit is how many routes a table holds. 0: 400.
+	// RouteLimit is how many routes a table can hold. 0: 400.
 	RouteLimit int
 	// PageSize is how many resources a page of a list holds. 0: 100.
 	PageSize int
@@ -50,15 +50,15 @@ type Options struct {
 	// HTTPS and HTTP are the addresses at which it listens, such as 127.0.0.1:8443. "": free ports
 	// on loopback.
 	HTTPS, HTTP string
-	// KubeAPIServer gives each cluster a real Kubernetes API server, with etcd, controllers and
-	// scheduler: the programs are next to kube-apiserver; etcd can have another path. All calls
-	// between simulated pods arrive.
+	// KubeAPIServer is the path of kube-apiserver. It gives each cluster a real Kubernetes API
+	// server, with etcd, controllers and scheduler. These programs are in the same folder, but Etcd
+	// can name another path for etcd. All calls between simulated pods arrive.
 	KubeAPIServer, Etcd string
 	// Log receives messages for the person at the terminal; on level debug, every request.
 	Log *slog.Logger
 }
 
-// check refuses contradictory settings and fills in the rest.
+// check refuses contradictory settings and fills in defaults.
 func (o *Options) check() error {
 	o.Subscriptions, o.Tenants = max(o.Subscriptions, 1), max(o.Tenants, 1)
 	if o.Tenants > o.Subscriptions {

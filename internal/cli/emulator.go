@@ -144,7 +144,7 @@ func runEmulator(ctx context.Context, a *app, o emulatorOptions) error {
 	// As in most companies, the network belongs to another identity than the keeper's
 	options.Principals = []emulator.Principal{emulator.DefaultPrincipal, demo.Operator}
 	options.CheckClusterIdentity = true
-	options.Number(o.subscriptions, o.tenants)
+	options.AddSubscriptions(o.subscriptions, o.tenants)
 	options.Log = loggerFor(a.err, o.verbose)(a.err)
 	if o.persist {
 		options.StateFile = filepath.Join(o.dir, "state.db")

@@ -144,7 +144,7 @@ func TestCloudProvider(t *testing.T) {
 			t.Error("it wrote before the batch time was over")
 		}
 		time.Sleep(32 * time.Second) // past the batch at 60 s
-		// Its copy is new now. Another client adds a route; then a node is added.
+		// The provider's copy is new now. Another client adds a route; then a node is added.
 		doc := b.get(rt)
 		p := kernel.ObjectAt(doc, "properties")
 		p["routes"] = append(p["routes"].([]any),

@@ -29,7 +29,8 @@ func (e *Emulator) Token(p Principal, audience string) (token string, expires ti
 	return e.entra.Identity.Token(p, audience)
 }
 
-// RegisterIssuer gives the keys of an issuer of tokens that identities trust.
+// RegisterIssuer registers the keys of a token issuer that publishes none. Federated credentials of
+// identities can name it.
 func (e *Emulator) RegisterIssuer(issuer string, keys []byte) error {
 	return e.entra.RegisterIssuer(issuer, keys)
 }
@@ -51,7 +52,7 @@ func (e *Emulator) Scale(cluster arm.ID, pool string, count int) error {
 	return e.aks.Scale(cluster, pool, count)
 }
 
-// Readdress replaces a node with one with the same name and another address.
+// Readdress replaces a node by one that has the same name and another address.
 func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 	return e.aks.Readdress(cluster, node)
 }
@@ -60,14 +61,14 @@ func (e *Emulator) Readdress(cluster arm.ID, node string) error {
 // before the emulator serves anything.
 func (e *Emulator) ServeKubernetes(k Kubernetes) { e.aks.APIServers.ServeKubernetes(k) }
 
-// SetServices sets the services of type LoadBalancer of a cluster and returns their addresses by
-// their UIDs, as the cloud provider does.
+// SetServices sets a cluster's services of type LoadBalancer, as the cloud provider does, and
+// returns the address of each by the service's UID.
 func (e *Emulator) SetServices(cluster arm.ID, services []Service) (map[string]string, error) {
 	return e.aks.APIServers.SetServices(cluster, services)
 }
 
-// KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
-// nodes take time.
+// KubernetesClusters returns all clusters, sorted by ID. Only the clusters that nodesOf selects
+// have their nodes, because many nodes take time.
 func (e *Emulator) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	return e.aks.APIServers.KubernetesClusters(nodesOf)
 }

@@ -18,8 +18,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// provided is a cluster of one node with AKS's times, whose route is written; all later times count
-// from a later read of the table.
+// provided makes a cluster of one node with AKS's times, and waits until its route is written. It
+// returns when the provider has just read the table again.
 func provided(t *testing.T, opts Options) *bench {
 	opts.RouteBatch, opts.RouteCache = 30*time.Second, 2*time.Minute
 	opts.Buckets = Buckets{Reads: Bucket{Size: unlimited, PerSecond: 1},
@@ -30,7 +30,7 @@ func provided(t *testing.T, opts Options) *bench {
 	if n := len(b.podRoutes(rt)); n != 1 {
 		t.Fatalf("%d routes", n)
 	}
-	time.Sleep(30 * time.Second) // its copy is a second old now
+	time.Sleep(30 * time.Second) // the provider's copy is a second old now
 	return b
 }
 
@@ -279,7 +279,8 @@ func TestCloudControllerCalls(t *testing.T) {
 	if status != 200 || len(machines) != 2 {
 		t.Fatalf("machines: %d %s", status, kernel.Encode(doc))
 	}
-	// It makes a node's route from the machine and its interface, in one write of the whole table.
+	// The provider makes a node's route from the machine and its interface, in one write of the
+	// whole table.
 	_, table := do(http.MethodGet, string(rt), "api-version=2025-05-01", "", nil)
 	etag := kernel.Text(table, "etag")
 	routes := []any{}

@@ -171,7 +171,7 @@ func TestStopAndStart(t *testing.T) {
 			t.Errorf("%s %q", power(), got)
 		}
 
-		// It exists while it is being deleted.
+		// The cluster exists while it is being deleted.
 		if status, _ := b.try(http.MethodDelete, aksID, api, ""); status != 202 {
 			t.Errorf("delete: %d", status)
 		}

@@ -63,8 +63,8 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			return
 		}
-		// The library keeps one cache of tokens for the process: those of an earlier emulator, too.
-		// A request with claims passes it over.
+		// The library has one cache of tokens per process, which also has those of an earlier
+		// emulator. A request with claims does not use the cache.
 		token, err := credential.GetToken(context.Background(),
 			sdk.TokenRequestOptions{Claims: `{"access_token":{}}`,
 				Scopes: []string{"https://management.core.windows.net//.default"}})

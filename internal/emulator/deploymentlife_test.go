@@ -131,7 +131,7 @@ func TestDeploymentAgainstPolicy(t *testing.T) {
 		!b.is(group+"/providers/Microsoft.Network/routeTables/ok") {
 		t.Errorf("known in the middle: %s", s)
 	}
-	// A lock forbids its writes.
+	// A lock forbids the deployment's writes.
 	b.put(rt, `{"location":"westeurope","tags":{"owner":"me"}}`)
 	b.put(rt+"/providers/Microsoft.Authorization/locks/l", `{"properties": {"level": "ReadOnly"}}`)
 	p = b.deploys(

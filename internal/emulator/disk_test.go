@@ -144,7 +144,7 @@ func TestRestart(t *testing.T) {
 		}
 	}
 
-	// It continues: used addresses stay used, and routes are written.
+	// The second emulator continues: used addresses stay used, and routes are written.
 	if err := again.Scale(d.Cluster, d.Pool, 7); err != nil {
 		t.Fatal(err)
 	}

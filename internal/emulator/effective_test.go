@@ -209,12 +209,13 @@ func TestPeerings(t *testing.T) {
 		kernel.ObjectAt(inside[0], "properties")["allowVirtualNetworkAccess"] != true {
 		t.Errorf("inside the network: %s", kernel.Encode(inside))
 	}
-	// A PUT of the network that does not name them leaves them.
+	// A PUT of the network that does not name the peerings leaves them unchanged.
 	b.put(vnet, plainVNet)
 	if got := peering(toHub); got != "Connected FullyInSync" {
 		t.Errorf("after a PUT of the network: %s", got)
 	}
-	// A PUT that sends what it has read leaves them as well, as az network vnet update does.
+	// A PUT that sends what it has read leaves them unchanged as well, as az network vnet update
+	// does.
 	b.put(vnet, string(kernel.Encode(b.get(vnet))))
 	if got := peering(toHub) + ", " + peering(fromHub); got != "Connected FullyInSync, Connected "+
 		"FullyInSync" {

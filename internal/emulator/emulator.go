@@ -90,7 +90,7 @@ type Options struct {
 	// cluster's nodes, with what has changed. Nothing else happens until it returns. Nil: not
 	// called.
 	Wrote func(arm.ID, State)
-	// LogBodies is for how many of the last requests the log keeps bodies. 0: 10,000.
+	// LogBodies is how many of the last requests are logged with their bodies. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a new key. Tests use SharedKey to save time.
 	Key *rsa.PrivateKey
@@ -98,8 +98,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Number gives the options subscriptions, which belong to tenants in turn.
-func (o *Options) Number(subscriptions, tenants int) {
+// AddSubscriptions adds subscriptions with generated IDs, which belong to tenants in turn.
+func (o *Options) AddSubscriptions(subscriptions, tenants int) {
 	o.Tenants = map[string]string{}
 	for i := range subscriptions {
 		id := fmt.Sprintf("5ab00000-0000-4000-8000-%012d", i+1)

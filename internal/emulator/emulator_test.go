@@ -366,7 +366,7 @@ func TestLongRunningOperations(t *testing.T) {
 		b.refused(http.MethodPut, vnet.Child("subnets", "b"),
 			`{"properties":{"addressPrefix":"10.0.2.0/24"}}`, 409, "AnotherOperationInProgress")
 
-		// It ends by the clock, without a poll.
+		// The operation ends by the clock, without a poll.
 		time.Sleep(8 * time.Second)
 		if state := kernel.Text(b.get(rt), "properties",
 			"provisioningState"); state != "Succeeded" {

@@ -89,7 +89,7 @@ func buildFleet(e *Emulator, c *Client) ([]string, error) {
 			said = append(said, m.name+": cannot migrate: "+special.blocks)
 		}
 	}
-	more, err := away(e, c, members)
+	more, err := migrateAndHide(e, c, members)
 	return append(said, more...), err
 }
 

@@ -54,9 +54,10 @@ func damage(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	}, nil
 }
 
-// away starts the migration of one cluster, and takes away the permission to read the network of
-// another one. The migration takes a day, so that it lasts as long as a person watches it.
-func away(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
+// migrateAndHide starts the migration of one cluster, and takes away the permission to read the
+// network of another one. The migration takes a day, so that it lasts as long as a person watches
+// it.
+func migrateAndHide(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 	for _, m := range members {
 		switch m.name {
 		case fleetMigrating:
@@ -71,7 +72,7 @@ func away(e *Emulator, c *Client, members []fleetMember) ([]string, error) {
 			if err != nil {
 				return nil, err
 			}
-			m.nodes++ // the surge node
+			m.nodes++ // the surge node has a route, too
 			if err := m.copyRoutes(e, c); err != nil {
 				return nil, err
 			}

@@ -19,11 +19,12 @@ type Place struct {
 	// Linked are the tables and security groups that subnets link to. Inside is what else is in the
 	// network, such as a firewall.
 	Linked, Inside []PlaceResource
-	// Identity has a role assignment of this name on the network's group; "": the cluster has its
-	// own identity.
+	// Identity is a user-assigned identity, and RoleAssignment the name of its role assignment on
+	// the network's group. "": the cluster has a system-assigned identity.
 	Identity       arm.ID
 	RoleAssignment string
-	// Profile is the cluster's network profile. Pool is its only pool, with that many nodes.
+	// Profile is the cluster's network profile. Pool is the name of its only pool, which has Nodes
+	// nodes.
 	Profile kernel.Object
 	Pool    string
 	Nodes   int
@@ -103,7 +104,7 @@ func (c *Client) Make(p Place) error {
 		"agentPoolProfiles": []any{kernel.Object{"name": p.Pool, "count": p.Nodes, "mode": "System",
 			"vnetSubnetID": string(p.Network.Child("subnets", p.Subnets[0].Name))}}}}
 	if p.Identity != "" {
-		if err := c.identify(p.Identity, p.Network.Group(), p.RoleAssignment); err != nil {
+		if err := c.makeIdentity(p.Identity, p.Network.Group(), p.RoleAssignment); err != nil {
 			return err
 		}
 		body["identity"] = kernel.Object{"type": "UserAssigned",
@@ -130,8 +131,8 @@ func (p Place) network() kernel.Object {
 		"addressSpace": kernel.Object{"addressPrefixes": []any{p.Space}}}
 }
 
-// identify makes an identity with rights on the group of a network, which it has at once.
-func (c *Client) identify(identity, group arm.ID, assignment string) error {
+// makeIdentity makes an identity with rights on the group of a network, which it has at once.
+func (c *Client) makeIdentity(identity, group arm.ID, assignment string) error {
 	if err := c.Put(identity, demoIdentity, kernel.Object{"location": demoLocation}); err != nil {
 		return err
 	}

@@ -89,8 +89,8 @@ type seenDoc struct {
 
 func (d seenDoc) etag() string { return kernel.Text(d.o, "etag") }
 
-// look reads everything.
-func (u *universe) look(before map[arm.ID]seenDoc) map[arm.ID]seenDoc {
+// readAll reads everything.
+func (u *universe) readAll(before map[arm.ID]seenDoc) map[arm.ID]seenDoc {
 	out := map[arm.ID]seenDoc{}
 	for _, id := range u.ids {
 		status, body := u.call(http.MethodGet, id, "", "")
@@ -206,7 +206,7 @@ func TestTwoClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		u := newUniverse(b, n)
-		before := u.look(nil)
+		before := u.readAll(nil)
 		for range rapid.IntRange(10, 40).Draw(t, "steps") {
 			client := u.seen[rapid.IntRange(0, 1).Draw(t, "client")]
 			id := rapid.SampledFrom(u.ids).Draw(t, "resource")
@@ -226,7 +226,7 @@ func TestTwoClients(t *testing.T) {
 			done[fmt.Sprint(method, " ", status)]++
 			what := fmt.Sprintf("%s %s %s If-Match %q: %d %s", method, id, body, match, status,
 				answer)
-			after := u.look(before)
+			after := u.readAll(before)
 			client[id] = after[id].etag()
 			checkETags(t, what, id, method, status, match, before, after)
 			checkLinks(t, what, after)
@@ -234,7 +234,7 @@ func TestTwoClients(t *testing.T) {
 			before = after
 		}
 		if status, answer := u.call(http.MethodDelete, u.group, "", ""); status != http.StatusOK ||
-			len(u.look(nil)) != 0 {
+			len(u.readAll(nil)) != 0 {
 			t.Fatalf("DELETE of the group: %d %s", status, answer)
 		}
 	})

@@ -94,9 +94,9 @@ func TestKubernetesClusters(t *testing.T) {
 	if status, code := b.try(http.MethodPost, aksID+"/stop", api, ""); status >= 300 {
 		t.Fatal(status, code)
 	}
-	same := all[0].Same
+	same := all[0].Incarnation
 	if all = b.e.KubernetesClusters(wanted); len(all) != 1 || all[0].Running ||
-		all[0].Same != same {
+		all[0].Incarnation != same {
 		t.Errorf("stopped: %+v", all)
 	}
 }

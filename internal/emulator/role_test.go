@@ -85,7 +85,7 @@ func (b *bench) says(method string, id arm.ID, body string, status int, code, me
 	}
 }
 
-// roles are the GUIDs of built-in roles by name.
+// roleNamed returns the GUID of a built-in role.
 func roleNamed(t *testing.T, name string) string {
 	i := slices.IndexFunc(authorization.BuiltInRoles, func(r authorization.Role) bool {
 		return r.Name == name

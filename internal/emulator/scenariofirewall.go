@@ -13,7 +13,7 @@ type Firewalled struct {
 
 // BuildFirewalled builds an overlay cluster of two nodes with outbound type userDefinedRouting. Its
 // node subnet has a security group, and a table with a default route to a firewall. Without the
-// table, default outbound access is left.
+// table, default outbound access remains.
 func BuildFirewalled(e *Emulator, as Principal) (Firewalled, error) {
 	sub := e.opts.Subscriptions[0]
 	vnet := arm.ResourceID(sub, "web-rg", arm.TypeVNet, "web-vnet")

@@ -67,7 +67,8 @@ func TestAnySpelling(t *testing.T) {
 		kinds[id.Type()] = true
 		for _, version := range versionsOf(id) {
 			before := plain(b.getAt(id, version))
-			for _, spelled := range []func(string) string{same, strings.ToLower, strings.ToUpper,
+			for _, spelled := range []func(string) string{unchanged, strings.ToLower,
+				strings.ToUpper,
 				pascal} {
 				sent := recased(b.getAt(id, version), spelled).(kernel.Object)
 				if status, code := b.try(http.MethodPut, id, version,
@@ -85,7 +86,7 @@ func TestAnySpelling(t *testing.T) {
 	}
 }
 
-func same(name string) string { return name }
+func unchanged(name string) string { return name }
 
 // pascal is how az's templates spell: Name, Port.
 func pascal(name string) string { return strings.ToUpper(name[:1]) + name[1:] }
@@ -111,7 +112,7 @@ func (b *bench) getAt(id arm.ID, version string) kernel.Object {
 	return doc
 }
 
-// everyKind are documents of kinds that the demo has not; subnet is one for a machine.
+// everyKind returns documents of kinds that the demo lacks. subnet is for a machine.
 func everyKind(b *bench, subnet arm.ID) map[arm.ID]string {
 	const at, provider = `{"location":"westeurope","properties":`, group + "/providers/Microsoft."
 	const zone = provider + "Network/privateDnsZones/z.example"
@@ -176,7 +177,7 @@ func everyKind(b *bench, subnet arm.ID) map[arm.ID]string {
 	}
 }
 
-// recased changes the case of all names in a document, but of tags.
+// recased changes the case of all names in a document, except those of tags.
 func recased(value any, spelled func(string) string) any {
 	switch v := value.(type) {
 	case kernel.Object:

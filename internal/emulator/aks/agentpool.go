@@ -168,7 +168,7 @@ func (s agentPools) show(r *kernel.Resource, p kernel.Object) {
 		switch {
 		case run != nil && run.Doing != "" && (run.busy() || run.Until.IsZero()):
 			p["provisioningState"] = run.Doing
-		case cl.onlyPools(r):
+		case cl.onlyPoolOperations(r):
 			p["provisioningState"] = "Succeeded"
 		}
 	}
@@ -264,7 +264,7 @@ func (s agentPools) put(c *kernel.Call, r *kernel.Resource, pools []kernel.Objec
 	at int) *kernel.Failure {
 	sent, f := kernel.DecodeObject(c.Body)
 	if f == nil {
-		f = s.changeable(r, c.Path[9])
+		f = s.checkChangeable(r, c.Path[9])
 	}
 	if f != nil {
 		return f
@@ -305,7 +305,7 @@ func (s agentPools) put(c *kernel.Call, r *kernel.Resource, pools []kernel.Objec
 		doing = "Upgrading"
 	}
 	cl := s.Clusters[r.ID.Key()]
-	cl.idle()
+	cl.clearPoolStates()
 	if f := s.nodes.setPool(cl, p, doing); f != nil {
 		return f
 	}
@@ -328,7 +328,7 @@ func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Ob
 	if run.busy() && run.Doing == "Deleting" {
 		return s.kernel.AcceptedUntil(c, &kernel.Operation{Ends: run.Until}), nil
 	}
-	if f := s.changeable(r, run.Name); f != nil {
+	if f := s.checkChangeable(r, run.Name); f != nil {
 		return kernel.Reply{}, f
 	}
 	id := r.ID.Child("agentPools", c.Path[9])
@@ -343,7 +343,7 @@ func (s agentPools) remove(c *kernel.Call, r *kernel.Resource, pools []kernel.Ob
 		s.kernel.Record(c, id, "delete", f)
 		return kernel.Reply{}, f
 	}
-	cl.idle()
+	cl.clearPoolStates()
 	s.kernel.Remember(r.ID)
 	occupyPool(s.kernel, c, r, run, "Deleting")
 	s.kernel.Record(c, id, "delete", nil)

@@ -30,8 +30,8 @@ const continueLife = 5 * time.Minute
 // toAPIServer reports whether a call is for a cluster's API server.
 func toAPIServer(c *kernel.Call) bool { return len(c.Path) > 3 && c.Path[0] == apiServerPath }
 
-// ofAPIServer returns the cluster whose API server is called.
-func ofAPIServer(c *kernel.Call) arm.ID {
+// calledClusterID returns the cluster whose API server is called.
+func calledClusterID(c *kernel.Call) arm.ID {
 	return arm.ResourceID(c.Path[1], c.Path[2], arm.TypeCluster, c.Path[3])
 }
 
@@ -49,8 +49,8 @@ var clusterUsers = []string{"clusterUser", "clusterAdmin", "clusterMonitoringUse
 // APIServers are the clusters' API servers, with their issuers of tokens.
 type APIServers struct {
 	*AKS
-	// by answers for them; nil: this package does.
-	by Kubernetes
+	// real answers for them; nil: this package does.
+	real Kubernetes
 }
 
 // ClusterToken returns the token of a cluster's user. It stays the same while the cluster exists,
@@ -65,7 +65,7 @@ func (s *APIServers) ClusterToken(cluster arm.ID, user string) string {
 func (s *APIServers) User(c *kernel.Call) (kernel.Principal, *kernel.Failure) {
 	token, _ := strings.CutPrefix(c.Header.Get("Authorization"), "Bearer ")
 	for _, user := range clusterUsers {
-		if hmac.Equal([]byte(token), []byte(s.ClusterToken(ofAPIServer(c), user))) {
+		if hmac.Equal([]byte(token), []byte(s.ClusterToken(calledClusterID(c), user))) {
 			return kernel.Principal{Name: user}, nil
 		}
 	}
@@ -91,7 +91,7 @@ func (s *APIServers) Refusal(f *kernel.Failure) kernel.Reply {
 func (s *APIServers) Silent(c *kernel.Call) bool {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
-	r := s.kernel.Store.Get(ofAPIServer(c))
+	r := s.kernel.Store.Get(calledClusterID(c))
 	return r == nil || powerOf(r) != "Running"
 }
 
@@ -158,7 +158,7 @@ func (s *APIServers) kubernetesCall(c *kernel.Call) (kernel.Reply, *kernel.Failu
 
 // called returns the cluster whose API server is called, and its document.
 func (s *APIServers) called(c *kernel.Call) (*cluster, *kernel.Resource, *kernel.Failure) {
-	id := ofAPIServer(c)
+	id := calledClusterID(c)
 	cl, r := s.Clusters[id.Key()], s.kernel.Store.Get(id)
 	if cl == nil || r == nil {
 		return nil, nil, s.kernel.Missing(id)

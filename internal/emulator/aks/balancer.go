@@ -13,12 +13,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// How it works. AKS makes a security group for the nodes, and with outbound type loadBalancer a
-// load balancer with a public IP address for their egress (recorded: lists of a subscription with
-// clusters); with managedNATGateway a NAT gateway. The cloud provider adds the services of type
-// LoadBalancer: a public IP address, a frontend, and for each port a rule, a probe and a security
-// rule; internal ones are in a load balancer of their own (pkg/provider/azure_loadbalancer.go in
-// cloud-provider-azure). Changes that others make to the load balancers do not stay.
+// How it works. AKS makes a security group for the nodes. For their egress it makes a load balancer
+// with a public IP address if the outbound type is loadBalancer (recorded: lists of a subscription
+// with clusters), and a NAT gateway if it is managedNATGateway. The cloud provider adds the
+// services of type LoadBalancer: a public IP address, a frontend, and for each port a rule, a probe
+// and a security rule. Internal services are in a load balancer of their own
+// (pkg/provider/azure_loadbalancer.go in cloud-provider-azure). Changes that others make to the
+// load balancers do not stay.
 
 // Service is a Kubernetes service of type LoadBalancer.
 type Service struct {
@@ -41,8 +42,8 @@ const (
 	internalBalancer = "kubernetes-internal"
 )
 
-// base returns the part that the names of everything for the service begin with.
-func (v Service) base() string {
+// namePrefix returns the beginning of the names of everything that is made for the service.
+func (v Service) namePrefix() string {
 	return ("a" + strings.ReplaceAll(v.UID, "-", "") + strings.Repeat("0", 32))[:32]
 }
 
@@ -64,7 +65,7 @@ func (cl *cluster) outbound(profile kernel.Object) (ids []arm.ID, managed int) {
 	}
 	asked := kernel.ObjectAt(profile, "loadBalancerProfile")
 	if asked["outboundIPPrefixes"] != nil {
-		return nil, 0 // it is not known here which addresses of a prefix it takes
+		return nil, 0 // not known here: the addresses that AKS takes from a prefix
 	}
 	for _, ip := range kernel.ListAt(asked, "outboundIPs", "publicIPs") {
 		ids = append(ids, arm.ID(kernel.Text(ip, "id")))
@@ -108,7 +109,7 @@ func (s balancers) balanced(balancer arm.ID) (out []arm.ID) {
 
 // balance makes the load balancers and public IP addresses of a cluster and its services.
 func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
-	if f := s.translate(cl, profile); f != nil {
+	if f := s.updateNATGateway(cl, profile); f != nil {
 		return f
 	}
 	ips, managed := cl.outbound(profile)
@@ -127,7 +128,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 			continue
 		}
 		public = append(public, v)
-		id := cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.base())
+		id := cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.namePrefix())
 		ips = append(ips, id)
 		if f := s.publicIP(cl, id, kernel.Object{"k8s-azure-cluster-name": "kubernetes",
 			"k8s-azure-service": v.Namespace + "/" + v.Name}, 4); f != nil {
@@ -160,7 +161,7 @@ func (s balancers) balance(cl *cluster, profile kernel.Object) *kernel.Failure {
 
 // publicIP makes a public IP address, unless it exists.
 func (s balancers) publicIP(cl *cluster, id arm.ID, tags kernel.Object, idle int) *kernel.Failure {
-	return s.ensure(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
+	return s.createMissing(cl, id, kernel.Object{"sku": kernel.Object{"name": "Standard"},
 		"tags": tags, "properties": kernel.Object{"publicIPAllocationMethod": "Static",
 			"idleTimeoutInMinutes": idle}})
 }
@@ -173,19 +174,19 @@ func (cl *cluster) balancer(name string, services []Service) kernel.Object {
 		frontend := kernel.Object{"subnet": arm.Link(cl.Pools[0].Subnet)}
 		if !v.Internal {
 			frontend = kernel.Object{"publicIPAddress": arm.Link(
-				cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.base()))}
+				cl.inNodeGroup(arm.TypePublicIP, publicBalancer+"-"+v.namePrefix()))}
 		}
-		frontends = append(frontends, kernel.Object{"name": v.base(), "properties": frontend})
+		frontends = append(frontends, kernel.Object{"name": v.namePrefix(), "properties": frontend})
 		link := func(list, name string) kernel.Object {
 			return arm.Link(id.Child(list, name))
 		}
 		for _, port := range v.Ports {
-			called := fmt.Sprintf("%s-%s-%d", v.base(), port.Protocol, port.Port)
+			called := fmt.Sprintf("%s-%s-%d", v.namePrefix(), port.Protocol, port.Port)
 			rule := kernel.Object{"protocol": spelledProtocol(port.Protocol),
 				"frontendPort": port.Port, "backendPort": port.Port, "enableFloatingIP": true,
 				"disableOutboundSnat": true, "loadDistribution": "Default",
 				"idleTimeoutInMinutes":    4,
-				"frontendIPConfiguration": link("frontendIPConfigurations", v.base()),
+				"frontendIPConfiguration": link("frontendIPConfigurations", v.namePrefix()),
 				"backendAddressPool":      link("backendAddressPools", "kubernetes")}
 			if port.Protocol == "TCP" { // there is no probe by UDP
 				rule["enableTcpReset"], rule["probe"] = true, link("probes", called)
@@ -291,7 +292,7 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 	for _, v := range cl.Services {
 		sources := v.Sources
 		if len(sources) == 0 {
-			if v.Internal { // the default rules let the network in
+			if v.Internal { // the default rules admit calls from the network
 				continue
 			}
 			sources = []string{"Internet"}
@@ -347,7 +348,7 @@ func (s balancers) openPorts(cl *cluster) *kernel.Failure {
 func (s balancers) addressOf(cl *cluster, v Service) string {
 	if !v.Internal {
 		if r := s.kernel.Store.Get(cl.inNodeGroup(arm.TypePublicIP,
-			publicBalancer+"-"+v.base())); r != nil {
+			publicBalancer+"-"+v.namePrefix())); r != nil {
 			return kernel.Text(r.Properties(), "ipAddress")
 		}
 		return ""
@@ -355,13 +356,14 @@ func (s balancers) addressOf(cl *cluster, v Service) string {
 	if r := s.kernel.Store.Get(cl.inNodeGroup(arm.TypeLoadBalancer,
 		internalBalancer)); r != nil {
 		frontends := kernel.ListAt(r.Properties(), "frontendIPConfigurations")
-		return kernel.Text(kernel.Named(frontends, v.base()), "properties", "privateIPAddress")
+		return kernel.Text(kernel.Named(frontends, v.namePrefix()), "properties",
+			"privateIPAddress")
 	}
 	return ""
 }
 
-// SetServices sets the services of type LoadBalancer of a cluster and returns their addresses by
-// their UIDs, as the cloud provider does.
+// SetServices sets a cluster's services of type LoadBalancer, as the cloud provider does, and
+// returns the address of each by the service's UID.
 func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]string, error) {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
@@ -375,7 +377,7 @@ func (s *APIServers) SetServices(id arm.ID, services []Service) (map[string]stri
 		s.kernel.Store.Changed(r)
 		if f := (balancers{s.AKS}).balance(cl,
 			kernel.ObjectAt(r.Body, "properties", "networkProfile")); f != nil {
-			cl.Services = was // it is tried again
+			cl.Services = was // so that the next call tries again
 			return nil, fmt.Errorf("%s: %s", f.Code, f.Message)
 		}
 	}

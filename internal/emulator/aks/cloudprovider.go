@@ -19,9 +19,9 @@ import (
 // and with the ETag of that copy. It deletes every route inside the pod CIDR that matches no node,
 // whatever its name and next hop, and one batch later every route whose name begins with the
 // deleted one's node name. So a route named aks makes all routes of the nodes aks-… disappear for a
-// moment, and a node's old pod CIDR makes the route of its new one disappear. Towards Kubernetes, a
-// failed write counts as a success. It is retried in each batch with the same copy until the copy
-// expires. It never repairs a wrong next hop. The real provider also writes a subnet for a Service
+// moment, and a node's old pod CIDR makes the route of its new one disappear. A failed write is
+// reported to Kubernetes as a success, and retried in each batch with the same copy until the copy
+// expires. A wrong next hop is never repaired. The real provider also writes a subnet for a Service
 // with a private link service (disablePLSNetworkPolicy in cloud-provider-azure). This one does not.
 
 type cloudProvider struct {
@@ -33,12 +33,12 @@ type cloudProvider struct {
 	copy   kernel.Object
 	copied time.Time
 	etag   string
-	// again has nodes that were deleted and created since the last write: one batch deletes and
+	// recreatedNodes were deleted and created again since the last write: one batch deletes and
 	// adds their routes.
-	again map[*Node]bool
-	// begun has the names of the nodes whose routes the last batch deleted. This batch deletes all
-	// routes whose names begin with one of them.
-	begun []string
+	recreatedNodes map[*Node]bool
+	// deletedNames has the names of the nodes whose routes the last batch deleted. This batch
+	// deletes all routes whose names begin with one of them.
+	deletedNames []string
 }
 
 // retryDelay is the pause after a failed write if the options set no batch time.
@@ -78,12 +78,12 @@ func (p *cloudProvider) stop() {
 	p.cluster.Paused = true
 }
 
-// recreated records a node that was deleted and created again.
-func (p *cloudProvider) recreated(n *Node) {
-	if p.again == nil {
-		p.again = map[*Node]bool{}
+// noteRecreated records a node that was deleted and created again.
+func (p *cloudProvider) noteRecreated(n *Node) {
+	if p.recreatedNodes == nil {
+		p.recreatedNodes = map[*Node]bool{}
 	}
-	p.again[n] = true
+	p.recreatedNodes[n] = true
 	p.wake()
 }
 
@@ -98,8 +98,8 @@ func (p *cloudProvider) reconcile() {
 		p.noteRoutes(nil)
 		return
 	}
-	before := p.begun
-	p.begun = nil
+	before := p.deletedNames
+	p.deletedNames = nil
 	kept, changed := p.keep(kernel.ListAt(table, "properties", "routes"), before)
 	routes := append([]any{}, kept...)
 	// the routes reported to Kubernetes, including routes that only the next batch writes
@@ -159,7 +159,7 @@ func (p *cloudProvider) reconcile() {
 		}
 		return
 	}
-	p.copy, p.again = nil, nil
+	p.copy, p.recreatedNodes = nil, nil
 	p.noteRoutes(believed)
 }
 
@@ -193,8 +193,9 @@ func (p *cloudProvider) noteRoutes(routes []any) {
 	}
 }
 
-// admittedPut writes a resource as what runs in a cluster. It refuses a call that a fault for the
-// caller matches, or that the caller may not make, if the options require roles.
+// admittedPut writes a resource in the name of a program that runs in a cluster. It refuses a call
+// that a fault for the caller matches. If the options require roles, it also refuses a call that
+// the caller may not make.
 func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *kernel.Failure) {
 	c.Fault = s.kernel.Faults.Take(c, true)
 	defer func() {
@@ -219,15 +220,16 @@ func (s *AKS) admittedPut(c *kernel.Call, id arm.ID) (answer kernel.Reply, f *ke
 	}
 	answer, f = s.kernel.PutCall(c, id)
 	if f == nil && c.Fault != nil && c.Fault.After() {
-		f = c.Fault.Failure() // it never learns that the write took effect
+		f = c.Fault.Failure() // the caller never learns that the write took effect
 	}
 	return answer, f
 }
 
 // read returns the copy of the table, or reads it again if the copy has expired.
 func (p *cloudProvider) read() kernel.Object {
-	// The real one reads between its batches, so a copy serves all batches of its time. Here a
-	// batch reads it, and the last batch of a copy runs at the moment when the copy expires.
+	// The real provider reads the table between its batches, so one copy serves all batches until
+	// it expires. Here a batch reads the table, and the copy's last batch runs at the moment when
+	// the copy expires. So the copy is used a little longer.
 	if p.copy != nil && time.Since(p.copied) < p.opts.RouteCache+p.opts.RouteBatch/20 {
 		return p.copy
 	}
@@ -240,9 +242,9 @@ func (p *cloudProvider) read() kernel.Object {
 	return p.copy
 }
 
-// keep returns the routes to keep. These are all routes outside the pod CIDRs. Of the routes
-// inside, it keeps the ones whose node has exactly this pod CIDR, wherever they lead, unless their
-// names begin with a name that the previous batch deleted.
+// keep returns the routes to keep: all routes outside the pod CIDRs and, of the routes inside, the
+// ones whose node has exactly this pod CIDR, wherever they lead. It does not keep the routes inside
+// whose names begin with a name that the previous batch deleted, nor the ones of recreated nodes.
 func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []any, changed bool) {
 	byName := map[string]*Node{}
 	for _, n := range p.cluster.nodes() {
@@ -258,12 +260,12 @@ func (p *cloudProvider) keep(routes []kernel.Object, before []string) (kept []an
 		n := byName[name]
 		switch {
 		case beginsAs(before, name):
-		case n != nil && !p.again[n] && slices.Contains(n.PodCIDRs, prefix):
+		case n != nil && !p.recreatedNodes[n] && slices.Contains(n.PodCIDRs, prefix):
 			kept = append(kept, r)
 			continue
-		// without batches, the second one does not exist
+		// without batches, no second batch follows that deletes more
 		case p.opts.RouteBatch > 0:
-			p.begun = append(p.begun, name)
+			p.deletedNames = append(p.deletedNames, name)
 		}
 		changed = true
 	}
@@ -275,7 +277,7 @@ func beginsAs(names []string, name string) bool {
 }
 
 // responsible reports whether a route is the provider's to delete: its first or its last address is
-// in a pod CIDR. So it may be wider than the pod CIDR (isResponsibleForRoute in Kubernetes'
+// in a pod CIDR. So the route may be wider than the pod CIDR (isResponsibleForRoute in Kubernetes'
 // controllers/route/route_controller.go).
 func (p *cloudProvider) responsible(prefix netip.Prefix) bool {
 	first, last := ends(prefix)

@@ -26,7 +26,7 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	dropSecrets(properties)
 	var before kernel.Object
 	if old != nil {
-		if f := s.changeable(old); f != nil {
+		if f := s.checkChangeable(old); f != nil {
 			return f
 		}
 		before = old.Properties()
@@ -78,16 +78,16 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 	}
 	if cl := s.Clusters[r.ID.Key()]; cl != nil &&
 		modeOf(kernel.ObjectAt(properties, "networkProfile")) != cl.Mode {
-		if f := s.migrations.leavable(cl); f != nil {
+		if f := s.migrations.checkMigration(cl); f != nil {
 			return f
 		}
 	}
-	r.Doing = doingTo(properties, before)
+	r.Doing = updateState(properties, before)
 	return s.checkClusterIdentity(r)
 }
 
-// keepLeftOut fills in what a PUT leaves out: a cluster keeps these fields, and each storage
-// driver, as recorded. The network profile has its own rules.
+// keepLeftOut fills in what a PUT leaves out: a cluster keeps these fields and each storage driver
+// (recorded). The network profile has its own rules.
 func keepLeftOut(properties, before kernel.Object) {
 	for field, value := range before {
 		if field != "networkProfile" {
@@ -110,8 +110,8 @@ func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	return nil
 }
 
-// doingTo returns a cluster's provisioning state while an update runs.
-func doingTo(properties, before kernel.Object) string {
+// updateState returns a cluster's provisioning state while an update runs.
+func updateState(properties, before kernel.Object) string {
 	if before == nil {
 		return "Creating"
 	}
@@ -174,7 +174,8 @@ func (s *AKS) makeCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Failu
 			continue
 		}
 		if moving > 0 { // the nodes move once the surge nodes are there
-			if f := s.nodes.move(cl, cl.Pool(kernel.Text(p, "name")), p, moving); f != nil {
+			run := cl.Pool(kernel.Text(p, "name"))
+			if f := s.nodes.moveToOverlay(cl, run, p, moving); f != nil {
 				return f
 			}
 		}
@@ -223,9 +224,9 @@ func (s *AKS) newCluster(r *kernel.Resource) *cluster {
 }
 
 // makeNetwork makes the node resource group and those parts of the network that the cluster does
-// not reuse: virtual network, route table, and the association of node subnets that have none.
+// not reuse: virtual network, route table, and the association of node subnets that have no table.
 func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
-	if f := s.ensure(cl, cl.NodeGroup, kernel.Object{"managedBy": string(cl.ID)}); f != nil {
+	if f := s.createMissing(cl, cl.NodeGroup, kernel.Object{"managedBy": string(cl.ID)}); f != nil {
 		return f
 	}
 	s.authorization.Assign(cl.NodeGroup, cl.Who, "Contributor")
@@ -236,7 +237,7 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 		}
 	}
 	for _, id := range made {
-		if f := s.ensure(cl, id, kernel.Object{}); f != nil {
+		if f := s.createMissing(cl, id, kernel.Object{}); f != nil {
 			return f
 		}
 	}
@@ -288,13 +289,13 @@ func (s *AKS) makeNetwork(cl *cluster, r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// makeOwnNetwork makes the network of a cluster that was given none.
+// makeOwnNetwork makes the network of a cluster that uses no existing one.
 func (s *AKS) makeOwnNetwork(cl *cluster) *kernel.Failure {
 	if s.kernel.Store.Get(cl.OwnSubnet()) != nil {
 		return nil
 	}
 	space, nodes := []any{"10.224.0.0/12"}, kernel.Object{"addressPrefix": "10.224.0.0/16"}
-	if _, v6 := familiesOf(cl.PodCIDRs); v6 { // its own prefixes are not documented [U]
+	if _, v6 := familiesOf(cl.PodCIDRs); v6 { // the IPv6 prefixes of AKS are not documented [U]
 		space = append(space, "fd3d:1c6e:d4a8::/56")
 		nodes = kernel.Object{"addressPrefixes": []any{"10.224.0.0/16", "fd3d:1c6e:d4a8::/64"}}
 	}
@@ -319,8 +320,8 @@ func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure
 	return s.aksWrite(c, id, body)
 }
 
-// ensure works like aksPut for a resource that does not exist yet.
-func (s *AKS) ensure(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
+// createMissing works like aksPut, for a resource that does not exist yet.
+func (s *AKS) createMissing(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	if s.kernel.Store.Get(id) != nil {
 		return nil
 	}
@@ -361,7 +362,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	showOutbound(cl, kernel.ObjectAt(properties, "networkProfile"))
 	showProxy(s, cl, r, properties)
 	identity := kernel.ObjectAt(doc, "identity")
-	if identity == nil { // it works as a service principal
+	if identity == nil { // the cluster uses a service principal
 		return
 	}
 	if s.entra.ShowAssigned(doc); identity["userAssignedIdentities"] == nil {
@@ -379,7 +380,7 @@ func (s *AKS) showCluster(r *kernel.Resource, doc kernel.Object, version string)
 	if !hasServicePrincipal(doc) {
 		properties["servicePrincipalProfile"] = kernel.Object{"clientId": "msi"}
 	}
-	// or an existing one
+	// unless the document names an existing identity
 	if kubelet := s.kernel.Store.Get(cl.kubeletIdentity()); kubelet != nil &&
 		properties["identityProfile"] == nil {
 		properties["identityProfile"] = kernel.Object{"kubeletidentity": shownIdentity(kubelet)}

@@ -10,8 +10,8 @@ import (
 // TypeTrustedAccess are the bindings that let a service, such as a backup vault, into a cluster.
 const TypeTrustedAccess = arm.TypeCluster + "/trustedAccessRoleBindings"
 
-// renewals has the actions that replace a cluster's login, with the profile that the request
-// replaces. It is "" if AKS makes the new secrets (ManagedClusters in the API's reference). The
+// renewals has the actions that replace a cluster's login. Each has the profile that the request
+// replaces, or "" if AKS makes the new secrets (ManagedClusters in the API's reference). The
 // emulator's certificates and keys stay as they are.
 var renewals = map[string]string{
 	"resetserviceprincipalprofile": "servicePrincipalProfile", "resetaadprofile": "aadProfile",
@@ -20,7 +20,7 @@ var renewals = map[string]string{
 
 func (s *APIServers) renew(c *kernel.Call, r *kernel.Resource, action string) (kernel.Reply,
 	*kernel.Failure) {
-	f := s.changeable(r)
+	f := s.checkChangeable(r)
 	if field := renewals[action]; f == nil && field != "" {
 		var sent kernel.Object
 		if sent, f = kernel.DecodeObject(c.Body); f == nil {

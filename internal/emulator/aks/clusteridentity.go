@@ -51,7 +51,7 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 	if kernel.Text(properties, "networkProfile", "networkPlugin") == "kubenet" && table != "" &&
 		!table.Group().Equal(nodeGroup) {
 		if own && hasServicePrincipal(r.Body) {
-			return nil // its permissions are not known here
+			return nil // the service principal's permissions are not known here
 		} else if own { // Azure/AKS#2333
 			return kernel.Bad("CustomRouteTableWithUnsupportedMSIType", "Clusters using managed "+
 				"identity type SystemAssigned do not support bringing your own route table. "+
@@ -65,7 +65,7 @@ func (s agentPools) checkSubnet(r *kernel.Resource, p kernel.Object) *kernel.Fai
 		}
 	}
 	if own {
-		return nil // AKS joins its nodes with the caller's permissions
+		return nil // AKS joins the nodes to the subnet with the caller's permissions
 	}
 	// This applies only to the node subnet: a cluster whose identity has no role on its pod subnet
 	// works, as az makes it.
@@ -104,7 +104,9 @@ func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	return ""
 }
 
-// DenyAssignment denies writes in a scope to everyone except the cluster's own identity.
+// DenyAssignment returns the deny assignment that denies a principal writes in a scope: in a
+// locked-down node resource group, everyone except the cluster's own identity. known is false if
+// there is none.
 func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
 	known bool) {
 	cl := s.nodeGroups[scope.Group().Key()]

@@ -41,8 +41,8 @@ func (s *APIServers) showIssuer(r *kernel.Resource, properties kernel.Object) {
 	}
 }
 
-// ofIssuer returns the cluster with an issuer, or nil.
-func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
+// clusterOfIssuer returns the cluster with an issuer, or nil.
+func (s *APIServers) clusterOfIssuer(issuer string) *kernel.Resource {
 	for _, r := range s.kernel.Store.List(arm.TypeCluster, "") {
 		if issuer != "" && s.issuerURL(r) == issuer {
 			return r
@@ -55,7 +55,7 @@ func (s *APIServers) ofIssuer(issuer string) *kernel.Resource {
 func (s *APIServers) IsIssuer(issuer string) bool {
 	s.kernel.Mu.RLock()
 	defer s.kernel.Mu.RUnlock()
-	return s.ofIssuer(issuer) != nil
+	return s.clusterOfIssuer(issuer) != nil
 }
 
 // IssuerDocument answers for the OIDC documents of an issuer.
@@ -66,7 +66,7 @@ func (s *APIServers) IssuerDocument(c *kernel.Call) (kernel.Reply, bool) {
 	s.kernel.Mu.RLock()
 	defer s.kernel.Mu.RUnlock()
 	issuer := s.kernel.Server.ListensAt() + "/" + strings.Join(c.Path[:3], "/") + "/"
-	if s.ofIssuer(issuer) == nil {
+	if s.clusterOfIssuer(issuer) == nil {
 		return kernel.NotFound(c).Reply(), true
 	}
 	switch strings.Join(c.Path[3:], "/") {

@@ -42,8 +42,8 @@ func (s *AKS) clusterBusy(r *kernel.Resource) *kernel.Failure {
 		"operation. See https://aka.ms/aks-pending-operation for more details", what, of)
 }
 
-// changeable refuses changes to a cluster that is busy or stopped.
-func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
+// checkChangeable refuses changes to a cluster that is busy or stopped.
+func (s *AKS) checkChangeable(r *kernel.Resource) *kernel.Failure {
 	if f := s.kernel.Busy(r.ID); f != nil {
 		return f
 	}
@@ -54,22 +54,22 @@ func (s *AKS) changeable(r *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// changeable refuses changes to a pool of a cluster that is busy or stopped. Operations on other
-// pools do not matter, because AKS runs them in parallel (AKS#4522, terraform-provider-azurerm's PR
-// 32682).
-func (s agentPools) changeable(r *kernel.Resource, name string) *kernel.Failure {
+// checkChangeable refuses changes to a pool of a cluster that is busy or stopped. Operations on
+// other pools do not matter, because AKS runs them in parallel (AKS#4522,
+// terraform-provider-azurerm's PR 32682).
+func (s agentPools) checkChangeable(r *kernel.Resource, name string) *kernel.Failure {
 	cl := s.Clusters[r.ID.Key()]
-	if p := cl.Pool(name); cl.onlyPools(r) && (p == nil || !p.busy()) {
+	if p := cl.Pool(name); cl.onlyPoolOperations(r) && (p == nil || !p.busy()) {
 		return nil
 	}
-	return s.AKS.changeable(r)
+	return s.AKS.checkChangeable(r)
 }
 
 // busy reports whether an operation runs on the pool alone.
 func (p *pool) busy() bool { return p.Until.After(time.Now()) }
 
-// onlyPools reports whether all operations that run are on single pools.
-func (cl *cluster) onlyPools(r *kernel.Resource) bool {
+// onlyPoolOperations reports whether all operations that run are on single pools.
+func (cl *cluster) onlyPoolOperations(r *kernel.Resource) bool {
 	return slices.ContainsFunc(cl.Pools, func(p *pool) bool {
 		return p.busy() && !p.Until.Before(r.BusyUntil)
 	})
@@ -94,8 +94,8 @@ func startedPool(k *kernel.Kernel, c *kernel.Call, r *kernel.Resource, p *pool,
 	return k.Started(c, &alone, answer)
 }
 
-// idle clears the states that earlier operations set in the pools.
-func (cl *cluster) idle() {
+// clearPoolStates clears the states that earlier operations set in the pools.
+func (cl *cluster) clearPoolStates() {
 	for _, p := range cl.Pools {
 		if !p.busy() {
 			p.Doing, p.Until = "", time.Time{}
@@ -190,7 +190,7 @@ func (s *AKS) inCluster(c *kernel.Call, r *kernel.Resource, rest []string) (kern
 		return kernel.Handled(s.APIServers.credential(c, r, "clusterUser"))
 	case call == "POST listclusteradmincredential":
 		return kernel.Handled(s.APIServers.credential(c, r, "clusterAdmin"))
-	case call == "POST runcommand": // there is no node to run it on; code [U]
+	case call == "POST runcommand": // no node can run the command; code [U]
 		return kernel.Reply{}, kernel.Bad("KubernetesOperationError", "Run command is not "+
 			"available: the nodes of cluster %s of this emulator run no programs.",
 			r.ID.Name()), true
@@ -223,7 +223,7 @@ func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.F
 		for _, p := range cl.Pools {
 			p.Until = time.Time{}
 		}
-		cl.idle()
+		cl.clearPoolStates()
 	}
 	s.kernel.Store.Changed(r)
 	return answer, nil
@@ -231,14 +231,14 @@ func (s *AKS) abort(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.F
 
 // stopCluster deletes the nodes. The control plane stops as well, so the routes stay [U].
 func (s *AKS) stopCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *kernel.Failure) {
-	f := s.changeable(r)
+	f := s.checkChangeable(r)
 	s.kernel.Record(c, r.ID, "stop/action", f)
 	if f != nil {
 		return kernel.Reply{}, f
 	}
 	cl := s.Clusters[r.ID.Key()]
 	cl.provider.stop()
-	cl.idle()
+	cl.clearPoolStates()
 	for _, p := range cl.Pools {
 		s.nodes.shrink(cl, p, 0)
 		_ = s.nodes.storeScaleSet(cl, p) // it only has fewer instances
@@ -259,7 +259,7 @@ func (s *AKS) startCluster(c *kernel.Call, r *kernel.Resource) (kernel.Reply, *k
 		return s.kernel.Accepted(c, nil), nil
 	}
 	cl := s.Clusters[r.ID.Key()]
-	cl.idle()
+	cl.clearPoolStates()
 	for _, p := range kernel.ListAt(r.Properties(), "agentPoolProfiles") {
 		if f := s.nodes.setPool(cl, p, "Starting"); f != nil {
 			return kernel.Reply{}, f
@@ -311,7 +311,8 @@ func availableVersions(r *kernel.Resource) kernel.Reply {
 			"agentPoolVersions": versions}})
 }
 
-// versionsDocument returns the versions of Kubernetes with what each can be upgraded to.
+// versionsDocument returns the versions of Kubernetes, each with the versions it can be upgraded
+// to.
 func versionsDocument() kernel.Object {
 	values := []kernel.Object{}
 	for _, v := range KubernetesVersions {
@@ -328,7 +329,7 @@ func versionsDocument() kernel.Object {
 	return kernel.Object{"values": values}
 }
 
-// orchestratorsDocument returns the same as one list.
+// orchestratorsDocument returns the same versions as one list.
 func orchestratorsDocument(id string) kernel.Object {
 	all := []kernel.Object{}
 	for i, v := range KubernetesVersions {
@@ -356,7 +357,7 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 		}
 		ips, _ := cl.outbound(profile)
 		links := kernel.Links(ips)
-		if len(links) > 0 { // whatever a client has sent back
+		if len(links) > 0 { // overwrites what a client has sent back
 			balancer["effectiveOutboundIPs"] = links
 		}
 		kernel.SetDefault(balancer, "effectiveOutboundIPs", links)
@@ -368,7 +369,7 @@ func showOutbound(cl *cluster, profile kernel.Object) {
 		}
 		kernel.SetDefault(gateway, "idleTimeoutInMinutes", 4)
 		gateway["effectiveOutboundIPs"] = kernel.Links(
-			cl.natAddresses(profile)) // whatever a client has sent back
+			cl.natAddresses(profile)) // overwrites what a client has sent back
 	}
 }
 
@@ -404,12 +405,12 @@ func (s agentPools) act(c *kernel.Call, r *kernel.Resource, pools []kernel.Objec
 	if what != "POST upgradenodeimageversion" && what != "POST deletemachines" {
 		return kernel.Reply{}, kernel.NotFound(c)
 	}
-	if f := s.changeable(r, kernel.Text(had, "name")); f != nil {
+	if f := s.checkChangeable(r, kernel.Text(had, "name")); f != nil {
 		return kernel.Reply{}, f
 	}
 	cl, p := s.Clusters[r.ID.Key()], kernel.Clone(had)
 	run := cl.Pool(kernel.Text(p, "name"))
-	cl.idle()
+	cl.clearPoolStates()
 	verb := "upgradeNodeImageVersion/action"
 	if what == "POST upgradenodeimageversion" {
 		p["nodeImageVersion"] = nodeImages[0]

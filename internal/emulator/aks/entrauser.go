@@ -42,9 +42,9 @@ func kubelogin(tenant string) string {
       provideClusterInfo: false`
 }
 
-// admitKubernetes refuses calls without a right in a cluster: of local accounts if they are
-// disabled, and of Entra ID users without a role. Azure roles count if the cluster uses Azure RBAC;
-// Kubernetes' own bindings are not emulated.
+// admitKubernetes refuses the calls of callers without rights in a cluster: local accounts if they
+// are disabled, and Entra ID users without a role. Azure roles count if the cluster uses Azure
+// RBAC; Kubernetes' own bindings are not emulated.
 func (s *APIServers) admitKubernetes(who kernel.Principal, cluster *kernel.Resource, verb, plural,
 	namespace string) *kernel.Failure {
 	properties := cluster.Properties()

@@ -19,9 +19,9 @@ const (
 // ingress is the ingress add-on, which fills Application Gateways.
 type ingress struct{ *AKS }
 
-// play keeps the gateway of a cluster's ingress add-on up to date, as long as the cluster
-// has the add-on. It is called when nodes have changed.
-func (s ingress) play(cl *cluster) {
+// start makes sure that the gateway of a cluster's ingress add-on is kept up to date as long as the
+// cluster has the add-on. It is called when nodes have changed.
+func (s ingress) start(cl *cluster) {
 	r := s.kernel.Store.Get(cl.ID)
 	if cl.ingress || r == nil || !hasAddon(r.Body, IngressAddon) {
 		return

@@ -41,7 +41,7 @@ func showAPIServer(cluster arm.ID, properties kernel.Object) {
 }
 
 // OverTLS returns the HTTPS address of the same server, for a caller over plain HTTP: client-go
-// sends no token over plain HTTP. It is unchanged if the emulator does not listen.
+// sends no token over plain HTTP. It returns base unchanged if the emulator does not listen.
 func (s *APIServers) OverTLS(base string) string {
 	called, err := url.Parse(base)
 	at, parsed := netip.ParseAddrPort(s.kernel.Server.HTTPS)

@@ -23,8 +23,8 @@ const (
 // single reports whether each of a pool's nodes is a virtual machine, outside of any scale set.
 func (p *pool) single() bool { return p.Kind == PoolMachines || p.Kind == PoolAvailabilitySet }
 
-// base returns the beginning of the names of everything that AKS makes for a pool.
-func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
+// namePrefix returns the beginning of the names of everything that AKS makes for a pool.
+func (p *pool) namePrefix() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vmss") }
 
 // nodeName returns the name of a node, which its machine shares: aks-nodepool1-12345678-vmss00000a,
 // aks-nodepool1-12345678-vms0 (kubernetes/autoscaler, azure_vms_pool.go) or, in an availability
@@ -32,9 +32,9 @@ func (p *pool) base() string { return strings.TrimSuffix(p.ScaleSet.Name(), "-vm
 func (p *pool) nodeName(number int) string {
 	switch p.Kind {
 	case PoolMachines:
-		return p.base() + "-vms" + strconv.Itoa(number)
+		return p.namePrefix() + "-vms" + strconv.Itoa(number)
 	case PoolAvailabilitySet:
-		return p.base() + "-" + strconv.Itoa(number)
+		return p.namePrefix() + "-" + strconv.Itoa(number)
 	}
 	suffix := strconv.FormatInt(int64(number), 36)
 	return p.ScaleSet.Name() + strings.Repeat("0", max(0, 6-len(suffix))) + suffix
@@ -59,13 +59,13 @@ func (p *pool) nic(n *Node) arm.ID {
 	case PoolMachines:
 		return p.nodeGroupID(arm.TypeInterface, n.Name+"-nic")
 	case PoolAvailabilitySet:
-		return p.nodeGroupID(arm.TypeInterface, p.base()+"-nic-"+strconv.Itoa(n.Instance))
+		return p.nodeGroupID(arm.TypeInterface, p.namePrefix()+"-nic-"+strconv.Itoa(n.Instance))
 	}
 	return p.machine(n).Child("networkInterfaces", p.ScaleSet.Name())
 }
 
-func (p *pool) set() arm.ID {
-	name := strings.TrimPrefix(p.base(), "aks-"+p.Name+"-")
+func (p *pool) availabilitySet() arm.ID {
+	name := strings.TrimPrefix(p.namePrefix(), "aks-"+p.Name+"-")
 	return p.nodeGroupID(compute.TypeAvailabilitySet, p.Name+"-availabilitySet-"+name)
 }
 
@@ -83,7 +83,7 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 		return f
 	}
 	if p.Kind == PoolAvailabilitySet {
-		if f := put(p.set(), kernel.Object{"platformFaultDomainCount": 2}); f != nil {
+		if f := put(p.availabilitySet(), kernel.Object{"platformFaultDomainCount": 2}); f != nil {
 			return f
 		}
 	}
@@ -101,7 +101,7 @@ func (s *nodes) storeMachines(cl *cluster, p *pool) *kernel.Failure {
 					"properties": kernel.Object{"primary": true}}}},
 		}
 		if p.Kind == PoolAvailabilitySet {
-			body["availabilitySet"] = arm.Link(p.set())
+			body["availabilitySet"] = arm.Link(p.availabilitySet())
 		}
 		if f := put(machine, body); f != nil {
 			return f
@@ -155,7 +155,8 @@ func (s *nodes) interfaceOf(p *pool, n *Node) kernel.Object {
 	return kernel.Object{"enableIPForwarding": true, "ipConfigurations": configurations}
 }
 
-// settleMachines reads the number and the sizes of the machines of a pool of virtual machines.
+// settleMachines reads, for a pool of virtual machines, the number of its machines and the first of
+// their sizes.
 func settleMachines(p kernel.Object) *kernel.Failure {
 	kind := kernel.Text(p, "type")
 	if kind != "" &&

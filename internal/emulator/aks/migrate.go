@@ -11,9 +11,9 @@ import (
 // migrations moves clusters off kubenet.
 type migrations struct{ *AKS }
 
-// leavable refuses the migration of a kubenet cluster to overlay while a subnet other than its node
-// subnets is associated with its table (azure-aks-docs#334; the code is not known [U]).
-func (s migrations) leavable(cl *cluster) *kernel.Failure {
+// checkMigration refuses the migration of a kubenet cluster to overlay while a subnet other than
+// its node subnets is associated with its table (azure-aks-docs#334; the code is not known [U]).
+func (s migrations) checkMigration(cl *cluster) *kernel.Failure {
 	if cl.Mode != modeKubenet {
 		return nil
 	}
@@ -33,8 +33,8 @@ func (s migrations) leavable(cl *cluster) *kernel.Failure {
 
 // migrate changes a cluster to overlay. Nodes keep their part of the pod CIDR (AKS#5120), or get
 // one. From kubenet, the nodes of all pools move during the operation, in each pool as many at once
-// as its maxSurge (update-azure-cni). The routes stay until its end: then the managed table is
-// deleted with them, and an existing table loses only the pod routes.
+// as its maxSurge (update-azure-cni). The routes stay until the operation ends: then the managed
+// table is deleted with them, and an existing table loses only the pod routes.
 func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	from := cl.Mode
 	cl.Mode, cl.Leaving = to, from == modeKubenet
@@ -65,7 +65,7 @@ func (s migrations) leaveTable(cl *cluster) {
 	for _, n := range cl.nodes() {
 		n.Overlay = true
 	}
-	s.nodes.nodesChanged(cl) // to be stored
+	s.nodes.nodesChanged(cl) // so that the new state is stored
 	table := s.kernel.Store.Get(id)
 	switch {
 	case table == nil:

@@ -23,9 +23,9 @@ func (cl *cluster) natAddresses(profile kernel.Object) []arm.ID {
 		"managedOutboundIPProfile", "count"))
 }
 
-// translate makes the NAT gateway of a cluster and attaches it to AKS's own subnet
+// updateNATGateway makes the NAT gateway of a cluster and attaches it to AKS's own subnet
 // (aks/egress-outboundtype), or removes it from a cluster that has another outbound type.
-func (s balancers) translate(cl *cluster, profile kernel.Object) *kernel.Failure {
+func (s balancers) updateNATGateway(cl *cluster, profile kernel.Object) *kernel.Failure {
 	store, id, ips := s.kernel.Store, cl.natGateway(), cl.natAddresses(profile)
 	had := store.Get(id)
 	if had == nil && ips == nil {

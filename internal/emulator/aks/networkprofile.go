@@ -37,9 +37,9 @@ func modeOf(profile kernel.Object) networkMode {
 
 func (m networkMode) hasPodCIDR() bool { return m == modeKubenet || m == modeOverlay }
 
-// managedIPs names the addresses that AKS makes for egress, and their greatest number
-// (ManagedClusterLoadBalancerProfileManagedOutboundIPs and ManagedClusterManagedOutboundIPProfile
-// in the API's reference).
+// managedIPs names the fields with the number of addresses that AKS makes for egress, and the
+// greatest number (ManagedClusterLoadBalancerProfileManagedOutboundIPs and
+// ManagedClusterManagedOutboundIPProfile in the API's reference).
 var managedIPs = []struct {
 	profile, ips string
 	most         int
@@ -66,7 +66,7 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 	for _, field := range []string{"networkPlugin", "networkPluginMode", "loadBalancerSku",
 		"outboundType", "podCidr", "podCidrs", "serviceCidr", "serviceCidrs", "dnsServiceIP",
 		"ipFamilies"} {
-		// it comes first
+		// the loop has filled in networkPlugin before it comes to networkPluginMode
 		samePlugin := kernel.Text(profile, "networkPlugin") == kernel.Text(had, "networkPlugin")
 		if had[field] != nil && (field != "networkPluginMode" || samePlugin) {
 			kernel.SetDefault(profile, field, kernel.CloneValue(had[field]))
@@ -108,7 +108,7 @@ func settleNetworkProfile(properties, before kernel.Object, overlay bool) *kerne
 		}
 	}
 	if had != nil {
-		if f := modeChange(profile, had, changesMode); f != nil {
+		if f := checkModeChange(profile, had, changesMode); f != nil {
 			return f
 		}
 	}
@@ -133,9 +133,9 @@ func unchangeable(property string) *kernel.Failure {
 		"Changing property '%s' is not allowed.", property)
 }
 
-// modeChange refuses every change of the network plugin except to overlay, which cannot be
+// checkModeChange refuses every change of the network plugin except to overlay, which cannot be
 // reverted. The pod CIDR of kubenet stays (azure-aks-docs#172).
-func modeChange(profile, had kernel.Object, asked bool) *kernel.Failure {
+func checkModeChange(profile, had kernel.Object, asked bool) *kernel.Failure {
 	from, to := modeOf(had), modeOf(profile)
 	toOverlay := asked && to == modeOverlay && (from == modeKubenet || from == modeVNet)
 	switch {
@@ -279,7 +279,7 @@ func (s networkChecks) egress(outbound string, subnet *kernel.Resource,
 		"Default route 0.0.0.0/0 missing from route table %s", table)
 }
 
-// overlaps refuses pod and service CIDRs in which subnets of the virtual network lie.
+// overlaps refuses pod and service CIDRs that overlap subnets of the virtual network.
 func (s networkChecks) overlaps(profile kernel.Object, vnet arm.ID) *kernel.Failure {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet) {
 		for _, p := range network.PrefixesOf(subnet.Body) {

@@ -19,7 +19,7 @@ import (
 // cluster is the state behind a managed cluster's document.
 type cluster struct {
 	ID        arm.ID           `json:"id"`
-	Digits    string           `json:"digits"` // in the names that AKS makes: eight
+	Digits    string           `json:"digits"` // eight, in the names that AKS makes
 	Location  string           `json:"location"`
 	NodeGroup arm.ID           `json:"nodeGroup"`
 	Mode      networkMode      `json:"mode"`
@@ -28,7 +28,7 @@ type cluster struct {
 	Who       kernel.Principal `json:"who"`             // its identity
 	Pools     []*pool          `json:"pools"`
 	provider  *cloudProvider
-	Paused    bool `json:"paused,omitempty"`  // its cloud provider writes nothing
+	Paused    bool `json:"paused,omitempty"`  // the cloud provider writes nothing
 	Leaving   bool `json:"leaving,omitempty"` // it changes from kubenet to overlay
 	ingress   bool // its ingress add-on follows its pods
 	// Services are those of type LoadBalancer. Addresses has the public IP addresses that its load
@@ -72,7 +72,7 @@ type Node struct {
 	Pods     []netip.Addr   `json:"pods,omitempty"`
 	PodCIDRs []netip.Prefix `json:"podCIDRs,omitempty"` // none when the pod CIDR is used up
 	Created  time.Time      `json:"created,omitzero"`   // its Kubernetes object
-	Overlay  bool           `json:"overlay,omitempty"`  // it has left kubenet, or never had it
+	Overlay  bool           `json:"overlay,omitempty"`  // it has left kubenet, or never used it
 	routesSeen
 }
 
@@ -140,7 +140,7 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 	return s.storeScaleSet(cl, p)
 }
 
-// shrink removes the last nodes of a pool, as long as it has more than a number of them.
+// shrink removes the last nodes of a pool that has more than count.
 func (s *nodes) shrink(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
@@ -229,7 +229,7 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 	s.shrink(cl, p, 0)
 	if p.single() {
 		s.dropMachines(p, nil)
-		s.kernel.Store.Remove(p.set())
+		s.kernel.Store.Remove(p.availabilitySet())
 	}
 	s.kernel.Store.Remove(p.ScaleSet)
 	delete(s.scaleSets, p.ScaleSet.Key())
@@ -238,7 +238,7 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 
 // givePodCIDRs assigns the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	// there were none while pods had other addresses
+	// unset before the first assignment, also after a time in which pods had other addresses
 	if len(cl.NextPodCIDR) != len(cl.PodCIDRs) || cl.takenPodCIDRs == nil {
 		cl.NextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.PodCIDRs)), map[netip.Prefix]bool{}
 	}
@@ -276,7 +276,7 @@ func (s *nodes) nodesChanged(cl *cluster) {
 	if cl.Table != "" {
 		cl.provider.wake()
 	}
-	s.ingress.play(cl)
+	s.ingress.start(cl)
 	if wrote := s.kernel.Opts.Wrote; wrote != nil {
 		wrote(cl.ID)
 	}
@@ -320,7 +320,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	f := s.checks.sizes(r.ID, kernel.Object{"networkProfile": properties["networkProfile"],
 		"agentPoolProfiles": kernel.Items(pools)})
 	if f == nil {
-		cl.idle()
+		cl.clearPoolStates()
 		f = s.nodes.setPool(cl, p, "Scaling")
 	}
 	if f != nil {
@@ -332,7 +332,7 @@ func (s *AKS) Scale(clusterID arm.ID, poolName string, count int) error {
 	return nil
 }
 
-// Readdress replaces a node with one with the same name and another address. A reimage can do that.
+// Readdress replaces a node by one that has the same name and another address, as a reimage can.
 func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 	defer s.kernel.Lock()()
 	cl := s.Clusters[clusterID.Key()]
@@ -355,7 +355,7 @@ func (s *AKS) Readdress(clusterID arm.ID, nodeName string) error {
 			return fmt.Errorf("%s: %s", f.Code, f.Message)
 		}
 	}
-	cl.provider.recreated(n)
+	cl.provider.noteRecreated(n)
 	cl.tellWatchers()
 	return nil
 }

@@ -26,8 +26,8 @@ func (s *nodes) givePodAddresses(p *pool, n *Node) *kernel.Failure {
 		batches = (p.MaxPods + podBatch) / podBatch
 	}
 	for batch := range batches {
-		// How Azure shows these on the subnet is not documented [U]; here as IP configurations of
-		// the node.
+		// How Azure shows these on the subnet is not documented [U]. Here they are IP
+		// configurations of the node.
 		holder := p.nic(n).Child("ipConfigurations", "pods"+strconv.Itoa(batch+1))
 		var addrs []netip.Addr
 		if p.Blocks {

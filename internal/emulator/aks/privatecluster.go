@@ -51,7 +51,7 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 	}
 	subnet := cl.Pools[0].Subnet
 	endpoint := cl.inNodeGroup(network.TypePrivateEndpoint, "kube-apiserver")
-	if f := s.ensure(cl, endpoint, kernel.Object{"properties": kernel.Object{
+	if f := s.createMissing(cl, endpoint, kernel.Object{"properties": kernel.Object{
 		"subnet": arm.Link(subnet),
 		"privateLinkServiceConnections": []any{kernel.Object{"name": "kube-apiserver",
 			"properties": kernel.Object{"groupIds": []any{"management"},
@@ -69,16 +69,16 @@ func makePrivate(s *AKS, cl *cluster, r *kernel.Resource) *kernel.Failure {
 			"The private DNS zone %s of cluster %s was not found.", zone, cl.ID.Name()) // code [U]
 	}
 	if own {
-		if f := s.ensure(cl, zone, kernel.Object{"location": "global"}); f != nil {
+		if f := s.createMissing(cl, zone, kernel.Object{"location": "global"}); f != nil {
 			return f
 		}
 	}
-	if f := s.ensure(cl, zone.Child("A", privateHost(cl.ID, properties)), kernel.Object{
+	if f := s.createMissing(cl, zone.Child("A", privateHost(cl.ID, properties)), kernel.Object{
 		"properties": kernel.Object{"ttl": 300, "aRecords": []any{
 			kernel.Object{"ipv4Address": s.network.EndpointAddress(endpoint)}}}}); f != nil {
 		return f
 	}
-	return s.ensure(cl, cl.zoneLink(zone), kernel.Object{"location": "global",
+	return s.createMissing(cl, cl.zoneLink(zone), kernel.Object{"location": "global",
 		"properties": kernel.Object{"registrationEnabled": false,
 			"virtualNetwork": arm.Link(subnet.Parent())}})
 }

@@ -22,8 +22,8 @@ type Kubernetes interface {
 // KubernetesCluster is a cluster's state for a real API server.
 type KubernetesCluster struct {
 	ID arm.ID
-	// Same distinguishes a cluster from a deleted one with the same name.
-	Same any
+	// Incarnation distinguishes a cluster from a deleted one with the same name.
+	Incarnation any
 	// Running is false for a stopped cluster.
 	Running bool
 	// ServiceCIDR is the range of the services' addresses.
@@ -51,10 +51,10 @@ type KubernetesWorkload struct {
 
 // ServeKubernetes lets k answer for the API servers of all clusters from now on. It is called
 // before the emulator serves anything.
-func (s *APIServers) ServeKubernetes(k Kubernetes) { s.by = k }
+func (s *APIServers) ServeKubernetes(k Kubernetes) { s.real = k }
 
-// KubernetesClusters returns all clusters, sorted by ID, with the nodes of the requested ones: many
-// nodes take time.
+// KubernetesClusters returns all clusters, sorted by ID. Only the clusters that nodesOf selects
+// have their nodes, because many nodes take time.
 func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesCluster {
 	defer s.kernel.Lock()()
 	s.kernel.Happen()
@@ -66,7 +66,7 @@ func (s *APIServers) KubernetesClusters(nodesOf func(arm.ID) bool) []KubernetesC
 			continue
 		}
 		profile := kernel.ObjectAt(r.Properties(), "networkProfile")
-		k := KubernetesCluster{ID: r.ID, Same: cl, Running: powerOf(r) == "Running",
+		k := KubernetesCluster{ID: r.ID, Incarnation: cl, Running: powerOf(r) == "Running",
 			ServiceCIDR: kernel.Text(profile, "serviceCidr")}
 		if nodesOf(r.ID) {
 			cl.addNodes(&k, r)
@@ -102,17 +102,17 @@ func (cl *cluster) kubernetesNode(p *pool, n *Node, profile kernel.Object) Kuber
 	return k
 }
 
-// TakesOver passes a call to a cluster's real API server. Its body is not read here: the call may
-// be a watch or an upgrade to another protocol.
+// TakesOver answers a call to a cluster's real API server, or a watch of nodes, and reports whether
+// it has. It does not read the body: the call may be a watch or an upgrade to another protocol.
 func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	start, c := time.Now(), s.kernel.NewCall(r, nil)
-	if !toAPIServer(c) || s.by == nil && !watchesNodes(c) {
+	if !toAPIServer(c) || s.real == nil && !watchesNodes(c) {
 		return false
 	}
 	if s.turnedAway(w, c, start) {
 		return true
 	}
-	if s.by == nil {
+	if s.real == nil {
 		return s.watchNodes(w, r, c, start)
 	}
 	user, groups, f := s.kubernetesGroups(c)
@@ -121,11 +121,11 @@ func (s *APIServers) TakesOver(w http.ResponseWriter, r *http.Request) bool {
 	}
 	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK},
 		"by the cluster's API server")
-	s.by.Serve(w, r, s.ofAPIServerAsNamed(c), user, groups)
+	s.real.Serve(w, r, s.calledStoredID(c), user, groups)
 	return true
 }
 
-// refuse answers a call that it takes over.
+// refuse answers with a failure a call that TakesOver has taken over. It returns true.
 func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Time,
 	f *kernel.Failure) bool {
 	answer := s.Refusal(f)
@@ -134,8 +134,8 @@ func (s *APIServers) refuse(w http.ResponseWriter, c *kernel.Call, start time.Ti
 	return true
 }
 
-// turnedAway finds out who calls, and answers a call that no API server gets: there is none, or a
-// fault answers for it.
+// turnedAway finds out who calls. It answers a call itself, and reports that, if no API server gets
+// the call: none answers, or a fault answers instead.
 func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start time.Time) bool {
 	c.Secret = true
 	c.Who, c.Unknown = s.User(c)
@@ -151,13 +151,13 @@ func (s *APIServers) turnedAway(w http.ResponseWriter, c *kernel.Call, start tim
 	return false
 }
 
-// ofAPIServerAsNamed returns the called cluster, with the spelling of its stored ID.
-func (s *APIServers) ofAPIServerAsNamed(c *kernel.Call) arm.ID {
+// calledStoredID returns the called cluster, with the spelling of its stored ID.
+func (s *APIServers) calledStoredID(c *kernel.Call) arm.ID {
 	defer s.kernel.Lock()()
-	if r := s.kernel.Store.Get(ofAPIServer(c)); r != nil {
+	if r := s.kernel.Store.Get(calledClusterID(c)); r != nil {
 		return r.ID
 	}
-	return ofAPIServer(c)
+	return calledClusterID(c)
 }
 
 // kubernetesGroups returns the groups of the caller for the API server. Local accounts are

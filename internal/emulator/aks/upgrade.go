@@ -10,8 +10,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// KubernetesVersions are the available ones, newest first among the supported, with the default
-// first.
+// KubernetesVersions are the available versions, newest first. The first is the default.
 var KubernetesVersions = []string{"1.34.2", "1.34.1", "1.33.6", "1.33.5", "1.32.10", "1.32.9"}
 
 // nodeImages are the node images, newest first.
@@ -138,9 +137,9 @@ func (s *nodes) upgrade(cl *cluster, p *pool, profile kernel.Object,
 	})
 }
 
-// move takes a pool's nodes to overlay during the operation, as an upgrade does. They keep their
-// pod CIDRs.
-func (s *nodes) move(cl *cluster, p *pool, profile kernel.Object,
+// moveToOverlay takes a pool's nodes to overlay during the operation, as an upgrade does. They keep
+// their pod CIDRs.
+func (s *nodes) moveToOverlay(cl *cluster, p *pool, profile kernel.Object,
 	over time.Duration) *kernel.Failure {
 	return s.roll(cl, p, profile, over, func(n *Node) { n.Overlay, n.Created = true, time.Now() })
 }
@@ -167,7 +166,7 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 	start := time.Now()
 	for i, batch := range batches {
 		s.kernel.At(start.Add(over*time.Duration(i+1)/time.Duration(len(batches)+1)), func() {
-			if !s.runs(cl, p) {
+			if !s.poolExists(cl, p) {
 				return
 			}
 			for _, n := range batch {
@@ -179,15 +178,15 @@ func (s *nodes) roll(cl *cluster, p *pool, profile kernel.Object, over time.Dura
 		})
 	}
 	s.kernel.At(start.Add(over), func() {
-		if s.runs(cl, p) {
+		if s.poolExists(cl, p) {
 			s.dropSurge(cl, p, len(old))
 		}
 	})
 	return nil
 }
 
-// runs reports whether a pool still exists.
-func (s *nodes) runs(cl *cluster, p *pool) bool {
+// poolExists reports whether a pool still exists.
+func (s *nodes) poolExists(cl *cluster, p *pool) bool {
 	return s.Clusters[cl.ID.Key()] == cl && cl.Pool(p.Name) == p
 }
 

@@ -16,8 +16,8 @@ import (
 // that begins at the present version receives each later change. Any other version is refused
 // (410), as by an API server that no longer has it: then the client lists again.
 
-// watchMost is how long a watch lasts if its caller names no time.
-const watchMost = 30 * time.Minute
+// maxWatch is how long a watch lasts if its caller names no time.
+const maxWatch = 30 * time.Minute
 
 // nodesVersion returns the resourceVersion of a cluster's nodes.
 func (cl *cluster) nodesVersion() string {
@@ -55,7 +55,7 @@ func (s *APIServers) watchNodes(w http.ResponseWriter, r *http.Request, c *kerne
 		now.nodes = nil
 	}
 	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
-	most := watchMost
+	most := maxWatch
 	if seconds, err := strconv.Atoi(c.Param("timeoutSeconds")); err == nil && seconds > 0 {
 		most = time.Duration(seconds) * time.Second
 	}
@@ -63,7 +63,8 @@ func (s *APIServers) watchNodes(w http.ResponseWriter, r *http.Request, c *kerne
 	return true
 }
 
-// stream sends the changes of nodes since the ones that were sent, until the time is over.
+// stream sends what has changed since the nodes in sent, and each later change, until the time is
+// over.
 func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Call,
 	sent map[string]string, most time.Duration) {
 	out := http.NewResponseController(w)
@@ -101,11 +102,11 @@ func (s *APIServers) stream(w http.ResponseWriter, r *http.Request, c *kernel.Ca
 type watched struct {
 	version string
 	nodes   map[string]string // their versions, by name
-	changes []kernel.Object   // since the ones that were sent
+	changes []kernel.Object   // since the nodes that were sent
 	news    chan struct{}     // closed at the next change
 }
 
-// nodesSince returns the nodes of the called cluster.
+// nodesSince returns the nodes of the called cluster, and what has changed since the sent ones.
 func (s *APIServers) nodesSince(c *kernel.Call, sent map[string]string) (now watched,
 	_ *kernel.Failure) {
 	defer s.kernel.Lock()()

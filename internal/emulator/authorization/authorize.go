@@ -18,8 +18,8 @@ type Need struct {
 	Scope  arm.ID
 	verb   string // read, write, delete, action
 	list   bool   // of resources at the scope and below
-	// seen is a need that any role in the subscription meets.
-	seen bool
+	// anyRole is set if any role in the subscription meets the need.
+	anyRole bool
 }
 
 // needOf returns the permission that a call needs. Every call that ARM answers has an action.
@@ -34,7 +34,7 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 		w.verb = "action"
 	}
 	n := len(c.Path)
-	last := -1 // the last segment named providers that a provider can follow
+	last := -1 // the last segment named providers
 	for i := 0; i < n; i += 2 {
 		if strings.EqualFold(c.Path[i], "providers") {
 			last = i
@@ -57,9 +57,9 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 			w.list = true
 		case n >= 3:
 			w.Action += "/" + c.Path[2]
-			w.seen = w.verb == "read"
+			w.anyRole = w.verb == "read"
 		default:
-			w.seen = w.verb == "read"
+			w.anyRole = w.verb == "read"
 		}
 		w.Action += "/" + w.verb
 		return w
@@ -82,7 +82,7 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 		}
 	}
 	// The operation's caller may poll it without a role.
-	w.seen = len(types) == 3 && strings.EqualFold(types[1], "locations") &&
+	w.anyRole = len(types) == 3 && strings.EqualFold(types[1], "locations") &&
 		strings.HasPrefix(strings.ToLower(types[2]), "operation")
 	return w
 }
@@ -125,13 +125,13 @@ func (s *Authorization) Govern(c *kernel.Call) *kernel.Failure {
 	if w.verb == "read" {
 		return nil
 	}
-	if f := s.denied(c.Who, w); f != nil {
+	if f := s.checkDenyAssignment(c.Who, w); f != nil {
 		return f
 	}
 	if w.verb == "write" {
 		// a document that cannot be read is refused later
 		if body, f := kernel.DecodeObject(c.Body); f == nil {
-			if f := s.deniedLinks(c.Who, w, body); f != nil {
+			if f := s.checkLinks(c.Who, w, body); f != nil {
 				return f
 			}
 			if f := s.entra.CheckIdentities(w.Scope, body); f != nil {
@@ -161,7 +161,7 @@ func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 	w := s.needOf(c)
 	if !s.Allowed(c.Who, w.Action, w.Scope) {
 		switch {
-		case w.seen && w.Scope.Subscription() != "" && s.Sees(c.Who, w.Scope.Subscription()):
+		case w.anyRole && w.Scope.Subscription() != "" && s.Sees(c.Who, w.Scope.Subscription()):
 		case w.list && !s.opts.StrictLists &&
 			s.anyRole(c.Who, func(at arm.ID) bool { return Below(at, w.Scope) }):
 			c.Filtered = true
@@ -192,9 +192,9 @@ func (s *Authorization) Authorize(c *kernel.Call) *kernel.Failure {
 	return Unjoined(c.Who, w, links, lacking...)
 }
 
-// deniedLinks finds links to resources of another tenant, or to resources that only a
-// cluster may join.
-func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
+// checkLinks refuses a document with links to resources of another tenant, or to resources that
+// only a cluster may join.
+func (s *Authorization) checkLinks(who kernel.Principal, w Need,
 	body kernel.Object) *kernel.Failure {
 	links := s.joinsOf(w.Scope, body)
 	var denied []arm.ID
@@ -204,9 +204,9 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 			!strings.EqualFold(s.kernel.Opts.TenantOf(subscription), who.Tenant) {
 			return kernel.Fail(http.StatusForbidden, "LinkedAuthorizationFailed",
 				"%sthe current tenant '%s' is not authorized to access linked subscription '%s'.",
-				has(who, w), who.Tenant, subscription)
+				refusalStart(who, w), who.Tenant, subscription)
 		}
-		if s.denied(who, Need{Action: action, Scope: id, verb: "action"}) != nil {
+		if s.checkDenyAssignment(who, Need{Action: action, Scope: id, verb: "action"}) != nil {
 			denied = append(denied, id)
 		}
 	}
@@ -217,12 +217,12 @@ func (s *Authorization) deniedLinks(who kernel.Principal, w Need,
 	return kernel.Fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have "+
 		"permission to perform action '%s' on the '0' linked scope(s) '' or the linked scope(s) "+
 		"are invalid and is blocked by deny assignments on the '%d' linked scope(s) '%s'.",
-		has(who, w), links[denied[0]], len(denied), join(denied))
+		refusalStart(who, w), links[denied[0]], len(denied), join(denied))
 }
 
-// has returns the beginning of refusals about permissions that a role grants and something else
-// denies.
-func has(who kernel.Principal, w Need) string {
+// refusalStart returns the beginning of refusals about permissions that a role grants and something
+// else denies.
+func refusalStart(who kernel.Principal, w Need) string {
 	return fmt.Sprintf("The client '%s' with object id '%s' has permission to perform action "+
 		"'%s' on scope '%s'; however, ", who.ClientID, who.ObjectID, w.Action, w.Scope)
 }
@@ -237,7 +237,7 @@ func Unjoined(who kernel.Principal, w Need, links map[arm.ID]string,
 	return kernel.Fail(http.StatusForbidden, "LinkedAuthorizationFailed", "%sit does not have "+
 		"permission to perform action(s) '%s' on the linked scope(s) '%s' (respectively) or the "+
 		"linked scope(s) are invalid.",
-		has(who, w), strings.Join(actions, ","), join(linked))
+		refusalStart(who, w), strings.Join(actions, ","), join(linked))
 }
 
 func join(ids []arm.ID) string {
@@ -311,17 +311,17 @@ func (s *Authorization) joinsOf(id arm.ID, body kernel.Object) map[arm.ID]string
 	return out
 }
 
-// denied finds the deny assignment that forbids an action. AKS makes one for a locked-down node
-// resource group: only the cluster's own identity may change resources in it [U: whether join
-// actions are denied].
-func (s *Authorization) denied(who kernel.Principal, w Need) *kernel.Failure {
+// checkDenyAssignment refuses an action that a deny assignment forbids. AKS makes one for a
+// locked-down node resource group: only the cluster's own identity may change resources in it [U:
+// whether join actions are denied].
+func (s *Authorization) checkDenyAssignment(who kernel.Principal, w Need) *kernel.Failure {
 	if w.verb == "read" {
 		return nil
 	}
 	if name, id, group, known := s.NodeGroups.DenyAssignment(w.Scope, who); known {
 		return kernel.Fail(http.StatusForbidden, "DenyAssignmentAuthorizationFailed",
 			"%sthe access is denied because of the deny assignment with name '%s' and Id '%s' at "+
-				"scope '%s'.", has(who, w), name, id, group)
+				"scope '%s'.", refusalStart(who, w), name, id, group)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ var roleHistory = []struct {
 	was          func(r *Role)
 }{
 	{"b24988ac-6180-42a0-ab88-20f7382dd24c", "2023-07-01", func(r *Role) { // Contributor
-		r.Permissions = without(r.Permissions, "Microsoft.Purview/",
+		r.Permissions = withoutActions(r.Permissions, "Microsoft.Purview/",
 			"Microsoft.Resources/deploymentStacks/")
 	}},
 	{"f58310d9-a9f6-439a-9e8d-f62e7b41a168", "2023-10-01", func(r *Role) {
@@ -36,23 +36,24 @@ var roleHistory = []struct {
 		"2023-05-01",
 		func(r *Role) { // Azure Kubernetes Service RBAC Writer
 			const cluster = "Microsoft.ContainerService/managedClusters/"
-			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
+			r.Permissions = withoutActions(r.Permissions, cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/", cluster+"coordination.k8s.io/", cluster+"events/")
-			grant(r, cluster+"events/read", cluster+"replicationcontrollers/*") // the latter twice
+			// Azure listed the latter twice
+			addDataActions(r, cluster+"events/read", cluster+"replicationcontrollers/*")
 		},
 	},
 	{"d5a2ae44-610b-4500-93be-660a0c5f5ca6", "2023-06-01", func(r *Role) {
 		// Kubernetes Agentless Operator
-		r.Permissions = without(r.Permissions, "Microsoft.Features/")
+		r.Permissions = withoutActions(r.Permissions, "Microsoft.Features/")
 	}},
 	{
 		"7f6c6a51-bcf8-42ba-9220-52d62157d7db",
 		"2023-05-01",
 		func(r *Role) { // Azure Kubernetes Service RBAC Reader
 			const cluster = "Microsoft.ContainerService/managedClusters/"
-			r.Permissions = without(r.Permissions, cluster+"discovery.k8s.io/",
+			r.Permissions = withoutActions(r.Permissions, cluster+"discovery.k8s.io/",
 				cluster+"metrics.k8s.io/")
-			grant(r, cluster+"replicationcontrollers/read") // twice
+			addDataActions(r, cluster+"replicationcontrollers/read") // Azure listed it twice
 		},
 	},
 }
@@ -67,14 +68,14 @@ func (r Role) asOf(c *kernel.Call) Role {
 	return r
 }
 
-// grant adds data actions to a role.
-func grant(r *Role, actions ...string) {
+// addDataActions adds data actions to a role.
+func addDataActions(r *Role, actions ...string) {
 	all := append(kernel.List(r.Permissions[0], "dataActions"), actions...)
 	r.Permissions[0]["dataActions"] = kernel.Items(all)
 }
 
-// without returns the permissions without the actions that have one of the given beginnings.
-func without(permissions []kernel.Object, prefixes ...string) []kernel.Object {
+// withoutActions returns the permissions without the actions that have one of the given beginnings.
+func withoutActions(permissions []kernel.Object, prefixes ...string) []kernel.Object {
 	var out []kernel.Object
 	for _, p := range permissions {
 		kept := kernel.Object{}

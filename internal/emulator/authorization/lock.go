@@ -22,7 +22,7 @@ func (s *Authorization) settleLock(c *kernel.Call, r, old *kernel.Resource) *ker
 		"values are 'CanNotDelete' and 'ReadOnly'.", level)
 }
 
-// checkLocks refuses a write that a lock forbids: one at the scope, above it or, for a delete,
+// checkLocks refuses a write that is forbidden by a lock at its scope, above it or, for a delete,
 // below it. Locks themselves can always be changed.
 func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 	locks := s.kernel.Store.List(arm.TypeLock, "")
@@ -38,7 +38,7 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 		}
 	}
 	if len(locked) == 0 {
-		return s.nodeGroupLocked(w, locks)
+		return s.checkNodeGroupLocks(w, locks)
 	}
 	verb := "write"
 	if w.verb == "delete" {
@@ -49,9 +49,9 @@ func (s *Authorization) checkLocks(w Need) *kernel.Failure {
 		"try again.", w.Scope, verb, strings.Join(slices.Compact(locked), "','"))
 }
 
-// nodeGroupLocked refuses to change a cluster while anything in its node resource group is locked:
-// AKS checks the whole group (Azure/AKS#3291; [U] the code).
-func (s *Authorization) nodeGroupLocked(w Need, locks []*kernel.Resource) *kernel.Failure {
+// checkNodeGroupLocks refuses to change a cluster while anything in its node resource group is
+// locked: AKS checks the whole group (Azure/AKS#3291; [U] the code).
+func (s *Authorization) checkNodeGroupLocks(w Need, locks []*kernel.Resource) *kernel.Failure {
 	group := s.NodeGroups.NodeGroupOf(kernel.WholeOf(w.Scope))
 	if group == "" {
 		return nil

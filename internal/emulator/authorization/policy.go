@@ -50,7 +50,7 @@ func (s policies) settleDefinition(c *kernel.Call, r, old *kernel.Resource) *ker
 	return nil
 }
 
-// checkDefined refuses what names a definition that does not exist.
+// checkDefined refuses properties that name a policy definition that does not exist.
 func checkDefined(s *Authorization, p kernel.Object) *kernel.Failure {
 	definition := arm.ID(kernel.Text(p, "policyDefinitionId"))
 	if s.kernel.Store.Get(definition) == nil && !builtInPolicy(definition) {
@@ -142,14 +142,14 @@ func (s policies) exempted(id, assignment arm.ID) bool {
 
 // CheckPolicies refuses a write that an assigned policy denies. Other effects are not enforced.
 func (s *Authorization) CheckPolicies(id arm.ID, body kernel.Object) *kernel.Failure {
-	return policies{s}.violated(id, body, "deny")
+	return policies{s}.refusalByPolicies(id, body, "deny")
 }
 
 // CheckPolicyActions refuses a delete that an assigned policy denies with denyAction. This effect
 // can deny only deletes (policy/concepts/effect-deny-action).
 func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	if r := s.kernel.Store.Get(id); r != nil {
-		return policies{s}.violated(id, r.Body, "denyAction")
+		return policies{s}.refusalByPolicies(id, r.Body, "denyAction")
 	}
 	parent := s.kernel.Store.Get(id.Parent())
 	if parent == nil {
@@ -160,11 +160,12 @@ func (s *Authorization) CheckPolicyActions(id arm.ID) *kernel.Failure {
 	if item == nil {
 		return nil
 	}
-	return policies{s}.violated(id, item, "denyAction")
+	return policies{s}.refusalByPolicies(id, item, "denyAction")
 }
 
-// violated returns the refusal by the assigned policies that have an effect. All of them are named.
-func (s policies) violated(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
+// refusalByPolicies returns the refusal by the assigned policies that have the given effect, or
+// nil. It names all of these policies.
+func (s policies) refusalByPolicies(id arm.ID, body kernel.Object, effect string) *kernel.Failure {
 	var identifiers []kernel.Object
 	var more []any
 	for _, assignment := range s.kernel.Store.List(TypePolicyAssignment, "") {

@@ -86,7 +86,7 @@ func signPolicy(c *kernel.Call, r, old *kernel.Resource) {
 	metadata["updatedBy"], metadata["updatedOn"] = c.Who.ObjectID, now
 }
 
-// show leaves out fields that policies do not have, and adds its identities.
+// show leaves out fields that policies do not have, and adds the IDs of an assignment's identities.
 func (s policies) show(r *kernel.Resource, doc kernel.Object, version string) {
 	kernel.ShowBare(r, doc, version)
 	s.entra.ShowAssigned(doc)

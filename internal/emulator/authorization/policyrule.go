@@ -14,8 +14,8 @@ import (
 // How it works. Package policy evaluates rules. checkPolicyRule refuses a definition with anything
 // that it does not evaluate, so that no rule is ignored silently.
 
-// checkPolicyRule refuses a rule that this emulator cannot evaluate, or with an alias that does not
-// exist, if its effect is one that is enforced.
+// checkPolicyRule refuses a rule that this emulator cannot evaluate, or that uses an alias that
+// does not exist. Rules whose effect is not enforced are not checked.
 func checkPolicyRule(name string, properties kernel.Object) *kernel.Failure {
 	effect := kernel.Text(properties, "policyRule", "then", "effect")
 	if !strings.HasPrefix(effect, "[") && !strings.EqualFold(effect, "deny") &&

@@ -99,7 +99,7 @@ func matchStars(pattern, action string) bool {
 	return strings.HasSuffix(rest, parts[last])
 }
 
-// document returns a built-in role as shown in a subscription, or above all ("").
+// document returns a built-in role as shown in a subscription, or above all subscriptions ("").
 func (r Role) document(subscription string) kernel.Object {
 	return kernel.Object{
 		"id": RoleID(subscription, r.Guid), "name": r.Guid, "type": arm.TypeRoleDefinition,
@@ -180,7 +180,8 @@ var roleFilter = lazy.Regexp(`(?i)(roleName|type)\s+eq\s+'([^']*)'`)
 func (s *Authorization) roleDefinitions(c *kernel.Call, scope arm.ID, rest []string) (kernel.Reply,
 	*kernel.Failure, bool) {
 	if len(rest) == 1 && scope.ResourceGroup() != "" {
-		// It belongs to the subscription, even if it was written at a scope below it [R].
+		// A role definition belongs to the subscription, even if it was written at a scope below it
+		// [R].
 		c.Path = strings.Split(strings.TrimPrefix(RoleID(scope.Subscription(), rest[0]), "/"), "/")
 	}
 	if c.Method != http.MethodGet {

@@ -60,7 +60,8 @@ func (s *Authorization) Granted(who kernel.Principal, action string, scope arm.I
 	return false
 }
 
-// MayRead reports whether a principal may read a resource: lists leave out the others.
+// MayRead reports whether a principal may read a resource: lists leave out resources that it may
+// not read.
 func (s *Authorization) MayRead(who kernel.Principal, id arm.ID) bool {
 	return s.Allowed(who, s.kernel.OperationOn(id)+"/read", id)
 }

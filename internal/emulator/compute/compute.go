@@ -27,7 +27,7 @@ func New(k *kernel.Kernel, n *network.Network, d *entra.Entra) *Compute {
 	return s
 }
 
-// pools are the node pools of clusters, whose scale sets' instances AKS decides.
+// pools are the node pools of clusters. AKS decides which instances their scale sets have.
 type pools interface {
 	// PoolInstances are the instances of a pool's scale set and their subnet; ours is false if the
 	// scale set is not a pool's.
@@ -51,8 +51,8 @@ func (s *Compute) types() []kernel.Kind {
 	}
 }
 
-// settleMachine drops an empty object of capabilities. azurerm sends it for every machine, and it
-// would be a change in its next plan.
+// settleMachine drops an empty object of capabilities. azurerm sends one for every machine, and if
+// it were stored, azurerm's next plan would show a change.
 func settleMachine(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	p := r.Properties()
 	if asked, isObject := p["additionalCapabilities"].(kernel.Object); isObject && len(asked) == 0 {

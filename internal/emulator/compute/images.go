@@ -122,7 +122,7 @@ func systemFacts(at string, windows func(kernel.Sight) bool) []kernel.Fact {
 
 // settleMachineProfile removes the fields of the machine profile that Azure does not show again.
 func settleMachineProfile(r *kernel.Resource) {
-	readTruths(r.Body["properties"])
+	parseBooleans(r.Body["properties"])
 	profile := kernel.ObjectAt(r.Body, "properties", "virtualMachineProfile")
 	for _, secret := range []string{"adminPassword", "customData"} {
 		delete(kernel.ObjectAt(profile, "osProfile"), secret)
@@ -139,9 +139,9 @@ func settleMachineProfile(r *kernel.Resource) {
 	}
 }
 
-// readTruths makes truth values of the texts true and false, which az sends in templates (recorded
-// for three fields). The settings of extensions are the client's.
-func readTruths(value any) {
+// parseBooleans replaces the texts true and false by booleans, because az sends such texts in
+// templates (recorded for three fields). The settings of extensions stay as the client sent them.
+func parseBooleans(value any) {
 	o, _ := value.(kernel.Object)
 	for field, inner := range o {
 		text, _ := inner.(string)
@@ -150,11 +150,11 @@ func readTruths(value any) {
 		case truth || strings.EqualFold(text, "false"):
 			o[field] = truth
 		default:
-			readTruths(inner)
+			parseBooleans(inner)
 		}
 	}
 	items, _ := value.([]any)
 	for _, item := range items {
-		readTruths(item)
+		parseBooleans(item)
 	}
 }

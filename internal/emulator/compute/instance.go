@@ -119,7 +119,7 @@ func (i Instance) diskName(what string) string {
 }
 
 // view returns the instance view. No machine really runs, so the view shows the result of the last
-// action. One that is deallocated has no computer and no agent.
+// action. The view of a deallocated machine has no computer and no agent.
 func (i Instance) view(set kernel.Object) kernel.Object {
 	h := fnv.New32a()
 	h.Write([]byte(i.Set.ID.Key()))

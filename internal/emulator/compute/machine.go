@@ -51,9 +51,9 @@ func (i Instance) power() string {
 	return "running"
 }
 
-// change notes what is done to some machines of a set. After a model's change, machines of a set
-// that is upgraded by hand keep the old model until they are upgraded or reimaged (documented).
-func (s *Compute) change(set *kernel.Resource, numbers []string, field string, value any) {
+// noteChange notes what is done to some machines of a set. After a model's change, machines of a
+// set that is upgraded by hand keep the old model until they are upgraded or reimaged (documented).
+func (s *Compute) noteChange(set *kernel.Resource, numbers []string, field string, value any) {
 	all := kernel.ObjectAt(set.Body, machinesField)
 	if all == nil {
 		all = kernel.Object{}
@@ -85,7 +85,7 @@ func (s *Compute) keepMachines(c *kernel.Call, r, old *kernel.Resource) {
 	}
 	mode := kernel.Text(r.Body, "properties", "upgradePolicy", "mode")
 	if mode != "Automatic" && mode != "Rolling" && model(r) != model(old) {
-		s.change(r, []string{"*"}, "old", true)
+		s.noteChange(r, []string{"*"}, "old", true)
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *Compute) act(c *kernel.Call, set *kernel.Resource, action string, parts
 	s.kernel.Remember(set.ID)
 	switch state := powerStates[action]; {
 	case state != "":
-		s.change(set, numbers, "power", state)
+		s.noteChange(set, numbers, "power", state)
 	case action == "setorchestrationservicestate":
 		sent, f := kernel.DecodeObject(c.Body)
 		if f != nil {
@@ -109,7 +109,7 @@ func (s *Compute) act(c *kernel.Call, set *kernel.Resource, action string, parts
 		set.Body[repairsField] = map[string]string{"Suspend": "Suspended",
 			"Resume": "Running"}[kernel.Text(sent, "action")]
 	case action == "manualupgrade" || action == "reimage" || action == "reimageall":
-		s.change(set, numbers, "old", false)
+		s.noteChange(set, numbers, "old", false)
 	default:
 		return
 	}
@@ -128,16 +128,16 @@ func (s *Compute) writeMachine(c *kernel.Call, i Instance) (kernel.Reply, *kerne
 	}
 	s.kernel.Remember(i.Set.ID)
 	p, numbers := kernel.ObjectAt(sent, "properties"), []string{strconv.Itoa(i.Number)}
-	s.change(i.Set, numbers, "tags", sent["tags"])
-	s.change(i.Set, numbers, "protectionPolicy", p["protectionPolicy"])
+	s.noteChange(i.Set, numbers, "tags", sent["tags"])
+	s.noteChange(i.Set, numbers, "protectionPolicy", p["protectionPolicy"])
 	if p["userData"] != nil { // a client does not read it without asking
-		s.change(i.Set, numbers, "userData", p["userData"])
+		s.noteChange(i.Set, numbers, "userData", p["userData"])
 	}
 	disks := kernel.ListAt(p, "storageProfile", "dataDisks")
 	for _, disk := range disks {
 		s.attach(disk)
 	}
-	s.change(i.Set, numbers, "dataDisks", kernel.Items(disks))
+	s.noteChange(i.Set, numbers, "dataDisks", kernel.Items(disks))
 	s.kernel.Occupy(c, i.Set, "Updating")
 	s.kernel.Record(c, i.id(), "write", nil)
 	doc := i.document(s.kernel.Document(i.Set, c.Version), c.Version, "")
@@ -146,7 +146,8 @@ func (s *Compute) writeMachine(c *kernel.Call, i Instance) (kernel.Reply, *kerne
 		Header: map[string]string{}, Body: kernel.Encode(doc)}), nil
 }
 
-// showMachine adds to an instance's document what was done to it, its user data only if asked for.
+// showMachine adds to an instance's document what was done to it. It adds the user data only if
+// asked for.
 func (i Instance) showMachine(doc kernel.Object, userData bool) {
 	m, p := i.machine(), kernel.ObjectAt(doc, "properties")
 	if userData {

@@ -53,7 +53,8 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 	if _, subnet, ours := s.Pools.PoolInstances(r); ours {
 		for a, holder := range s.network.Addresses.Of(subnet).By {
 			if kernel.PartOf(holder, r.ID) {
-				r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet, Addr: a, Holder: holder})
+				r.Addresses = append(r.Addresses,
+					kernel.TakenAddress{Subnet: subnet, Addr: a, Holder: holder})
 			}
 		}
 		return nil
@@ -82,19 +83,19 @@ func (s *Compute) settleScaleSet(c *kernel.Call, r, old *kernel.Resource) *kerne
 				continue
 			}
 			subnet := s.kernel.Store.Get(ref.Target())
-			if f := s.network.Addresses.CheckSeat(ref, subnet); f != nil {
+			if f := s.network.Addresses.CheckReserved(ref, subnet); f != nil {
 				return f
 			}
 			ref.Holder = vm.Child("networkInterfaces",
 				ref.Holder.Parent().Name()).Child("ipConfigurations", ref.Holder.Name())
-			found, f := s.network.Addresses.DynamicSeat(ref, subnet, chosen)
+			found, f := s.network.Addresses.DynamicAddress(ref, subnet, chosen)
 			if f != nil && at >= capacity {
-				continue // one too many does not fit
+				continue // a surplus machine does not fit
 			}
 			if f != nil {
 				return f
 			}
-			r.Seats = append(r.Seats, found)
+			r.Addresses = append(r.Addresses, found)
 		}
 	}
 	return nil
@@ -302,8 +303,8 @@ func (n InstanceNIC) document(of Instance) kernel.Object {
 	}
 }
 
-// InterfaceOf returns the interface of an instance with an ID, or the first one of an instance with
-// an ID, and its subnet.
+// InterfaceOf returns an interface and its subnet. The ID is that of the interface, or of an
+// instance, which stands for its first interface.
 func (s *Compute) InterfaceOf(id arm.ID) (nic, subnet arm.ID, known bool) {
 	set := id
 	for set != "" && !set.Is(arm.TypeScaleSet) {

@@ -29,8 +29,8 @@ func overprovisions(set *kernel.Resource) bool {
 	return p["overprovision"] != false && kernel.Text(p, "orchestrationMode") != "Flexible"
 }
 
-// addSurplus records the surplus machines of a set: the gaps between the new ones that it keeps.
-// more are the numbers of the new ones.
+// addSurplus records the surplus machines of a set: the gaps between the new ones that it keeps. It
+// returns the numbers of all surplus machines.
 func (s *Compute) addSurplus(c *kernel.Call, r, old *kernel.Resource, kept []int,
 	added int) (more []int) {
 	if old != nil && len(surplusOf(old)) > 0 {

@@ -56,7 +56,7 @@ func (s *Deployments) preflight(run *deploymentRun) *kernel.Failure {
 	}
 	for _, p := range run.planned() {
 		if p.ID.Is(TypeDeployment) {
-			if f := onlyInline(p.Body.Object("properties")); f != nil {
+			if f := checkSupported(p.Body.Object("properties")); f != nil {
 				return f
 			}
 			if link := p.Source.Object("properties"); link.Object("template") == nil {
@@ -142,13 +142,13 @@ func holdsExpression(v any) bool {
 func (run *deploymentRun) startNested(s *step) {
 	nested := run.newRun(deploymentState{Who: run.State.Who,
 		Correlation: run.State.Correlation, Base: run.State.Base})
-	nested.id, nested.outer = s.ID, run
-	f := run.nest(nested, s.of)
+	nested.id, nested.parent = s.ID, run
+	f := run.prepareNested(nested, s.of)
 	if f == nil {
-		f = run.admitted(s.ID)
+		f = run.checkCaller(s.ID)
 	}
 	if f == nil {
-		f = onlyInline(s.of.Body.Object("properties"))
+		f = checkSupported(s.of.Body.Object("properties"))
 	}
 	if old := run.Runs[s.ID.Key()]; f == nil && old.active() {
 		f = kernel.Fail(http.StatusConflict, "DeploymentActive", "Unable to edit or replace "+
@@ -165,8 +165,9 @@ func (run *deploymentRun) startNested(s *step) {
 	nested.step()
 }
 
-// nest gives a nested deployment its evaluated template.
-func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *kernel.Failure {
+// prepareNested gives a nested deployment its evaluated template.
+func (run *deploymentRun) prepareNested(nested *deploymentRun,
+	r *armtemplate.Resource) *kernel.Failure {
 	if group := nested.id.Group(); group != "" && run.kernel.Store.Get(group) == nil {
 		return run.kernel.Missing(group)
 	}
@@ -179,7 +180,7 @@ func (run *deploymentRun) nest(nested *deploymentRun, r *armtemplate.Resource) *
 	return nil
 }
 
-// admitted checks that the caller may write a deployment.
-func (run *deploymentRun) admitted(id arm.ID) *kernel.Failure {
+// checkCaller checks that the caller may write a deployment.
+func (run *deploymentRun) checkCaller(id arm.ID) *kernel.Failure {
 	return run.authorization.Admit(run.callOf(http.MethodPut, id, resourcesVersion, []byte("{}")))
 }

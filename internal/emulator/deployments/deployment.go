@@ -107,7 +107,7 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 			"The request content was invalid and could not be deserialized: '%v'.", err)
 	}
 	properties := sent.Object("properties")
-	if f := onlyInline(properties); f != nil {
+	if f := checkSupported(properties); f != nil {
 		return nil, f
 	}
 	template := properties.Object("template")
@@ -136,8 +136,8 @@ func (s *Deployments) deploymentOf(c *kernel.Call, id arm.ID) (*deploymentRun, *
 	return run, run.prepare()
 }
 
-// onlyInline refuses templates that are not emulated, so that nothing is ignored silently.
-func onlyInline(properties *armtemplate.Object) *kernel.Failure {
+// checkSupported refuses deployments that are not emulated, so that nothing is ignored silently.
+func checkSupported(properties *armtemplate.Object) *kernel.Failure {
 	notHere := func(code, format string, args ...any) *kernel.Failure {
 		return kernel.Fail(http.StatusNotImplemented, code,
 			"The emulator does not support this: "+format, args...)
@@ -212,7 +212,7 @@ func (s *Deployments) putDeployment(c *kernel.Call, id arm.ID, old *kernel.Resou
 	return answer, nil
 }
 
-// deploymentOperation answers a poll, or for one operation.
+// deploymentOperation answers a poll of a deployment, or a GET of one of its operations.
 func (s *Deployments) deploymentOperation(r *kernel.Resource, verb string) (kernel.Reply,
 	*kernel.Failure) {
 	run := s.Runs[r.ID.Key()]

@@ -28,9 +28,9 @@ type deploymentRun struct {
 	id              arm.ID
 	asked, template *armtemplate.Object // the properties of the call, and what it deploys
 	ready           *armtemplate.Deployment
-	now             time.Time // when it began
+	began           time.Time
 	activity        kernel.ActivityRecord
-	outer           *deploymentRun // the parent of a nested one
+	parent          *deploymentRun // the parent of a nested one
 	fault           *kernel.Fault  // of the call that started it
 	stepping        bool
 	plan            []plannedResource
@@ -66,8 +66,8 @@ type step struct {
 	Failure   *kernel.Failure `json:"failure,omitempty"`
 	Started   time.Time       `json:"started"`
 	Ended     time.Time       `json:"ended,omitzero"`
-	// follow is the operation it waits for, tries how often it was sent. again is set if it is to
-	// be sent once more.
+	// follow is the operation that the step waits for, and tries how often its request was sent.
+	// again is set if the request is to be sent once more.
 	follow string
 	again  bool
 	tries  int
@@ -75,7 +75,7 @@ type step struct {
 }
 
 func (s *Deployments) newRun(state deploymentState) *deploymentRun {
-	return &deploymentRun{Deployments: s, State: state, now: time.Now()}
+	return &deploymentRun{Deployments: s, State: state, began: time.Now()}
 }
 
 // prepare reads the template.
@@ -118,11 +118,11 @@ func (s *Deployments) begin(run *deploymentRun, fault *kernel.Fault) {
 	r := &kernel.Resource{ID: run.id, Body: body, Created: time.Now(), Changed: time.Now()}
 	s.kernel.Store.Put(r)
 	s.Runs[run.id.Key()] = run
-	run.keep()
+	run.saveProgress()
 }
 
-// keep records the progress in the document.
-func (run *deploymentRun) keep() {
+// saveProgress records the progress in the document.
+func (run *deploymentRun) saveProgress() {
 	if r := run.kernel.Store.Get(run.id); r != nil {
 		r.Body["run"] = string(kernel.Encode(run.State))
 		run.kernel.Store.Changed(r)
@@ -155,7 +155,7 @@ func (run *deploymentRun) step() {
 			}
 		}
 	}
-	run.keep()
+	run.saveProgress()
 	if !slices.ContainsFunc(run.State.Steps, func(s *step) bool { return s.Status == Running }) {
 		run.finish()
 	}
@@ -192,7 +192,7 @@ func (run *deploymentRun) start(s *step) {
 		return
 	}
 	body, err := run.ready.Body(r)
-	if err == nil && onlyNew(body) && run.kernel.Store.Get(s.ID) != nil {
+	if err == nil && onlyIfNotExists(body) && run.kernel.Store.Get(s.ID) != nil {
 		run.ended(s, http.StatusOK, nil)
 		return
 	}
@@ -211,15 +211,15 @@ func (run *deploymentRun) start(s *step) {
 		return
 	}
 	s.Code = answer.Status
-	s.follow = followed(answer)
-	run.settle(s)
+	s.follow = followedOperation(answer)
+	run.endOrWait(s)
 }
 
 // maxTries is how often a write is sent that is refused temporarily.
 const maxTries = 20
 
-// onlyNew reports whether an existing resource stays unchanged: Bicep's @onlyIfNotExists().
-func onlyNew(body *armtemplate.Object) bool {
+// onlyIfNotExists reports whether an existing resource stays unchanged: Bicep's @onlyIfNotExists().
+func onlyIfNotExists(body *armtemplate.Object) bool {
 	only, _ := body.Object("@options").Get("onlyIfNotExists").(bool)
 	return only
 }
@@ -250,8 +250,8 @@ func resourceBody(body *armtemplate.Object) []byte {
 	return armtemplate.JSON(out)
 }
 
-// followed returns the name of the operation that an answer names, or "".
-func followed(answer kernel.Reply) string {
+// followedOperation returns the name of the operation that an answer names, or "".
+func followedOperation(answer kernel.Reply) string {
 	for _, name := range []string{"Azure-AsyncOperation", "Location"} {
 		if url, _, _ := strings.Cut(answer.Header[name], "?"); url != "" {
 			return url[strings.LastIndexByte(url, '/')+1:]
@@ -260,8 +260,8 @@ func followed(answer kernel.Reply) string {
 	return ""
 }
 
-// settle ends a step whose operation has ended, or waits for it.
-func (run *deploymentRun) settle(s *step) {
+// endOrWait ends a step whose operation has ended, or waits for the operation.
+func (run *deploymentRun) endOrWait(s *step) {
 	op := run.kernel.Operations[s.follow]
 	switch {
 	case op == nil:
@@ -283,7 +283,7 @@ func (run *deploymentRun) wake(s *step) {
 		return
 	}
 	if !s.again {
-		run.settle(s)
+		run.endOrWait(s)
 	} else if !run.active() {
 		run.ended(s, 0, kernel.Fail(http.StatusConflict, Canceled, "The deployment was cancelled."))
 	} else {
@@ -292,7 +292,7 @@ func (run *deploymentRun) wake(s *step) {
 	if run.active() {
 		run.step()
 	} else {
-		run.keep()
+		run.saveProgress()
 	}
 }
 
@@ -338,17 +338,18 @@ func (run *deploymentRun) finish() {
 		}
 		properties["outputs"] = out
 	}
-	properties["outputResources"] = kernel.Links(run.made())
+	properties["outputResources"] = kernel.Links(run.writtenResources())
 	run.State.OutputID = operationNumber()
 	run.end(nil)
 }
 
-// made returns the resources that it has written, nested ones included.
-func (run *deploymentRun) made() []arm.ID {
+// writtenResources returns the resources that the deployment has written, those of nested ones
+// included.
+func (run *deploymentRun) writtenResources() []arm.ID {
 	var out []arm.ID
 	for _, s := range run.State.Steps {
 		if nested := run.Runs[s.ID.Key()]; nested != nil && s.ID.Is(TypeDeployment) {
-			out = append(out, nested.made()...)
+			out = append(out, nested.writtenResources()...)
 		} else {
 			out = append(out, s.ID)
 		}
@@ -357,7 +358,7 @@ func (run *deploymentRun) made() []arm.ID {
 	return slices.Compact(out)
 }
 
-// end ends the deployment.
+// end ends the deployment, with its error if there is one, and its record in the activity log.
 func (run *deploymentRun) end(f *kernel.Failure) {
 	status := Succeeded
 	if f != nil {
@@ -376,15 +377,15 @@ func (run *deploymentRun) endAs(status string, f *kernel.Failure) {
 	properties := run.kernel.Store.Get(run.id).Properties()
 	properties["timestamp"] = stamp(run.State.Ended)
 	properties["duration"] = isoDuration(run.State.Ended.Sub(run.State.Started))
-	run.keep()
-	if run.outer == nil {
+	run.saveProgress()
+	if run.parent == nil {
 		return
 	}
-	for _, s := range run.outer.State.Steps {
+	for _, s := range run.parent.State.Steps {
 		if s.ID.Equal(run.id) && s.Status == Running {
-			run.outer.ended(s, http.StatusOK, f)
-			run.outer.step()
-			run.outer.keep()
+			run.parent.ended(s, http.StatusOK, f)
+			run.parent.step()
+			run.parent.saveProgress()
 		}
 	}
 }
@@ -393,7 +394,7 @@ func (run *deploymentRun) endAs(status string, f *kernel.Failure) {
 func (run *deploymentRun) cancel() {
 	for _, s := range run.State.Steps {
 		if nested := run.Runs[s.ID.Key()]; nested != nil && s.Status == Running && nested.active() {
-			nested.outer = nil
+			nested.parent = nil
 			nested.cancel()
 			run.ended(s, 0, nested.cancelled())
 		}

@@ -14,8 +14,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/network"
 )
 
-// whatIfCall answers with the changes that a deployment would make. The result is followed as
-// Azure's is.
+// whatIfCall answers with the changes that a deployment would make. Clients poll for the result, as
+// on Azure.
 func (s *Deployments) whatIfCall(c *kernel.Call, id arm.ID) (kernel.Reply, *kernel.Failure) {
 	run, f := s.deploymentOf(c, id)
 	if f != nil {
@@ -103,7 +103,7 @@ func (s *Deployments) whatIfOf(run *deploymentRun, p plannedResource, short bool
 		return change
 	case f != nil:
 		return unsupported(f.Code + ": " + f.Message)
-	case onlyNew(p.Body):
+	case onlyIfNotExists(p.Body):
 		change["changeType"] = "Ignore"
 		return change
 	case short:
@@ -193,7 +193,7 @@ func differences(at string, before, after kernel.Object) []kernel.Object {
 	return out
 }
 
-// emptyValue reports whether a value is empty: Azure fills in such ones.
+// emptyValue reports whether a value is empty: Azure fills in empty values.
 func emptyValue(v any) bool {
 	switch v := v.(type) {
 	case nil:

@@ -84,7 +84,7 @@ func (run *deploymentRun) List(function, id, version string, body any) (any, err
 
 func (run *deploymentRun) NewGUID() string { return uuid.NewString() }
 
-func (run *deploymentRun) Now() time.Time { return run.now }
+func (run *deploymentRun) Now() time.Time { return run.began }
 
 func (run *deploymentRun) deployer() *armtemplate.Object {
 	doc, _ := armtemplate.Parse("", kernel.Encode(kernel.Object{

@@ -22,8 +22,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Overlap lets tests of a package run side by side, more than there are cores: they wait for
-// intervals and for other processes. A flag of the command line comes first. TestMain calls it.
+// Overlap lets more tests of a package run side by side than there are cores, because they wait for
+// intervals and for other processes. A flag of the command line has precedence. TestMain calls it.
 func Overlap(tests int) {
 	flag.Parse()
 	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
@@ -113,7 +113,7 @@ func ConnectOver(info emulator.Info, client *http.Client) (*azure.Client, error)
 	return azure.New(credential, azure.Options{Cloud: config, Transport: client})
 }
 
-// audience is of tokens for Azure Resource Manager.
+// audience is the audience of tokens for Azure Resource Manager.
 const audience = "https://management.core.windows.net/"
 
 // cloudAt returns the endpoints of an emulator.

@@ -27,7 +27,7 @@ func client(t testing.TB, e *emulator.Emulator, as emulator.Principal) *emulator
 // Subscriptions returns IDs of n subscriptions.
 func Subscriptions(n int) []string {
 	var o emulator.Options
-	o.Number(n, 1)
+	o.AddSubscriptions(n, 1)
 	return o.Subscriptions
 }
 

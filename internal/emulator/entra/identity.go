@@ -33,7 +33,7 @@ type Identity struct {
 
 	mu         sync.Mutex
 	principals []kernel.Principal            // the options' first, then managed identities
-	seen       map[string]session            // verified tokens
+	verified   map[string]session            // verified tokens
 	Issuers    map[string]jose.JSONWebKeySet // registered keys of external issuers
 }
 
@@ -44,7 +44,7 @@ type session struct {
 }
 
 func newIdentity(tenants []string, principals []kernel.Principal, key *rsa.PrivateKey) *Identity {
-	i := &Identity{tenants: tenants, KeyID: uuid.NewString(), seen: map[string]session{},
+	i := &Identity{tenants: tenants, KeyID: uuid.NewString(), verified: map[string]session{},
 		Key:     sync.OnceValue(func() *rsa.PrivateKey { return newKey(2048) }),
 		Issuers: map[string]jose.JSONWebKeySet{}}
 	if key != nil {
@@ -75,7 +75,9 @@ func (i *Identity) Remove(p kernel.Principal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.principals = slices.DeleteFunc(i.principals, client(p.ClientID))
-	maps.DeleteFunc(i.seen, func(_ string, s session) bool { return s.who.ClientID == p.ClientID })
+	maps.DeleteFunc(i.verified, func(_ string, s session) bool {
+		return s.who.ClientID == p.ClientID
+	})
 }
 
 // client selects the principal with a client ID.
@@ -130,11 +132,12 @@ func (s *Entra) Session(p kernel.Principal) (token string, end func(), err error
 	token = uuid.NewString()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.seen[token] = session{who: who, audiences: armAudiences, expires: time.Now().Add(TokenLife)}
+	i.verified[token] = session{who: who, audiences: armAudiences,
+		expires: time.Now().Add(TokenLife)}
 	return token, func() {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		delete(i.seen, token)
+		delete(i.verified, token)
 	}, nil
 }
 
@@ -171,7 +174,7 @@ func (s *Entra) Authenticate(header, base string) (kernel.Principal, *kernel.Fai
 			"Authentication failed. The 'Authorization' header is missing.")
 	}
 	i.mu.Lock()
-	seen, known := i.seen[token]
+	seen, known := i.verified[token]
 	i.mu.Unlock()
 	if !known || !seen.expires.After(time.Now()) {
 		var f *kernel.Failure
@@ -223,15 +226,15 @@ func (i *Identity) verify(token string) (session, *kernel.Failure) {
 			"The access token is invalid: no principal in the tenant %q has the client ID %q.",
 			tenant, appID)
 	}
-	audiences, _ := claims.GetAudience()     // none does not match
+	audiences, _ := claims.GetAudience()     // without audiences, the token matches none
 	expires, _ := claims.GetExpirationTime() // required above
 	s := session{who: who, audiences: audiences, expires: expires.Time}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if len(i.seen) > 1000 {
-		clear(i.seen)
+	if len(i.verified) > 1000 {
+		clear(i.verified)
 	}
-	i.seen[token] = s
+	i.verified[token] = s
 	return s, nil
 }
 

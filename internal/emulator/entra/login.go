@@ -57,8 +57,8 @@ func (s *Entra) cloudMetadata(c *kernel.Call) any {
 	return cloud
 }
 
-// openID returns the OpenID configuration: of a tenant, or as AD FS has it, which clients use to
-// skip the lookup of an unknown cloud.
+// openID returns the OpenID configuration of a tenant or, at the path adfs, that of an AD FS.
+// Clients use AD FS to skip the lookup of an unknown cloud.
 func (s *Entra) openID(c *kernel.Call) kernel.Reply {
 	tenant, known := s.Identity.tenant(c.Path[0])
 	if !known {

@@ -7,13 +7,13 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// savedKeys are the signing key and its tokens: logins stay valid after a restart.
+// savedKeys is the key that signs tokens. It is saved, so that logins stay valid after a restart.
 type savedKeys struct {
 	Tokens []byte `json:"tokens"` // PKCS #1
 	KeyID  string `json:"keyID"`
 }
 
-// things returns the keys that sign tokens, and the registered issuers.
+// things returns the key that signs tokens, and the registered issuers.
 func (s *Entra) things() []kernel.Thing {
 	saveKeys := func() any {
 		return savedKeys{x509.MarshalPKCS1PrivateKey(s.Identity.Key()), s.Identity.KeyID}

@@ -53,7 +53,8 @@ func (s *Insights) settleAlert(c *kernel.Call, r, old *kernel.Resource) *kernel.
 	return nil
 }
 
-// checkConditions checks an alert's conditions: each names a known field, or alternatives of such.
+// checkConditions checks an alert's conditions: each names a known field, or alternatives that name
+// known fields.
 func checkConditions(r *kernel.Resource, conditions []kernel.Object) *kernel.Failure {
 	category := ""
 	for _, condition := range conditions {
@@ -221,7 +222,7 @@ func (s *Insights) webhookToken(receiver kernel.Object) string {
 		"Monitor", ClientID: azureMonitor,
 		ObjectID: uuid.NewSHA1(uuid.Nil, []byte(azureMonitor)).String()}, audience)
 	if err != nil {
-		s.kernel.Log.Error("a token for a secure webhook", "error", err)
+		s.kernel.Log.Error("no token for a secure webhook", "error", err)
 	}
 	return token
 }

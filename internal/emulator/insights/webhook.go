@@ -42,8 +42,8 @@ var (
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 )
 
-// post sends a body without waiting for the answer. Its caller holds the emulator's lock, and so
-// does the caller of its stop.
+// post sends a body without waiting for the answer. The caller must hold the emulator's lock. So
+// must the caller of stop.
 func (w *webhooks) post(uri, token string, body []byte) {
 	if w.ctx.Err() != nil {
 		return
@@ -64,7 +64,7 @@ func (w *webhooks) deliver(uri, token string, body []byte) {
 		return
 	}
 	for try := 0; ; try++ {
-		status, err := w.once(uri, token, body)
+		status, err := w.postOnce(uri, token, body)
 		if err == nil && !slices.Contains(webhookAgain, status) {
 			w.log.Info("an alert was sent", "webhook", uri, "status", status)
 			return
@@ -85,7 +85,7 @@ func (w *webhooks) deliver(uri, token string, body []byte) {
 	w.mu.Unlock()
 }
 
-func (w *webhooks) once(uri, token string, body []byte) (int, error) {
+func (w *webhooks) postOnce(uri, token string, body []byte) (int, error) {
 	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, uri, bytes.NewReader(body))
 	if err != nil {
 		return 0, err

@@ -23,7 +23,8 @@ import (
 type disk struct {
 	*Kernel
 	DB *bbolt.DB
-	// unkept and operations have changed since they were saved.
+	// unkept has the activity records, and operations the names of operations, that have changed
+	// since they were saved.
 	unkept     []ActivityRecord
 	operations []string
 	// activity is the number of the last record of the activity log.

@@ -90,7 +90,7 @@ func NotFound(c *Call) *Failure {
 	return Fail(http.StatusNotFound, "NotFound", "No resource or endpoint at '%s'.", c.Key())
 }
 
-// resourceCall handles one resource by its ID.
+// resource handles a call to one resource by its ID.
 func (q request) resource(id arm.ID) (Reply, *Failure) {
 	if group := id.Group(); !id.Is(arm.TypeResourceGroup) && group != "" &&
 		q.Store.Get(group) == nil {
@@ -99,7 +99,7 @@ func (q request) resource(id arm.ID) (Reply, *Failure) {
 	switch q.c.Method {
 	case http.MethodGet, http.MethodHead:
 		r := q.Store.Get(id)
-		if raw, stale := q.was(id); stale && raw != nil {
+		if raw, stale := q.olderState(id); stale && raw != nil {
 			return Reply{Status: http.StatusOK, Body: raw}, nil
 		} else if r == nil || stale {
 			return q.absent(id)
@@ -222,7 +222,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 			return nil, f
 		}
 	}
-	if f := k.Seats.Settle(r); f != nil {
+	if f := k.Addresses.Settle(r); f != nil {
 		return nil, f
 	}
 	if kind.unknown {
@@ -236,9 +236,9 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	r.Fresh = old == nil || old.Fresh && old.BusyUntil.After(time.Now())
 	if old != nil {
 		r.Created, r.AsOf = old.Created, old.AsOf
-		k.Seats.Leave(old)
+		k.Addresses.Leave(old)
 	}
-	k.Seats.Take(r)
+	k.Addresses.Take(r)
 	k.Store.Put(r)
 	if kind.Stored != nil {
 		if f := kind.Stored(c, r, old); f != nil {
@@ -247,7 +247,7 @@ func (k *Kernel) PutResource(c *Call, id arm.ID, sent Object) (*Resource, *Failu
 	}
 	if before != nil && r.Failed == nil && !old.BusyUntil.After(time.Now()) &&
 		bytes.Equal(before, k.compared(r)) {
-		k.calm(r)
+		k.endUnchanged(r)
 	}
 	return r, nil
 }
@@ -302,7 +302,7 @@ func (k *Kernel) Busy(id arm.ID) *Failure {
 		whole)
 }
 
-// deleteCall removes a resource.
+// remove removes a resource.
 func (q request) remove(id arm.ID) (Reply, *Failure) {
 	r := q.Store.Get(id)
 	if r == nil {
@@ -362,10 +362,10 @@ func (k *Kernel) RemoveResource(r *Resource) *Failure {
 		if kind := k.KindOf(child.ID); kind.Removed != nil && k.Store.Get(child.ID) != nil {
 			kind.Removed(child)
 		}
-		k.Seats.Leave(child)
+		k.Addresses.Leave(child)
 		k.Store.Remove(child.ID)
 	}
-	k.Seats.Leave(r)
+	k.Addresses.Leave(r)
 	k.Store.Remove(r.ID)
 	if parent := k.Store.Get(r.ID.Parent()); parent != nil {
 		if removed := k.KindOf(parent.ID).ChildRemoved; removed != nil {
@@ -375,7 +375,7 @@ func (k *Kernel) RemoveResource(r *Resource) *Failure {
 	return nil
 }
 
-// listCall lists resources of a type in a subscription, a group or a parent.
+// list lists resources of a type in a subscription, a group or a parent.
 func (q request) list() (Reply, *Failure) {
 	if q.c.Method != http.MethodGet {
 		return Reply{}, Fail(http.StatusMethodNotAllowed, "MethodNotAllowed",
@@ -441,7 +441,7 @@ func (k *Kernel) Page(c *Call, resources []*Resource) (Reply, *Failure) {
 	end := min(start+k.Opts.PageSize, len(resources))
 	docs := []json.RawMessage{}
 	for _, r := range resources[start:end] {
-		raw, stale := k.on(c).was(r.ID)
+		raw, stale := k.on(c).olderState(r.ID)
 		if !stale {
 			raw = k.Render(r, c.Version)
 		}

@@ -71,9 +71,9 @@ func dropStates(value any) {
 	}
 }
 
-// calm ends the operation of a write that changed nothing: it is Succeeded at once, but with a new
-// ETag.
-func (k *Kernel) calm(r *Resource) {
+// endUnchanged ends the operation of a write that changed nothing: the resource is Succeeded at
+// once, but with a new ETag.
+func (k *Kernel) endUnchanged(r *Resource) {
 	all := []*Resource{r}
 	if together := k.KindOf(r.ID).Together; together != nil {
 		all = together(r)

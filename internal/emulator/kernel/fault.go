@@ -56,10 +56,10 @@ type Fault struct {
 	// Held is how many calls Hold keeps waiting now; it is only reported.
 	Held int `json:"held,omitempty"`
 
-	later  bool // it began with a Skip
-	path   *regexp.Regexp
-	chance *rand.Rand
-	of     *Fault // the injected fault, if this is the one that matched a call
+	skipped bool // it began with a Skip
+	path    *regexp.Regexp
+	chance  *rand.Rand
+	of      *Fault // the injected fault, if this is the one that matched a call
 }
 
 func (f *Fault) check() error {
@@ -95,9 +95,9 @@ func (f *Fault) Before() bool { return f.Status != 0 || f.Cut == "before" || f.H
 // After reports whether the call takes effect and is not answered.
 func (f *Fault) After() bool { return f.Cut == "after" || f.Hold == "after" }
 
-// right reports whether the fault simulates a permission to read that the caller lacks.
-func (f *Fault) right() bool {
-	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.later &&
+// isMissingRight reports whether the fault simulates a permission to read that the caller lacks.
+func (f *Fault) isMissingRight() bool {
+	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.skipped &&
 		strings.EqualFold(f.Method, http.MethodGet)
 }
 
@@ -160,7 +160,7 @@ func (fs *faults) hidden(who Principal) func(arm.ID) bool {
 	defer fs.mu.Unlock()
 	var paths []*regexp.Regexp
 	for _, f := range fs.list {
-		if f.right() && (f.Principal == "" || f.Principal == who.Name) {
+		if f.isMissingRight() && (f.Principal == "" || f.Principal == who.Name) {
 			paths = append(paths, f.path)
 		}
 	}
@@ -179,12 +179,12 @@ func (fs *faults) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	f.later = f.Skip > 0
+	f.skipped = f.Skip > 0
 	added := &f
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	at := len(fs.list)
-	for !added.right() && at > 0 && fs.list[at-1].right() {
+	for !added.isMissingRight() && at > 0 && fs.list[at-1].isMissingRight() {
 		at--
 	}
 	fs.list = slices.Insert(fs.list, at, added)

@@ -9,7 +9,7 @@ import (
 
 var resourceTerm = lazy.Regexp(`(?i)^\s*(?:(\w+)\s+(eq|ne)\s+'([^']*)'|(substringof|startswith)\(\s*('[^']*'|\w+)\s*,\s*('[^']*'|\w+)\s*\))\s*$`)
 
-// AndWord and orWord stand between the terms of a $filter.
+// AndWord and orWord are the words between the terms of a $filter.
 var AndWord, orWord = lazy.Regexp(`(?i)\s+and\s+`), lazy.Regexp(`(?i)\s+or\s+`)
 
 // ResourceFilter reads a $filter. Its terms are joined by and, and groups of these by or.

@@ -149,7 +149,7 @@ type request struct {
 
 func (k *Kernel) on(c *Call) request { return request{k, c} }
 
-// MaxBody is how much of a request is read: ARM takes 4 MB.
+// MaxBody is how much of a body is read: ARM takes 4 MB.
 const MaxBody = 4 << 20
 
 func (k *Kernel) Serve(w http.ResponseWriter, r *http.Request, control bool) {

@@ -56,7 +56,7 @@ type Kernel struct {
 	Control func(w http.ResponseWriter, c *Call)
 
 	Fabric    fabric
-	Seats     seats
+	Addresses addresses
 	Guard     guard
 	Directory directory
 	Host      host
@@ -64,8 +64,8 @@ type Kernel struct {
 
 // Service is what a service adds to the kernel.
 type Service struct {
-	// Types are its resource types. Calls are answered after authentication and authorization,
-	// Above before them.
+	// Types are its resource types. The functions in Calls answer calls after authentication and
+	// authorization, those in Above before.
 	Types []Kind
 	// Names has properties of its types in Azure's spelling, with marks (spelling.go), in addition
 	// to the ones that the types name themselves.
@@ -198,8 +198,8 @@ type fabric interface {
 	Unlinked(r *Resource) *Failure
 }
 
-// seats has the addresses that resources of all types take in subnets.
-type seats interface {
+// addresses has the addresses that resources of all types take in subnets.
+type addresses interface {
 	// Settle chooses what a resource takes, Take takes it, and Leave releases it.
 	Settle(r *Resource) *Failure
 	Take(r *Resource)

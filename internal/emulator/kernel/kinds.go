@@ -49,8 +49,8 @@ type Kind struct {
 	Busy func(r *Resource) *Failure
 	// Deleting answers a DELETE that has its own operation.
 	Deleting func(c *Call, r *Resource) (answer Reply, f *Failure, handled bool)
-	// Within answers calls to paths below a resource of the type, whose words rest has in lower
-	// case, unless they are of resources of other types.
+	// Within answers calls to paths below a resource of the type, unless these are paths of other
+	// types' resources. rest has the words of the path in lower case.
 	Within func(c *Call, r *Resource, rest []string) (answer Reply, f *Failure, handled bool)
 	// Together are the resources that are written with one of this type.
 	Together func(r *Resource) []*Resource
@@ -61,10 +61,11 @@ type Kind struct {
 	Located bool
 	// IgnoresMatch is set for a type whose writes ignore If-Match.
 	IgnoresMatch bool
-	// Linkless documents contain IDs of other resources that do not count as links.
+	// Linkless is set for a type whose documents contain IDs of other resources that do not count
+	// as links.
 	Linkless bool
-	// Lists are the lists in a document whose items are also resources. If parts is set, the items
-	// of all its lists have IDs to which other resources link.
+	// Lists are the lists in a document whose items are also resources. If Parts is set, the items
+	// of all lists in the document have IDs to which other resources link.
 	Lists []ItemList
 	Parts bool
 	// Gets throttles GETs of each resource in addition to ARM's limits.
@@ -106,7 +107,7 @@ func (k *Kernel) Render(r *Resource, version string) []byte {
 // maxRendered is the number of api-versions for which a rendered resource is cached.
 const maxRendered = 4
 
-// Document works like render as an object.
+// Document returns what Render returns, as an object.
 func (k *Kernel) Document(r *Resource, version string) Object {
 	doc := Clone(r.Body)
 	doc["id"] = string(r.ID)

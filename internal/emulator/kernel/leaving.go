@@ -9,19 +9,19 @@ import (
 )
 
 // A deleted child of a network's resource has no effect any more, but a GET shows it as Deleting
-// while the operation runs. Otherwise clients that poll the resource, such as azurerm, would
-// continue while its parent is still busy. It is not recorded that Azure shows it.
+// while the operation runs. Otherwise clients that poll the child, such as azurerm, would continue
+// while its parent is still busy. No recording shows whether Azure does this.
 
 // leaving has these children, by ID.Key().
-type leaving map[string]goer
+type leaving map[string]leavingChild
 
-type goer struct {
+type leavingChild struct {
 	Doc  json.RawMessage `json:"doc"`
 	Ends time.Time       `json:"ends"`
 }
 
 // at returns a child that is being deleted.
-func (l leaving) at(id arm.ID) (goer, bool) {
+func (l leaving) at(id arm.ID) (leavingChild, bool) {
 	g, known := l[id.Key()]
 	return g, known && g.Ends.After(time.Now())
 }
@@ -39,5 +39,5 @@ func (l leaving) add(id arm.ID, doc Object, ends time.Time) {
 	if p := ObjectAt(doc, "properties"); p != nil {
 		p["provisioningState"] = "Deleting"
 	}
-	l[id.Key()] = goer{Encode(doc), ends}
+	l[id.Key()] = leavingChild{Encode(doc), ends}
 }

@@ -42,7 +42,7 @@ func ShowPart(of *Resource, id arm.ID, part Object) {
 	}
 }
 
-// nestedCall handles such items by their own IDs.
+// nested handles calls to such items by their own IDs.
 func (q request) nested() (Reply, *Failure, bool) {
 	n := len(q.c.Path)
 	if n < 9 || n > 10 {
@@ -69,7 +69,7 @@ func (q request) nested() (Reply, *Failure, bool) {
 	return Reply{}, nil, false
 }
 
-// within answers a call to a path below a resource, if the type of that does.
+// within answers a call to a path below a resource, if the resource's type answers such calls.
 func (q request) within() (Reply, *Failure, bool) {
 	if len(q.c.Path) < 9 {
 		return Reply{}, nil, false
@@ -87,7 +87,7 @@ func (q request) within() (Reply, *Failure, bool) {
 	return q.KindOf(id).Within(q.c, r, rest)
 }
 
-// itemCall handles one item of a parent's list.
+// item handles a call to one item of a parent's list.
 func (q request) item(parent *Resource, list string, items []Object) (Reply, *Failure) {
 	name := q.c.Path[9]
 	id := parent.ID.Child(list, name)
@@ -98,7 +98,7 @@ func (q request) item(parent *Resource, list string, items []Object) (Reply, *Fa
 	case q.c.Method == http.MethodGet:
 		return Reply{Status: http.StatusOK, Header: tagHeader(parent), Body: Encode(items[i])}, nil
 	}
-	old := parent // an item has its parent's ETag, while it is there
+	old := parent // an item has its parent's ETag, while the item exists
 	if i < 0 {
 		old = nil
 	}

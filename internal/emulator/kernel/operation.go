@@ -134,7 +134,7 @@ func (k *Kernel) KeepOperation(op *Operation) {
 	}
 }
 
-// operationCall answers a poll.
+// operation answers a poll.
 func (q request) operation() (Reply, *Failure, bool) {
 	n := len(q.c.Path)
 	if n != 8 || !strings.EqualFold(q.c.Path[2], "providers") || !strings.EqualFold(q.c.Path[4],

@@ -7,7 +7,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/arm"
 )
 
-// patchCall updates a resource. It replaces its tags or, for some types and for all unknown ones,
+// patch updates a resource. It replaces its tags or, for some types and for all unknown ones,
 // merges the whole document as JSON.
 func (q request) patch(id arm.ID) (Reply, *Failure) {
 	r := q.Store.Get(id)

@@ -32,8 +32,8 @@ func (k *Kernel) Remember(id arm.ID) {
 	}
 }
 
-// was returns the older state of a resource for a stale read, nil if it did not exist.
-func (q request) was(id arm.ID) (raw []byte, stale bool) {
+// olderState returns the older state of a resource for a stale read, nil if it did not exist.
+func (q request) olderState(id arm.ID) (raw []byte, stale bool) {
 	if q.c.Fault == nil || !q.c.Fault.Stale {
 		return nil, false
 	}
@@ -43,7 +43,7 @@ func (q request) was(id arm.ID) (raw []byte, stale bool) {
 
 // SeenBy returns the document of a resource for a call.
 func (k *Kernel) SeenBy(c *Call, r *Resource) Object {
-	if raw, stale := k.on(c).was(r.ID); stale && raw != nil {
+	if raw, stale := k.on(c).olderState(r.ID); stale && raw != nil {
 		if doc, f := DecodeObject(raw); f == nil {
 			return doc
 		}

@@ -43,8 +43,8 @@ type Resource struct {
 	// stored; KeepChildren leaves the existing subnets unchanged.
 	Children     []*Resource `json:"-"`
 	KeepChildren bool        `json:"-"`
-	// Seats are the addresses it will take in subnets once it is stored.
-	Seats []Seat `json:"-"`
+	// Addresses are the addresses that the resource will take in subnets once it is stored.
+	Addresses []TakenAddress `json:"-"`
 }
 
 // Properties returns the properties of the document.
@@ -202,8 +202,8 @@ func (s *store) Below(scope arm.ID) []*Resource {
 	return out
 }
 
-// Seat is an address that an IP configuration takes in a subnet.
-type Seat struct {
+// TakenAddress is an address that an IP configuration takes in a subnet.
+type TakenAddress struct {
 	Subnet arm.ID
 	Addr   netip.Addr
 	Holder arm.ID

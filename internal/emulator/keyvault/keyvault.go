@@ -128,7 +128,7 @@ func (s *KeyVault) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	words := strings.ToLower(strings.Join(c.Path[4:], "/"))
 	switch {
 	case c.Method == http.MethodPost && words == "checknameavailability":
-		return s.free(c), nil, true
+		return s.nameAvailability(c), nil, true
 	case c.Method == http.MethodGet && words == "deletedvaults":
 		all := []kernel.Object{}
 		for _, r := range s.kernel.Store.List(TypeDeleted, arm.SubscriptionID(c.Path[1])) {
@@ -157,8 +157,8 @@ func (s *KeyVault) call(c *kernel.Call) (kernel.Reply, *kernel.Failure, bool) {
 	return s.kernel.Accepted(c, nil), nil, true
 }
 
-// free answers whether a vault can have a name.
-func (s *KeyVault) free(c *kernel.Call) kernel.Reply {
+// nameAvailability answers whether a vault can have a name.
+func (s *KeyVault) nameAvailability(c *kernel.Call) kernel.Reply {
 	asked, _ := kernel.DecodeObject(c.Body)
 	name := kernel.Text(asked, "name")
 	for _, t := range []string{TypeVault, TypeDeleted} {

@@ -21,7 +21,8 @@ var (
 	errConflict = errors.New("conflict")
 )
 
-// send makes a call to the API server as an administrator, which has done it.
+// send makes a call to the API server as an administrator. An answer that is not a success is an
+// error.
 func (cp *controlPlane) send(ctx context.Context, method, path, contentType string,
 	body any) (*http.Response, error) {
 	var sent io.Reader

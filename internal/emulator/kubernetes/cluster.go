@@ -15,12 +15,12 @@ import (
 
 // cluster is a control plane with simulated nodes and pods.
 type cluster struct {
-	k      *Kubernetes
-	id     arm.ID
-	same   any
-	folder string
-	stop   context.CancelFunc
-	all    sync.WaitGroup
+	k           *Kubernetes
+	id          arm.ID
+	incarnation any
+	folder      string
+	stop        context.CancelFunc
+	all         sync.WaitGroup
 
 	started chan struct{} // closed when cp answers and has the nodes, or failed is set
 	cp      *controlPlane
@@ -34,7 +34,7 @@ type cluster struct {
 
 func (k *Kubernetes) newCluster(ctx context.Context, shown emulator.KubernetesCluster) *cluster {
 	ctx, stop := context.WithCancel(ctx)
-	c := &cluster{k: k, id: shown.ID, same: shown.Same, folder: k.folderOf(shown.ID),
+	c := &cluster{k: k, id: shown.ID, incarnation: shown.Incarnation, folder: k.folderOf(shown.ID),
 		stop: stop, started: make(chan struct{}), shown: shown, wake: make(chan struct{}, 1),
 		pods: map[string]*pod{}}
 	c.all.Go(func() {
@@ -122,14 +122,14 @@ func (c *cluster) show(shown emulator.KubernetesCluster) {
 	}
 }
 
-func (c *cluster) now() emulator.KubernetesCluster {
+func (c *cluster) state() emulator.KubernetesCluster {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.shown
 }
 
 func (c *cluster) node(name string) (emulator.KubernetesNode, bool) {
-	for _, n := range c.now().Nodes {
+	for _, n := range c.state().Nodes {
 		if n.Name == name {
 			return n, true
 		}

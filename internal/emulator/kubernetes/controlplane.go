@@ -57,7 +57,7 @@ func (cp *controlPlane) start(ctx context.Context, name, path string, args ...st
 	return p, err
 }
 
-// wait returns when all programs have ended, after their context.
+// wait waits until all programs have ended, which they do after their context.
 func (cp *controlPlane) wait() {
 	for _, p := range cp.all {
 		<-p.done

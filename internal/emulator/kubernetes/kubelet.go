@@ -117,9 +117,9 @@ func (k *kubelet) handle(ctx context.Context, doc *podDocument) error {
 	}
 	p := &pod{podDocument: *doc, addrs: k.addresses(doc, node)}
 	if len(p.addrs) == 0 {
-		return k.waits(ctx, doc, node)
+		return k.reportWaiting(ctx, doc, node)
 	}
-	k.play(p)
+	k.setHandler(p)
 	if doc.Status.Phase != "Running" {
 		err := k.cp.merge(ctx, doc.path()+"/status", runningStatus(p, node))
 		if err != nil {
@@ -169,8 +169,9 @@ func (k *kubelet) addresses(doc *podDocument, node emulator.KubernetesNode) (out
 	return out
 }
 
-// waits reports in a pod's status that it has no network yet.
-func (k *kubelet) waits(ctx context.Context, doc *podDocument, node emulator.KubernetesNode) error {
+// reportWaiting reports in a pod's status that it has no network yet.
+func (k *kubelet) reportWaiting(ctx context.Context, doc *podDocument,
+	node emulator.KubernetesNode) error {
 	why := "no address is free on node " + node.Name
 	if len(node.PodCIDRs) == 0 && len(node.PodAddrs) == 0 {
 		why = "the cluster has no network plugin"

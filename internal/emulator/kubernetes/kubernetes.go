@@ -27,7 +27,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator"
 )
 
-// Packet is one between a pod and an address.
+// Packet is a packet between a pod and an address.
 type Packet struct {
 	Cluster  arm.ID
 	From, To netip.Addr
@@ -60,7 +60,7 @@ type Kubernetes struct {
 	mu       sync.Mutex
 	clusters map[string]*cluster // the called ones, by ID.Key()
 	// of all clusters, to see which are deleted; nil before the first check
-	same map[string]any
+	incarnations map[string]any
 }
 
 // followTime is how often nodes are compared with the emulator's pools.
@@ -120,23 +120,23 @@ func (k *Kubernetes) follow() {
 }
 
 func (k *Kubernetes) followLocked() {
-	all, same, folders := map[string]emulator.KubernetesCluster{}, map[string]any{},
+	all, incarnations, folders := map[string]emulator.KubernetesCluster{}, map[string]any{},
 		map[string]bool{}
 	for _, shown := range k.e.KubernetesClusters(func(id arm.ID) bool {
 		return k.clusters[id.Key()] != nil
 	}) {
 		key := shown.ID.Key()
-		all[key], same[key], folders[k.folderOf(shown.ID)] = shown, shown.Same, true
+		all[key], incarnations[key], folders[k.folderOf(shown.ID)] = shown, shown.Incarnation, true
 	}
 	for key, c := range k.clusters {
-		if shown := all[key]; shown.Running && shown.Same == c.same {
+		if shown := all[key]; shown.Running && shown.Incarnation == c.incarnation {
 			c.show(shown)
 			continue
 		}
 		c.end()
 		delete(k.clusters, key)
 	}
-	if k.same == nil { // data of deleted clusters from an earlier emulator
+	if k.incarnations == nil { // data of deleted clusters from an earlier emulator
 		entries, err := os.ReadDir(k.o.Folder)
 		for _, entry := range entries {
 			if folder := filepath.Join(k.o.Folder, entry.Name()); !folders[folder] {
@@ -145,12 +145,12 @@ func (k *Kubernetes) followLocked() {
 		}
 		k.warn(err)
 	}
-	for key, before := range k.same {
-		if same[key] != before {
+	for key, before := range k.incarnations {
+		if incarnations[key] != before {
 			k.warn(os.RemoveAll(k.folderOf(arm.ID(key))))
 		}
 	}
-	k.same = same
+	k.incarnations = incarnations
 }
 
 func (k *Kubernetes) warn(err error) {
@@ -221,7 +221,7 @@ func (k *Kubernetes) called(id arm.ID) (*cluster, error) {
 		if !shown.Running || !shown.ID.Equal(id) || k.ctx.Err() != nil {
 			continue
 		}
-		if c := k.clusters[id.Key()]; c != nil && c.same == shown.Same {
+		if c := k.clusters[id.Key()]; c != nil && c.incarnation == shown.Incarnation {
 			return c, nil
 		}
 		k.followLocked() // ends the deleted one, and deletes its folder

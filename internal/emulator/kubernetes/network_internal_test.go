@@ -37,7 +37,7 @@ func TestBusyMachine(t *testing.T) {
 						"spec": {"containers": [{"args": ["hello"]}]}}`), &p.podDocument); err != nil {
 						t.Fatal(err)
 					}
-					k.play(p)
+					k.setHandler(p)
 					k.pods[name] = p
 				}
 				w := httptest.NewRecorder()

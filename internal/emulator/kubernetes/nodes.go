@@ -23,7 +23,7 @@ type nodes struct {
 	workloads map[emulator.KubernetesWorkload]bool
 }
 
-// begin writes all for the first time. Nodes of an earlier emulator are deleted.
+// begin writes all nodes for the first time. Nodes of an earlier emulator are deleted.
 func (n *nodes) begin(ctx context.Context) error {
 	// the API server creates them a moment later
 	for _, namespace := range []string{"kube-system", "kube-node-lease"} {
@@ -49,7 +49,7 @@ func (n *nodes) begin(ctx context.Context) error {
 
 // write updates the API server's nodes, their leases and the daemon sets.
 func (n *nodes) write(ctx context.Context) error {
-	shown := n.now()
+	shown := n.state()
 	there := map[string]bool{}
 	var failed []error
 	for _, node := range shown.Nodes {

@@ -73,8 +73,9 @@ func (p *pod) listens(port int) bool {
 	return !told
 }
 
-// play sets the handler of a pod: the demo's own program, or a line of text for any other image.
-func (c *cluster) play(p *pod) {
+// setHandler sets the handler of a pod: the demo's own program, or a line of text for any other
+// image.
+func (c *cluster) setHandler(p *pod) {
 	p.log = &podLog{}
 	first := p.Spec.Containers[0]
 	if len(first.Args) == 0 || first.Args[0] != "hello" {
@@ -124,9 +125,9 @@ func (c *cluster) podAt(a netip.Addr) *pod {
 
 // podLog stores the last output of a pod.
 type podLog struct {
-	mu    sync.Mutex
-	begun int // how many bytes were dropped
-	text  []byte
+	mu      sync.Mutex
+	dropped int // how many bytes were dropped
+	text    []byte
 }
 
 const maxLog = 1 << 20
@@ -137,7 +138,7 @@ func (l *podLog) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	l.text = append(l.text, p...)
 	if over := len(l.text) - maxLog; over > 0 {
-		l.text, l.begun = bytes.Clone(l.text[over:]), l.begun+over
+		l.text, l.dropped = bytes.Clone(l.text[over:]), l.dropped+over
 	}
 	return len(p), nil
 }
@@ -146,6 +147,6 @@ func (l *podLog) Write(p []byte) (int, error) {
 func (l *podLog) from(at int) ([]byte, int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	start := max(0, at-l.begun)
-	return bytes.Clone(l.text[min(start, len(l.text)):]), l.begun + len(l.text)
+	start := max(0, at-l.dropped)
+	return bytes.Clone(l.text[min(start, len(l.text)):]), l.dropped + len(l.text)
 }

@@ -10,7 +10,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// portForwardProtocol is the only version.
+// portForwardProtocol is the only version of the protocol.
 const portForwardProtocol = "portforward.k8s.io"
 
 // portForward serves kubectl port-forward: for each connection of a client come two streams of the
@@ -37,7 +37,7 @@ func (t *tunnel) portForward(w http.ResponseWriter, r *http.Request) {
 	conn.SetIdleTimeout(4 * time.Hour)
 	var under sync.WaitGroup
 	defer under.Wait()
-	waiting := map[string]httpstream.Stream{} // for its pair, by request ID
+	waiting := map[string]httpstream.Stream{} // for the other stream of the request, by its ID
 	for {
 		select {
 		case <-conn.CloseChan():

@@ -88,7 +88,7 @@ func (t *tunnel) connect(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t *tunnel) nodeAt(a netip.Addr) bool {
-	return slices.ContainsFunc(t.now().Nodes, func(n emulator.KubernetesNode) bool {
+	return slices.ContainsFunc(t.state().Nodes, func(n emulator.KubernetesNode) bool {
 		return slices.Contains(n.Addrs, a)
 	})
 }

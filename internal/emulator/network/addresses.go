@@ -116,7 +116,7 @@ func (s *Addresses) Release(subnet arm.ID, addrs ...netip.Addr) {
 // is stored.
 func (s *Addresses) Settle(r *kernel.Resource) *kernel.Failure {
 	if r.ID.Is(arm.TypeScaleSet) {
-		return nil // settleScaleSet has
+		return nil // settleScaleSet has chosen them
 	}
 	chosen := map[string]bool{}
 	var fresh []reference
@@ -125,63 +125,64 @@ func (s *Addresses) Settle(r *kernel.Resource) *kernel.Failure {
 			continue
 		}
 		subnet := s.kernel.Store.Get(ref.Target())
-		if f := s.CheckSeat(ref, subnet); f != nil {
+		if f := s.CheckReserved(ref, subnet); f != nil {
 			return f
 		}
-		addr, f := s.staticSeat(r, ref, subnet)
+		addr, f := s.staticAddress(r, ref, subnet)
 		if f != nil {
 			return f
 		}
 		if !addr.IsValid() {
-			addr = s.keptSeat(ref, subnet)
+			addr = s.keptAddress(ref, subnet)
 		}
 		if !addr.IsValid() {
 			fresh = append(fresh, ref)
 			continue
 		}
-		if chosen[seatKey(subnet.ID, addr)] {
+		if chosen[addressKey(subnet.ID, addr)] {
 			return kernel.Bad("PrivateIPAddressIsAllocated", "IP configuration %s is using the "+
 				"private IP address %s which is already allocated to resource %s.", ref.Holder,
 				addr, r.ID)
 		}
-		chosen[seatKey(subnet.ID, addr)] = true
-		r.Seats = append(r.Seats, kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder})
+		chosen[addressKey(subnet.ID, addr)] = true
+		r.Addresses = append(r.Addresses,
+			kernel.TakenAddress{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder})
 	}
 	for _, ref := range fresh {
-		found, f := s.DynamicSeat(ref, s.kernel.Store.Get(ref.Target()), chosen)
+		found, f := s.DynamicAddress(ref, s.kernel.Store.Get(ref.Target()), chosen)
 		if f != nil {
 			return f
 		}
-		r.Seats = append(r.Seats, found)
+		r.Addresses = append(r.Addresses, found)
 	}
-	showSeats(r)
+	showAddresses(r)
 	return nil
 }
 
-// seatKey names an address of a subnet.
-func seatKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
+// addressKey names an address of a subnet.
+func addressKey(subnet arm.ID, a netip.Addr) string { return subnet.Key() + " " + a.String() }
 
-// DynamicSeat returns the present address of an IP configuration, or a free one, which it records
+// DynamicAddress returns the present address of an IP configuration, or a free one, and records it
 // as chosen.
-func (s *Addresses) DynamicSeat(ref reference, subnet *kernel.Resource,
-	chosen map[string]bool) (kernel.Seat, *kernel.Failure) {
-	addr := s.keptSeat(ref, subnet)
+func (s *Addresses) DynamicAddress(ref reference, subnet *kernel.Resource,
+	chosen map[string]bool) (kernel.TakenAddress, *kernel.Failure) {
+	addr := s.keptAddress(ref, subnet)
 	used := s.Of(subnet.ID)
 	for _, p := range PrefixesOf(subnet.Body) {
 		if !addr.IsValid() && p.Addr().Is6() == wantsV6(ref) {
 			addr = freeAddress(p, func(a netip.Addr) bool {
 				_, taken := used.By[a]
-				return taken || chosen[seatKey(subnet.ID, a)]
+				return taken || chosen[addressKey(subnet.ID, a)]
 			})
 		}
 	}
 	if !addr.IsValid() {
-		return kernel.Seat{}, kernel.Bad("SubnetIsFull",
+		return kernel.TakenAddress{}, kernel.Bad("SubnetIsFull",
 			"Subnet %s with address prefix %s does not have enough capacity for 1 IP addresses.",
 			subnet.ID.Name(), kernel.Text(subnet.Properties(), "addressPrefix"))
 	}
-	chosen[seatKey(subnet.ID, addr)] = true
-	return kernel.Seat{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder}, nil
+	chosen[addressKey(subnet.ID, addr)] = true
+	return kernel.TakenAddress{Subnet: subnet.ID, Addr: addr, Holder: ref.Holder}, nil
 }
 
 // FamilyOf returns how Azure names the family of an address.
@@ -196,8 +197,8 @@ func wantsV6(ref reference) bool {
 	return kernel.Text(ref.Part, "privateIPAddressVersion") == "IPv6"
 }
 
-// staticSeat returns the requested address, or the zero address.
-func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
+// staticAddress returns the requested address, or the zero address.
+func (s *Addresses) staticAddress(r *kernel.Resource, ref reference,
 	subnet *kernel.Resource) (netip.Addr, *kernel.Failure) {
 	asked := kernel.Text(ref.Part, "privateIPAddress")
 	if kernel.Text(ref.Part, "privateIPAllocationMethod") != "Static" {
@@ -227,8 +228,8 @@ func (s *Addresses) staticSeat(r *kernel.Resource, ref reference,
 	return addr, nil
 }
 
-// keptSeat returns the present address of an IP configuration in the subnet.
-func (s *Addresses) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr {
+// keptAddress returns the present address of an IP configuration in the subnet.
+func (s *Addresses) keptAddress(ref reference, subnet *kernel.Resource) netip.Addr {
 	for a, holder := range s.Of(subnet.ID).By {
 		if holder.Equal(ref.Holder) && a.Is6() == wantsV6(ref) {
 			return a
@@ -237,10 +238,10 @@ func (s *Addresses) keptSeat(ref reference, subnet *kernel.Resource) netip.Addr 
 	return netip.Addr{}
 }
 
-// showSeats writes the chosen addresses into the document.
-func showSeats(r *kernel.Resource) {
+// showAddresses writes the chosen addresses into the document.
+func showAddresses(r *kernel.Resource) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
-		for _, s := range r.Seats {
+		for _, s := range r.Addresses {
 			if ref.Link.Takes() && s.Holder == ref.Holder &&
 				ref.Link.path != "gatewayIPConfigurations[].subnet" {
 				ref.Part["privateIPAddress"] = s.Addr.String()
@@ -253,11 +254,11 @@ func showSeats(r *kernel.Resource) {
 
 // Take takes the addresses that Settle chose.
 func (s *Addresses) Take(r *kernel.Resource) {
-	for _, taken := range r.Seats {
+	for _, taken := range r.Addresses {
 		s.Of(taken.Subnet).By[taken.Addr] = taken.Holder
 		s.kernel.Store.TouchAround(taken.Subnet)
 	}
-	r.Seats = nil
+	r.Addresses = nil
 }
 
 // Leave releases all addresses of a resource.

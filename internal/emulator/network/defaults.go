@@ -15,8 +15,8 @@ var vnetFacts = []kernel.Fact{
 	{Path: "properties.encryption.enforcement", Value: "AllowUnencrypted"}, // documented
 }
 
-// Some of the fields that are newer than older api-versions (Microsoft.Network's API
-// specifications); clients with these lose them on Azure too.
+// Some of the fields that old api-versions do not have (Microsoft.Network's API specifications). A
+// client that uses such an api-version loses these fields on Azure, too.
 var (
 	newerInVNet = map[string]string{"properties.encryption": "2021-08-01",
 		"properties.privateEndpointVNetPolicies": "2024-03-01"}

@@ -37,10 +37,10 @@ var ReservedPrefixes = []string{
 	"104.147.0.0/16", "157.59.0.0/16", "198.18.0.0/15",
 }
 
-// effectiveRoutes computes the routes of every interface in a subnet. These are the system's and
-// the user's, which win for the same prefix. BGP routes are not emulated, and the prefixes of
-// service tags and service endpoints are unknown. A stale call uses subnet and table as they were
-// before their last write: Azure's network follows ARM with a delay.
+// effectiveRoutes computes the routes of every interface in a subnet: the system's, and the user's.
+// For the same prefix the user's win. BGP routes are not emulated, and the prefixes of service tags
+// and service endpoints are unknown. A stale call uses subnet and table as they were before their
+// last write: Azure's network follows ARM with a delay.
 func (s *Network) effectiveRoutes(c *kernel.Call, subnet *kernel.Resource) []effectiveRoute {
 	vnet := s.kernel.Store.Get(subnet.ID.Parent())
 	own := AddressSpace(vnet.Body)

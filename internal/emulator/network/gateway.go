@@ -45,7 +45,7 @@ func (s *gateways) settleGateway(c *kernel.Call, r, old *kernel.Resource) *kerne
 		}
 		if table := s.kernel.Store.Get(kernel.LinkOf(subnet.Body, "routeTable")); table != nil &&
 			classicV2(r.Body) {
-			if f := gatewayTakes(table, r.ID); f != nil {
+			if f := checkGatewayTable(table, r.ID); f != nil {
 				return f
 			}
 		}
@@ -83,8 +83,8 @@ func isolated(body kernel.Object) bool {
 	return kernel.ObjectAt(body, "properties")["enableApplicationGatewayNetworkIsolation"] == true
 }
 
-// delegated reports whether the subnet is delegated to Application Gateways, as it is for one with
-// network isolation.
+// delegated reports whether the subnet is delegated to Application Gateways, as the subnet of a
+// gateway with network isolation is.
 func delegated(subnet kernel.Object) bool {
 	return slices.ContainsFunc(kernel.ListAt(subnet, "properties", "delegations"),
 		func(d kernel.Object) bool {

@@ -9,14 +9,15 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// typeLinkConfiguration are the addresses of an Application Gateway's private link.
+// typeLinkConfiguration is the type of the IP configurations of an Application Gateway's private
+// link.
 const typeLinkConfiguration = arm.TypeGateway + "/privateLinkConfigurations/ipConfigurations"
 
 const linkState = "privateLinkServiceConnectionState"
 
-// approved returns the state of a private endpoint's connection that needs no approval: Application
-// Gateways write it without the hyphen (recorded).
-func approved(target arm.ID) kernel.Object {
+// approvedState returns the state of a private endpoint's connection that needs no approval:
+// Application Gateways write it without the hyphen (recorded).
+func approvedState(target arm.ID) kernel.Object {
 	description := "Auto-Approved"
 	if target.Is(arm.TypeGateway) {
 		description = "Auto Approved"
@@ -47,7 +48,8 @@ type linkConnection struct {
 	doc        kernel.Object // as the gateway shows it
 }
 
-// linkConnections returns the private endpoints' connections to a gateway that it has not removed.
+// linkConnections returns the private endpoints' connections to a gateway, except the ones that the
+// gateway has removed.
 func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 	var out []linkConnection
 	for _, e := range s.kernel.Store.List(TypePrivateEndpoint, "") {
@@ -60,7 +62,7 @@ func (s *gateways) linkConnections(r *kernel.Resource) []linkConnection {
 				continue
 			}
 			if state == nil {
-				state = approved(r.ID)
+				state = approvedState(r.ID)
 			}
 			number := fnv.New32a()
 			number.Write([]byte(e.ID.Key()))

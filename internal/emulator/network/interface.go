@@ -8,7 +8,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/emulator/kernel"
 )
 
-// settleInterface checks a network interface. Its addresses are chosen by SettleSeats.
+// settleInterface checks a network interface. Addresses.Settle chooses its addresses.
 func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	keepGUID(r, old)
 	properties := r.Properties()
@@ -46,13 +46,13 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 				"Network as the subnets of other IP configurations of %s.", subnet, r.ID)
 		}
 		vnet = subnet.Parent()
-		if old != nil { // a private endpoint wrote it
+		if old != nil { // a private endpoint may have written the kept field
 			had := kernel.Named(kernel.ListAt(old.Properties(), "ipConfigurations"), name)
-			keep(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
+			keepFields(p, kernel.ObjectAt(had, "properties"), "privateLinkConnectionProperties")
 		}
 	}
 	if old != nil {
-		keep(properties, old.Properties(), "privateEndpoint", "macAddress")
+		keepFields(properties, old.Properties(), "privateEndpoint", "macAddress")
 	}
 	kernel.SetDefault(properties, "enableIPForwarding", false)
 	kernel.SetDefault(properties, "enableAcceleratedNetworking", false)
@@ -60,8 +60,8 @@ func (s *Network) settleInterface(c *kernel.Call, r, old *kernel.Resource) *kern
 	return nil
 }
 
-// keep takes, from an old document, the fields that clients cannot write.
-func keep(now, old kernel.Object, names ...string) {
+// keepFields takes, from an old document, the fields that clients cannot write.
+func keepFields(now, old kernel.Object, names ...string) {
 	for _, name := range names {
 		if now[name] == nil && old[name] != nil {
 			now[name] = kernel.CloneValue(old[name])
@@ -69,9 +69,9 @@ func keep(now, old kernel.Object, names ...string) {
 	}
 }
 
-// samePools reports whether a write leaves a network interface in the backend pools of Application
-// Gateways that it was in. All other writes of an interface end before they are answered; these
-// change the gateway (recorded).
+// samePools reports whether a write leaves a network interface in the same backend pools of
+// Application Gateways. Such a write ends before it is answered. A write that changes the pools
+// does not, because it changes the gateway (recorded).
 func samePools(r, old *kernel.Resource) bool { return gatewayPools(r) == gatewayPools(old) }
 
 // gatewayPools returns the pools of all IP configurations of an interface, as a text to compare.

@@ -173,7 +173,7 @@ func (s *Network) SettleLinks(r *kernel.Resource, location string) *kernel.Failu
 					"to resource %s.", r.ID, target.ID, other)
 			}
 		}
-		if ref.Link.from != arm.TypeVM { // which marks in them its primary interface
+		if ref.Link.from != arm.TypeVM { // a VM marks its primary interface in its links
 			clear(ref.at)
 		}
 		ref.at["id"] = string(target.ID)

@@ -47,8 +47,9 @@ func settleBalancer(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	return nil
 }
 
-// showBalancer gives the parts their IDs and back references, and the pools the IP configurations
-// that are in them: of the nodes, for a cluster's load balancer, and of interfaces that name one.
+// showBalancer gives the parts their IDs and back references. It adds to each pool the IP
+// configurations in it: those of interfaces that name the pool and, in a cluster's load balancer,
+// those of the nodes.
 func (s *Network) showBalancer(r *kernel.Resource, doc kernel.Object, version string) {
 	properties := kernel.ObjectAt(doc, "properties")
 	members := membersOf(s, r.ID)

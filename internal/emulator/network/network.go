@@ -39,7 +39,7 @@ func New(k *kernel.Kernel, opts Options) *Network {
 	s := &Network{kernel: k, Opts: opts, Linked: map[string]map[string]arm.ID{},
 		Addresses: &Addresses{kernel: k, inUse: map[string]*used{}}}
 	s.peerings, s.gateways = &peerings{s}, &gateways{s}
-	k.Fabric, k.Seats = s, s.Addresses
+	k.Fabric, k.Addresses = s, s.Addresses
 	k.Add(kernel.Service{
 		Types: s.types(), Names: allNames(), Waits: waits(), Index: s,
 		Prepare: s.gateways.probe, Calls: []kernel.Special{s.effectiveCall},

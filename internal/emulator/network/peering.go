@@ -51,7 +51,7 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 			"Virtual networks %s and %s cannot be peered because their address spaces "+
 			"overlap. Overlapping address prefixes: %s.", r.ID, own, remote.ID, overlap)
 	}
-	if f := s.clearOfPeers(vnet, r.ID, remote); f != nil {
+	if f := s.checkPeerOverlap(vnet, r.ID, remote); f != nil {
 		return f
 	}
 	reverse := s.reverse(own, remote.ID)
@@ -66,14 +66,14 @@ func (s *peerings) settlePeeringOf(vnet kernel.Object, r, old *kernel.Resource) 
 	if reverse != nil {
 		properties["peeringState"] = peeringConnected
 	}
-	// as it is synced now
+	// a write synchronizes the remote network's address space
 	properties["remoteAddressSpace"] = kernel.CloneValue(remote.Properties()["addressSpace"])
 	return nil
 }
 
-// clearOfPeers refuses a peering if a network's addresses overlap another peer of the remote
-// network, or of its own.
-func (s *peerings) clearOfPeers(vnet kernel.Object, id arm.ID,
+// checkPeerOverlap refuses a peering if the addresses of one network overlap a network that is
+// already peered with the other.
+func (s *peerings) checkPeerOverlap(vnet kernel.Object, id arm.ID,
 	remote *kernel.Resource) *kernel.Failure {
 	for _, side := range []struct {
 		space []netip.Prefix

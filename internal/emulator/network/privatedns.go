@@ -147,7 +147,7 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 	for _, connection := range kernel.ListAt(properties, "privateLinkServiceConnections") {
 		p := kernel.ObjectAt(connection, "properties")
 		for _, id := range kernel.List(p, "groupIds") {
-			group, names = id, namesBehind(arm.ID(kernel.Text(p, "privateLinkServiceId")), id)
+			group, names = id, hostNames(arm.ID(kernel.Text(p, "privateLinkServiceId")), id)
 		}
 	}
 	configuration := kernel.Object{
@@ -170,9 +170,9 @@ func (s endpoints) storedPrivateEndpoint(c *kernel.Call, r, old *kernel.Resource
 // storageGroups are the parts of a storage account that have names below core.windows.net.
 var storageGroups = []string{"blob", "table", "queue", "file", "dfs"}
 
-// namesBehind returns the host names that an endpoint's address stands for
+// hostNames returns the host names that resolve to an endpoint's address
 // (private-link/private-endpoint-dns).
-func namesBehind(target arm.ID, group string) []any {
+func hostNames(target arm.ID, group string) []any {
 	group = strings.ToLower(group)
 	switch {
 	case target.Is("Microsoft.Storage/storageAccounts") && slices.Contains(storageGroups, group):
@@ -232,7 +232,7 @@ var privateEndpointFacts = append(kernel.EmptyLists(nil, "properties.ipConfigura
 		Path: "properties.privateLinkServiceConnections[].properties." +
 			"privateLinkServiceConnectionState",
 		Value: func(s kernel.Sight) any {
-			return approved(arm.ID(kernel.Text(s.At, "privateLinkServiceId")))
+			return approvedState(arm.ID(kernel.Text(s.At, "privateLinkServiceId")))
 		},
 	})
 

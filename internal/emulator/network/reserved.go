@@ -24,13 +24,13 @@ func (s *Network) settleReserved(subnet *kernel.Resource) *kernel.Failure {
 		return kernel.Bad("RouteTableCannotBeAttachedForAzureBastionSubnet",
 			"Route table %s cannot be attached to subnet %s.", table.ID, subnet.ID)
 	case table != nil:
-		return firewallTakes(subnet.ID, table)
+		return checkFirewallTable(subnet.ID, table)
 	}
 	return nil
 }
 
-// firewallTakes refuses a table without a way to the Internet on a firewall's subnet.
-func firewallTakes(subnet arm.ID, table *kernel.Resource) *kernel.Failure {
+// checkFirewallTable refuses a table without a way to the Internet on a firewall's subnet.
+func checkFirewallTable(subnet arm.ID, table *kernel.Resource) *kernel.Failure {
 	if subnet.Name() != "AzureFirewallSubnet" {
 		return nil
 	}
@@ -46,8 +46,8 @@ func firewallTakes(subnet arm.ID, table *kernel.Resource) *kernel.Failure {
 		table.ID.Name(), subnet.Name())
 }
 
-// CheckSeat refuses an address in a subnet that is reserved for other resources.
-func (s *Addresses) CheckSeat(ref reference, subnet *kernel.Resource) *kernel.Failure {
+// CheckReserved refuses an address in a subnet that is reserved for other resources.
+func (s *Addresses) CheckReserved(ref reference, subnet *kernel.Resource) *kernel.Failure {
 	for name, kind := range reservedFor {
 		if ref.Link.from == kind && subnet.ID.Name() != name {
 			// [U] the code

@@ -55,10 +55,10 @@ func (s *Network) settleRouteTable(c *kernel.Call, r, old *kernel.Resource) *ker
 	}
 	properties["routes"] = stored
 	for _, subnet := range s.Linked[r.ID.Key()] {
-		if f := firewallTakes(subnet, r); f != nil {
+		if f := checkFirewallTable(subnet, r); f != nil {
 			return f
 		}
-		if f := gatewayTakes(r, s.gateways.classicIn(subnet)); f != nil {
+		if f := checkGatewayTable(r, s.gateways.classicIn(subnet)); f != nil {
 			return f
 		}
 	}
@@ -102,9 +102,9 @@ func settleRoute(route kernel.Object, table arm.ID) *kernel.Failure {
 	return nil
 }
 
-// gatewayTakes refuses a default route with a next hop other than the Internet on the subnet of a
-// classic Application Gateway v2.
-func gatewayTakes(table *kernel.Resource, gateway arm.ID) *kernel.Failure {
+// checkGatewayTable refuses a default route with a next hop other than the Internet on the subnet
+// of a classic Application Gateway v2.
+func checkGatewayTable(table *kernel.Resource, gateway arm.ID) *kernel.Failure {
 	if gateway == "" {
 		return nil
 	}

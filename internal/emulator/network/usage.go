@@ -23,7 +23,7 @@ func (s *Network) inVNet(c *kernel.Call, vnet *kernel.Resource, rest []string) (
 	return kernel.OK(s.availability(vnet, addr)), nil, true
 }
 
-// availability reports whether an address of a network is free, and, if not, which ones of its
+// availability reports whether an address of a network is free, and, if not, which addresses of its
 // subnet are.
 func (s *Network) availability(vnet *kernel.Resource, addr netip.Addr) kernel.Object {
 	for _, subnet := range s.kernel.Store.List(arm.TypeSubnet, vnet.ID) {

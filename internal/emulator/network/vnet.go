@@ -11,7 +11,7 @@ import (
 // leaves them unchanged; before, it deletes them (AZURE.md).
 const subnetsUnchangedSince = "2023-09-01"
 
-// settleVNet checks a virtual network and all its subnets, so that a refused one changes nothing.
+// settleVNet checks a virtual network and all its subnets, so that a refused write changes nothing.
 func (s *Network) settleVNet(c *kernel.Call, r, old *kernel.Resource) *kernel.Failure {
 	properties := r.Properties()
 	if len(AddressSpace(r.Body)) == 0 {
@@ -175,7 +175,7 @@ func (s *Network) settleSubnetAmong(version string, r *kernel.Resource, vnet ker
 		return f
 	}
 	if table := s.kernel.Store.Get(kernel.LinkOf(r.Body, "routeTable")); table != nil {
-		if f := gatewayTakes(table, s.gateways.classicIn(r.ID)); f != nil {
+		if f := checkGatewayTable(table, s.gateways.classicIn(r.ID)); f != nil {
 			return f
 		}
 	}

@@ -94,7 +94,7 @@ func (s *Resources) tagsInUse(subscription *kernel.Resource) []kernel.Object {
 	return out
 }
 
-// tagDocument returns a tag's name, or one of its values, by its ID.
+// tagDocument returns the document of a tag's name, or of one of its values.
 func tagDocument(id, text string, n int) kernel.Object {
 	doc := kernel.Object{"id": id, "count": kernel.Object{"type": "Total", "value": n}}
 	if strings.Contains(id, "/tagValues/") {
