@@ -28,7 +28,8 @@ const logPages = 20
 
 // readWritten finds tables that the cluster's identity wrote, newest first. It reads the activity
 // logs of the cluster's subscription and of its node subnets' subscriptions. In each log it stops
-// at the first table that it did not know, and continues from there the next time.
+// after the first page with a table that is new to it, and continues with the next page at the next
+// call.
 func (c *activityLog) readWritten(ctx context.Context, s *inventory.Snapshot,
 	cluster *inventory.Cluster) error {
 	known := s.Learn(cluster.ID)
@@ -127,11 +128,11 @@ func logAddress(c *caller, subscription arm.ID, since, until time.Time, filter s
 		activityVersion) + "&$filter=" + url.QueryEscape(filter)
 }
 
-// page returns a page of a log. If another cluster is reading it, page waits for the result, but no
-// longer than a call may take. A page that could not be read is read again for each cluster that
-// asks.
+// page returns the page that a link leads to. If another cluster is reading it, page waits for the
+// result, but no longer than a call may take. A page that could not be read is read again for each
+// cluster that asks.
 func (l *networkLog) page(ctx context.Context, c *caller, link string) (*logPage, error) {
-	p := l.place(link)
+	p := l.entry(link)
 	limited, cancel, late := limit(ctx)
 	defer cancel()
 	select {
@@ -160,12 +161,12 @@ func (l *networkLog) page(ctx context.Context, c *caller, link string) (*logPage
 		}
 	}
 	p.next, p.read = next, true
-	l.place(link)
+	l.entry(link)
 	return p, nil
 }
 
-// place returns the place of a page.
-func (l *networkLog) place(link string) *logPage {
+// entry returns the page that is stored for a link, and stores an unread one if there is none.
+func (l *networkLog) entry(link string) *logPage {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.used = time.Now()
@@ -212,8 +213,8 @@ func (r logRecord) write() (LastWrite, bool) {
 	}, err == nil
 }
 
-// took reports whether a record says that Azure accepted or completed its operation.
-func (r logRecord) took() bool {
+// accepted reports whether a record says that Azure accepted or completed its operation.
+func (r logRecord) accepted() bool {
 	return strings.EqualFold(r.Status.Value, "Succeeded") ||
 		strings.EqualFold(r.Status.Value, "Accepted")
 }

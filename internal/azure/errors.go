@@ -56,7 +56,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // read sets the fields from an error answer.
 func (e *Error) read(response *http.Response, payload []byte) *Error {
 	e.Status = response.StatusCode
-	e.say(payload)
+	e.setBody(payload)
 	if e.Message == "" {
 		e.Message = http.StatusText(e.Status)
 	}
@@ -64,8 +64,8 @@ func (e *Error) read(response *http.Response, payload []byte) *Error {
 	return e
 }
 
-// say sets the fields from an error body.
-func (e *Error) say(payload []byte) {
+// setBody sets the fields from an error body.
+func (e *Error) setBody(payload []byte) {
 	said := errorBody(payload)
 	e.Code, e.Message = said.Code, oneLine(said.Message)
 	for _, detail := range said.Details {
@@ -107,7 +107,7 @@ func errorBody(payload []byte) errorDocument {
 // failure, so the status is set to match it.
 func operationFault(id arm.ID, payload []byte) *Error {
 	e := &Error{Method: http.MethodPut, ID: id, Status: http.StatusConflict}
-	e.say(payload)
+	e.setBody(payload)
 	if e.Code == "" {
 		e.Code = gjson.GetBytes(payload, "status").String()
 	}
@@ -240,7 +240,7 @@ var brokenStream = lazy.Regexp(`stream error: stream ID \d+; (\w+).*|^(EOF|unexp
 var aadCode = lazy.Regexp(`AADSTS\d+`)
 
 // gist returns the essence of an error on one line: the cause of a failed connection without the
-// address, or how to fix a failed login. The log has each login method that was tried.
+// address, or how to fix a failed login. It does not list the login methods that were tried.
 func gist(err error) string {
 	if call, ok := errors.AsType[*url.Error](err); ok {
 		err = call.Err

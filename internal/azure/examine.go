@@ -86,9 +86,10 @@ func (c *surveyor) readPeers(ctx context.Context, s *inventory.Snapshot) error {
 	return c.readInto(ctx, s, arm.TypeVNet, peers)
 }
 
-// readHolders reads what may have the next hops of routes that do not lead to pods, outside the
-// scopes whose network interfaces were read. An appliance is often in a hub, and behind a load
-// balancer it is often in another subnet than the front end.
+// readHolders reads the resources that may have the next hops of default routes and of routes that
+// do not lead to pods, if they are outside the scopes whose network interfaces were read. An
+// appliance is often in a hub, and behind a load balancer often in another subnet than the front
+// end.
 func (c *surveyor) readHolders(ctx context.Context, s *inventory.Snapshot) error {
 	hops := map[netip.Addr]bool{}
 	for _, table := range s.Tables {

@@ -22,7 +22,7 @@ import (
 // and the record of its end can have the body of the answer (captured: a write of a machine). A
 // subnet has no PATCH, so the body of every write has all values that the subnet keeps.
 func (c *documents) ReadFormer(ctx context.Context, s *inventory.Snapshot, ids []arm.ID) error {
-	logs := map[arm.ID][]arm.ID{} // the resources to which a write of each resource gives something
+	logs := map[arm.ID][]arm.ID{} // by the resource of a log: which of ids its writes can change
 	newest := map[arm.ID]map[inventory.Property]bodyOf{}
 	for _, id := range inventory.SortIDs(ids) {
 		newest[id] = map[inventory.Property]bodyOf{}
@@ -64,8 +64,9 @@ func (c *documents) ReadFormer(ctx context.Context, s *inventory.Snapshot, ids [
 	return err
 }
 
-// readBodies returns the last value of each property, or the last default route, that the writes of
-// a resource gave each of its parts: a network or subnet its subnets, a table itself.
+// readBodies returns, for each part, what the writes of a resource gave it last: a subnet the value
+// of each property, a table the default route. A network's parts are subnets; a subnet or a table
+// is its own only part.
 func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 	parts []arm.ID) ([]map[inventory.Property]bodyOf, error) {
 	filter, most := "resourceUri eq '"+string(written)+"'", len(inventory.Properties)*len(parts)
@@ -73,11 +74,11 @@ func readBodies(ctx context.Context, c *activityLog, written arm.ID,
 		filter, most = "resourceGroupName eq '"+written.ResourceGroup()+"'", 1
 	}
 	all, known := make([]map[inventory.Property]bodyOf, len(parts)), 0
-	took := map[string]bool{} // writes by correlation and resource: their end comes first
+	accepted := map[string]bool{} // writes by correlation and resource: their end comes first
 	now := time.Now()
 	each := func(raw json.RawMessage) (more bool) {
 		for i, id := range parts {
-			for property, b := range bodiesIn(raw, id, took) {
+			for property, b := range bodiesIn(raw, id, accepted) {
 				if _, newer := all[i][property]; !newer {
 					if all[i] == nil {
 						all[i] = map[inventory.Property]bodyOf{}
@@ -139,7 +140,7 @@ func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, e
 	_, err = c.eachRecord(ctx, id, now.Add(-logReach), now, "resourceUri eq '"+string(id)+"'",
 		func(raw json.RawMessage) (more bool) {
 			var r logRecord
-			if json.Unmarshal(raw, &r) != nil || !r.took() || !r.ResourceID.Equal(id) {
+			if json.Unmarshal(raw, &r) != nil || !r.accepted() || !r.ResourceID.Equal(id) {
 				return true
 			}
 			deleted = strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete")
@@ -148,15 +149,16 @@ func wasDeleted(ctx context.Context, c *activityLog, id arm.ID) (deleted bool, e
 	return deleted, err
 }
 
-// bodyOf has the resources that the body of a write named.
+// bodyOf is a value that the body of a write had, and the time of the write.
 type bodyOf struct {
 	inventory.Former
 	at time.Time
 }
 
-// bodiesIn reads a record: the end of a write into took, and from the body of the request or the
-// answer what it gave a resource, by property.
-func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Property]bodyOf {
+// bodiesIn returns what a write gave the resource id, by property, as the body in this record of
+// the write shows it. It returns nothing for a write that is not in accepted. It adds the write
+// there if the record says that Azure accepted it.
+func bodiesIn(raw []byte, id arm.ID, accepted map[string]bool) map[inventory.Property]bodyOf {
 	var r struct {
 		logRecord
 		Properties struct {
@@ -168,12 +170,12 @@ func bodiesIn(raw []byte, id arm.ID, took map[string]bool) map[inventory.Propert
 		return nil
 	}
 	write := r.CorrelationID + " " + r.ResourceID.Key()
-	if r.took() {
-		took[write] = true
+	if r.accepted() {
+		accepted[write] = true
 	}
 	w, timed := r.write()
 	body := cmp.Or(r.Properties.RequestBody, r.Properties.ResponseBody)
-	if !timed || !took[write] || body == "" {
+	if !timed || !accepted[write] || body == "" {
 		return nil
 	}
 	all := map[inventory.Property]bodyOf{}

@@ -28,8 +28,8 @@ func (g *guardTags) note(network arm.ID, raw []byte) {
 	}
 }
 
-// patience returns how long to wait before reading a network again that the caller may not read:
-// not long if it had the tag, which may be gone.
+// patience returns how long to wait before reading a network again after Azure refused to show it.
+// The wait is short for a network that had the tag, because the tag may have been removed.
 func (g *guardTags) patience(network arm.ID) time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()

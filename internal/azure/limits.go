@@ -22,13 +22,13 @@ func callKind(method string) string {
 	return "writes"
 }
 
-// throttles reads a 429: its error, and whether ARM itself throttles. A 429 that is not about one
-// resource either comes from the resource provider ("Troubleshooting API throttling errors": the
-// remaining tokens distinguish ARM's limit from the provider's).
-func throttles(response *http.Response) (said *Error, arm bool) {
+// throttledBy reads a 429: its error, and whether ARM itself throttles. If ARM does not, and the
+// 429 is not about one busy resource, the resource provider throttles ("Troubleshooting API
+// throttling errors": the remaining tokens distinguish ARM's limit from the provider's).
+func throttledBy(response *http.Response) (said *Error, byARM bool) {
 	said = &Error{}
 	if payload, err := runtime.Payload(response); err == nil {
-		said.say(payload)
+		said.setBody(payload)
 	}
 	left, told := remaining(response, callKind(response.Request.Method))
 	return said, said.Code == "SubscriptionRequestsThrottled" || told && left == 0

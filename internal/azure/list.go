@@ -55,8 +55,8 @@ const listMemory = time.Hour
 // times as long as it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
-// never is the cost of a refused list.
-const never = math.MaxInt32
+// refusedCost is the cost of a list that was refused or hangs.
+const refusedCost = math.MaxInt32
 
 // read gets documents with the fewest calls: GETs, a list per resource group, or a list per
 // subscription, by what lists have cost so far. It GETs whatever a list leaves out, because a list
@@ -183,9 +183,9 @@ func (c *lister) readScope(ctx context.Context,
 		if fault != nil {
 			// The list hangs, or its connection is broken. GETs may work.
 			if fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0 {
-				c.learnFor(scope, resourceType, never, hungMemory)
+				c.learnFor(scope, resourceType, refusedCost, hungMemory)
 				go c.tryList(context.WithoutCancel(ctx), scope, resourceType, next)
-				return c.readEach(ctx, apart(slices.Collect(maps.Values(missing))), tell)
+				return c.readEach(ctx, insteadOf(slices.Collect(maps.Values(missing))), tell)
 			}
 			if fault.Status == 0 || fault.late { // other calls will get no answer either
 				for _, w := range missing {
@@ -199,11 +199,11 @@ func (c *lister) readScope(ctx context.Context,
 			// may work next time.
 			gaveUp = true
 			if fault.Refused() || fault.Status == http.StatusNotFound {
-				cost = never
+				cost = refusedCost
 			}
 			// permissions are inherited: if it is refused here, it is refused above
 			if fault.Refused() {
-				c.learn(scope.SubscriptionID(), resourceType, never)
+				c.learn(scope.SubscriptionID(), resourceType, refusedCost)
 			}
 			break
 		}
@@ -247,18 +247,18 @@ func (c *lister) readScope(ctx context.Context,
 	return err
 }
 
-// mostApart is the greatest number of document parts that are read on their own.
-const mostApart = 64
+// mostParts is the greatest number of document parts that are read on their own.
+const mostParts = 64
 
-// apart returns what to read in place of a list that hangs: the parts of its documents if they are
-// few, because the GETs of whole documents may hang, too.
-func apart(some []wanted) []wanted {
+// insteadOf returns what to read instead of a list that hangs: the parts of its documents if these
+// are few, because the GETs of whole documents may hang, too.
+func insteadOf(some []wanted) []wanted {
 	n := 0
 	for _, w := range some {
 		n += len(w.parts)
 	}
 	for i := range some {
-		if n <= mostApart {
+		if n <= mostParts {
 			some[i].gets = some[i].parts
 		}
 	}

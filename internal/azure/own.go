@@ -46,9 +46,9 @@ func (o *ownWrites) note(ctx context.Context, c *caller, correlation string, id 
 	o.writes[strings.ToLower(correlation)] = ownWrite{id, time.Now()}
 }
 
-// Wrote reports whether this client made a change: to the same resource, by the same identity
-// (object or client ID) and in the same call. The client read all its writes back, so their events
-// bring no news. If in doubt, it counts the change as another writer's.
+// Wrote reports whether this client made a change of a resource, given the change's correlation ID
+// and the object and client IDs of its writer. The client read all its writes back, so their
+// events bring no news. If in doubt, Wrote counts the change as another writer's.
 func (c *activityLog) Wrote(correlation string, identities []string, id arm.ID) bool {
 	c.ownWrites.mu.Lock()
 	defer c.ownWrites.mu.Unlock()

@@ -7,13 +7,14 @@ import (
 	"time"
 )
 
-// rare logs messages that every call of an outage repeats. It logs one a minute, with the number of
-// the others, and more if they become worse. The others are logged at debug level.
+// rare logs messages that every call of an outage repeats. It logs one a minute at its own level,
+// or sooner if that level is higher than the last one's, and says how many came between. These are
+// logged at debug level.
 type rare struct {
 	mu    sync.Mutex
 	last  time.Time
 	level slog.Level // of the last line
-	more  int        // since then
+	more  int        // messages since then
 }
 
 // rarely is the shortest time between two lines.

@@ -266,9 +266,9 @@ func asWanted(ids []arm.ID) []wanted {
 	return out
 }
 
-// itself stands for the GET of a virtual network in list costs: that GET may be refused, or hang,
-// while the GETs of its subnets work.
-const itself = "itself"
+// networkGET is the key under which list costs have the GET of a virtual network: that GET may be
+// refused, or hang, while the GETs of its subnets work.
+const networkGET = "itself"
 
 // readSubnets reads subnets through their virtual networks: one GET shows all subnets of a network,
 // and the tags that can pause their guard. If the network itself may not be read, or its GET hangs,
@@ -281,7 +281,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 	var vnets []wanted
 	for _, subnets := range of {
 		w := wanted{id: subnets[0].Parent(), parts: subnets}
-		if c.costOf(w.id, itself) == never {
+		if c.costOf(w.id, networkGET) == refusedCost {
 			w.gets = subnets
 		}
 		vnets = append(vnets, w)
@@ -293,7 +293,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 			case id.Is(arm.TypeSubnet):
 				c.give(out, id, body, fault)
 			case fault != nil && fault.Status == 0 && !fault.login() && mannerOf(ctx).answer > 0:
-				c.learnFor(w.id, itself, never, hungMemory)
+				c.learnFor(w.id, networkGET, refusedCost, hungMemory)
 				again = append(again, wanted{id: w.id, gets: subnets})
 			case fault != nil &&
 				(fault.Status == http.StatusNotFound || fault.Status == 0 || fault.late):
@@ -302,7 +302,7 @@ func (c *documents) readSubnets(ctx context.Context, ids []arm.ID, out sink) err
 				}
 			case fault != nil:
 				if fault.Refused() {
-					c.learnFor(w.id, itself, never, c.guards.patience(w.id))
+					c.learnFor(w.id, networkGET, refusedCost, c.guards.patience(w.id))
 				}
 				again = append(again, wanted{id: w.id, gets: subnets})
 			default:

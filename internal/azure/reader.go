@@ -86,14 +86,14 @@ type doc struct {
 
 // call reads one document.
 type call struct {
-	doc   *doc
-	poll  bool
-	asked time.Time     // when the batch began
-	sent  chan struct{} // closed when it goes out
-	left  time.Time     // when that was
-	late  bool          // it has exceeded a caller's deadline
-	slow  time.Duration // how long it takes, if it is known to be slow
-	done  chan struct{}
+	doc    *doc
+	poll   bool
+	asked  time.Time     // when the batch began
+	sent   chan struct{} // closed when it goes out
+	sentAt time.Time     // when that was
+	late   bool          // it has exceeded a caller's deadline
+	slow   time.Duration // how long it takes, if it is known to be slow
+	done   chan struct{}
 
 	// set before done is closed
 	found any
@@ -132,7 +132,7 @@ func (r *reader) read(ctx context.Context, s *inventory.Snapshot, w inventory.Wa
 	var calls []*call
 	ids, _ := w.Documents()
 	for _, id := range ids {
-		calls = append(calls, r.want(id, o))
+		calls = append(calls, r.callFor(id, o))
 	}
 	var around error
 	var wait sync.WaitGroup
@@ -173,8 +173,9 @@ func (r *reader) around(ctx context.Context, s *inventory.Snapshot, w inventory.
 	return r.c.readAround(policy.WithRetryOptions(ctx, once), s, w)
 }
 
-// await waits for a call until some time after a caller began to read, or briefly if the call went
-// out later than that. late is set if no answer came in time.
+// await waits for a call until a deadline, which counts from when the caller began to read. If the
+// call went out near or after the deadline, await waits for knownLate from then. late is set if no
+// answer came in time.
 func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	o ReadOptions) (late bool, err error) {
 	queued := queuedFor
@@ -200,7 +201,7 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	if c.late {
 		deadline = began.Add(min(o.Wait, knownLate))
 	}
-	if end := c.left.Add(knownLate); deadline.Before(end) {
+	if end := c.sentAt.Add(knownLate); deadline.Before(end) {
 		deadline = end
 	}
 	r.mu.Unlock()
@@ -222,8 +223,8 @@ func (r *reader) await(ctx context.Context, c *call, began time.Time,
 	}
 }
 
-// want returns a call for a document: an answered one, one under way, or a new one.
-func (r *reader) want(id arm.ID, o ReadOptions) *call {
+// callFor returns a call for a document: an answered one, one under way, or a new one.
+func (r *reader) callFor(id arm.ID, o ReadOptions) *call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
@@ -282,7 +283,7 @@ func (r *reader) sending(b *batch, read arm.ID) {
 	}
 	for key, c := range b.calls {
 		if (key == scope || strings.HasPrefix(key, scope+"/")) && !c.isSent() {
-			c.left = time.Now()
+			c.sentAt = time.Now()
 			close(c.sent)
 		}
 	}

@@ -64,13 +64,13 @@ func (c *rightsReader) ReadRights(ctx context.Context, s *inventory.Snapshot, sc
 	s.Caller = caller
 	for _, scope := range scopes {
 		denied := denials[0][scope.Key()]
-		s.CallerRights[scope.Key()] = less(own[scope.Key()], denied, scope, caller)
+		s.CallerRights[scope.Key()] = withoutDenied(own[scope.Key()], denied, scope, caller)
 		for i, principal := range principals {
 			if s.Rights[principal] == nil {
 				s.Rights[principal] = map[string]inventory.Rights{}
 			}
-			s.Rights[principal][scope.Key()] = less(rightsOf(assigned[i][scope.Key()], scope,
-				own[scope.Key()], roles), denied, scope, principal)
+			s.Rights[principal][scope.Key()] = withoutDenied(rightsOf(assigned[i][scope.Key()],
+				scope, own[scope.Key()], roles), denied, scope, principal)
 		}
 	}
 	return nil
@@ -169,8 +169,8 @@ func (d denial) concerns(who string) bool {
 		who != "" && listed(d.Properties.Principals, who)
 }
 
-// counts reports whether the denial applies at a scope.
-func (d denial) counts(at arm.ID) bool {
+// appliesAt reports whether the denial applies at a scope.
+func (d denial) appliesAt(at arm.ID) bool {
 	return covers(d.Properties.Scope, at) &&
 		(!d.Properties.NotBelow || d.Properties.Scope.Equal(at))
 }
@@ -253,12 +253,12 @@ func rightsOf(assigned *listed[assignment], scope arm.ID, own inventory.Rights,
 	return rights
 }
 
-// less removes what a principal is denied at a scope.
-func less(rights inventory.Rights, denials *listed[denial], scope arm.ID,
+// withoutDenied removes what a principal is denied at a scope.
+func withoutDenied(rights inventory.Rights, denials *listed[denial], scope arm.ID,
 	who string) inventory.Rights {
 	rights.Undenied = denials.failed
 	for _, d := range denials.items {
-		if d.counts(scope) && d.concerns(who) {
+		if d.appliesAt(scope) && d.concerns(who) {
 			rights.Denied = append(rights.Denied, d.Properties.Permissions...)
 			rights.DeniedBy = append(rights.DeniedBy, d.Properties.Name)
 		}

@@ -29,10 +29,10 @@ func groupOf(scope arm.ID) arm.ID { return cmp.Or(scope.Group(), scope.Subscript
 
 // listed is the result of a list in an area. Failed says why the list is incomplete.
 type listed[T any] struct {
-	area    arm.ID
-	items   []T
-	failed  string
-	smaller bool // if a smaller area may be complete
+	area   arm.ID
+	items  []T
+	failed string
+	retry  bool // the list may be complete in a smaller area
 }
 
 // listOver reads a list for many scopes, once per filter, in the largest areas in which the
@@ -55,7 +55,7 @@ func listOver[T any](ctx context.Context, c *caller, scopes []arm.ID,
 			asked := map[string]*listed[T]{}
 			for _, scope := range scopes {
 				area, before := areaOf(scope), found[i][scope.Key()]
-				if before != nil && (!before.smaller || before.area.Equal(area)) ||
+				if before != nil && (!before.retry || before.area.Equal(area)) ||
 					!area.Equal(scope) && !own[area.Key()].May(mayList(list)) {
 					continue
 				}
@@ -93,7 +93,7 @@ func listRights[T any](ctx context.Context, c *caller, l *listed[T], list, filte
 	err := c.listAll(ctx, address, func(raw json.RawMessage) bool {
 		var item T
 		if json.Unmarshal(raw, &item) != nil {
-			l.smaller, l.failed = true, "GET "+string(idOf(address))+
+			l.retry, l.failed = true, "GET "+string(idOf(address))+
 				": an item of the list is not understood"
 			return true
 		}
@@ -102,7 +102,7 @@ func listRights[T any](ctx context.Context, c *caller, l *listed[T], list, filte
 	})
 	fault, fatal := asFault(err)
 	if fault != nil {
-		l.failed, l.smaller = fault.Error(), fault.Status == http.StatusForbidden
+		l.failed, l.retry = fault.Error(), fault.Status == http.StatusForbidden
 	}
 	return fatal
 }

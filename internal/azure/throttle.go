@@ -69,8 +69,8 @@ const patience = 2 * time.Minute
 
 func newThrottle() *throttle { return &throttle{buckets: map[string]*bucket{}} }
 
-// of returns the buckets that a call draws on.
-func (t *throttle) of(method, path string) (arm, provider *bucket) {
+// bucketsOf returns the buckets that a call draws on.
+func (t *throttle) bucketsOf(method, path string) (arm, provider *bucket) {
 	limit := callKind(method) + " of subscription " + subscriptionOf(path)
 	return t.bucket(limit), t.bucket(limit + " at " + providerOf(path))
 }
@@ -97,7 +97,7 @@ func (t *throttle) wait(ctx context.Context, method, path string) error {
 func (t *throttle) waitAtMost(ctx context.Context, most time.Duration, method, path string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	arm, provider := t.of(method, path)
+	arm, provider := t.bucketsOf(method, path)
 	deadline := time.Now().Add(most)
 	probes, err := t.waitForHolds(ctx, deadline, arm, provider)
 	if err == nil && !probes {
@@ -135,7 +135,7 @@ func (t *throttle) waitForHolds(
 		now := time.Now()
 		at, last := now, buckets[0]
 		for _, b := range buckets {
-			if free := b.free(now, yields); free.After(at) {
+			if free := b.freeAt(now, yields); free.After(at) {
 				at, last = free, b
 			}
 		}
@@ -156,8 +156,8 @@ func (t *throttle) waitForHolds(
 	}
 }
 
-// free returns when a bucket lets the next call out, as far as is known now.
-func (b *bucket) free(now time.Time, yields bool) time.Time {
+// freeAt returns when a bucket lets the next call out, as far as is known now.
+func (b *bucket) freeAt(now time.Time, yields bool) time.Time {
 	probe := b.probe
 	if yields && b.waiting > 0 && !probe.After(now) {
 		probe = now.Add(probeEvery) // an urgent call takes this one
@@ -235,11 +235,11 @@ func (t *throttle) waitAgain(r *http.Request, held bool, asked time.Duration) er
 func (t *throttle) note(r *http.Request, sent time.Time, response *http.Response) (held bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	arm, provider := t.of(r.Method, r.URL.Path)
+	arm, provider := t.bucketsOf(r.Method, r.URL.Path)
 	now, kind, code := time.Now(), callKind(r.Method), ""
 	var holds *bucket
 	if response.StatusCode == http.StatusTooManyRequests {
-		said, byARM := throttles(response)
+		said, byARM := throttledBy(response)
 		switch code = said.Code; {
 		case byARM:
 			holds = arm

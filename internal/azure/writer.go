@@ -201,5 +201,5 @@ func writeRecord(raw []byte, id arm.ID) (LastWrite, bool) {
 	written := r.isWrite() && (part || id.Equal(r.ResourceID)) ||
 		strings.HasSuffix(strings.ToLower(r.OperationName.Value), "/delete") && part
 	w, timed := r.write()
-	return w, timed && written && r.took()
+	return w, timed && written && r.accepted()
 }
