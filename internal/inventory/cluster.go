@@ -67,7 +67,7 @@ type Cluster struct {
 	Identity string
 }
 
-// PodSubnets returns the subnets that the pools have only for pods.
+// PodSubnets returns the pod subnets of the pools, each once, sorted.
 func (c *Cluster) PodSubnets() []arm.ID {
 	var ids []arm.ID
 	for _, pool := range c.Pools {
@@ -83,17 +83,18 @@ func (c *Cluster) Kubenet() bool { return strings.EqualFold(c.Plugin, "kubenet")
 
 // Leaving returns the cluster as it works while it leaves kubenet. before is its document from
 // before the operation. The new document names overlay from the start of the operation, but nodes
-// need their routes until each has moved. If before is nil, the cluster may be leaving kubenet: its
-// route table shows whether it does. Any other cluster is returned unchanged.
+// need their routes until each has moved. Without before, Leaving assumes that a cluster which may
+// be leaving kubenet does; its route table shows whether this is true. Any other cluster is
+// returned unchanged.
 func (c *Cluster) Leaving(before *Cluster) *Cluster {
 	if before != nil && !before.Kubenet() || !c.MayLeave() {
 		return c
 	}
-	return c.as("kubenet", "", true)
+	return c.withPlugin("kubenet", "", true)
 }
 
-// as returns the cluster with another network plugin.
-func (c *Cluster) as(plugin, mode string, migrating bool) *Cluster {
+// withPlugin returns the cluster with another network plugin.
+func (c *Cluster) withPlugin(plugin, mode string, migrating bool) *Cluster {
 	other := *c
 	other.Plugin, other.PluginMode, other.Migrating = plugin, mode, migrating
 	return &other
@@ -104,7 +105,7 @@ func (c *Cluster) as(plugin, mode string, migrating bool) *Cluster {
 func (c *Cluster) MayLeave() bool { return c.Migrating || c.Overlay() && c.Updating }
 
 // Left returns a migrating cluster as it works once it has left kubenet.
-func (c *Cluster) Left() *Cluster { return c.as("azure", "overlay", false) }
+func (c *Cluster) Left() *Cluster { return c.withPlugin("azure", "overlay", false) }
 
 // Mixed returns the cluster as it works while only some of its nodes have moved to overlay: all
 // pods still need the routes. Any other cluster is returned unchanged.
@@ -113,7 +114,7 @@ func (c *Cluster) Mixed(nodes []Node) *Cluster {
 	if !c.MayLeave() || !slices.ContainsFunc(nodes, stays) {
 		return c
 	}
-	return c.as("kubenet", "", true)
+	return c.withPlugin("kubenet", "", true)
 }
 
 // Overlay reports whether the cluster uses Azure CNI Overlay.
@@ -164,8 +165,8 @@ func (c *Cluster) Serves(host string) bool {
 }
 
 // Holds searches nodes for the cluster's machines. told is set if any node names its machine, and
-// ours if such a machine is in the cluster's node resource group. So it recognizes nodes of another
-// cluster, wherever they were read.
+// ours if such a machine is in the cluster's node resource group. So nodes of another cluster are
+// recognized, wherever they were read.
 func (c *Cluster) Holds(nodes []Node) (ours, told bool) {
 	for _, n := range nodes {
 		group := n.Machine().Group()
@@ -323,7 +324,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 			OSType       string `json:"osType"`
 			Type         string `json:"type"`
 			PublicIPs    bool   `json:"enableNodePublicIP"`
-			machines
+			machineCounts
 			Size    string `json:"vmSize"`
 			Upgrade struct {
 				MaxSurge string `json:"maxSurge"`
@@ -386,7 +387,7 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	for _, pool := range p.AgentPoolProfiles {
 		p := Pool{
 			Name: pool.Name, Subnet: arm.Clean(pool.VnetSubnetID),
-			Count:     max(pool.Count, pool.machines.count()),
+			Count:     max(pool.Count, pool.machineCounts.count()),
 			MaxPods:   pool.MaxPods,
 			PodSubnet: arm.Clean(pool.PodSubnetID), StaticBlocks: strings.EqualFold(pool.Allocation,
 				"StaticBlock"), MaxSurge: pool.Upgrade.MaxSurge,
@@ -403,9 +404,9 @@ func DecodeCluster(raw []byte) (*Cluster, error) {
 	return c, c.decodeIdentity(p.ServicePrincipalProfile.ClientID)
 }
 
-// decodeIdentity collects the names that the activity log uses for the cluster's identity. caller
-// is the client or object ID. The claim xms_mirid is the cluster's ID (system-assigned) or the
-// identity's (user-assigned).
+// decodeIdentity collects the names that the activity log uses for the cluster's identity. A
+// record's caller is the client or object ID; its claim xms_mirid is the ID of the cluster
+// (system-assigned) or of the identity (user-assigned).
 func (c *Cluster) decodeIdentity(clientID string) error {
 	type identity struct {
 		PrincipalID string `json:"principalId"`

@@ -16,8 +16,8 @@ import (
 // or new.
 // Every other byte is unchanged.
 //
-// It refuses a document without a list of routes: a PUT would delete the routes that it does not
-// show. Azure always returns the list, even for an empty table.
+// It refuses a document without a list of routes: a PUT would delete the routes that the document
+// does not show. Azure always returns the list, even for an empty table.
 func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if !gjson.GetBytes(table, "properties.routes").IsArray() {
 		return nil, errors.New("the document of the table cannot be edited safely: it lists no " +

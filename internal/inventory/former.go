@@ -43,8 +43,8 @@ func (s *Snapshot) NoteBefore(before *Snapshot, id arm.ID, how string) {
 	}
 }
 
-// FormerIn returns what a write gave a resource, according to its body in the activity log: the
-// body of a write of a subnet or its network, or of a table or one of its routes.
+// FormerIn returns what a write gave the resource id, according to the write's body in the activity
+// log. The written resource is the subnet id or its network, or the table id or one of its routes.
 func FormerIn(body string, written, id arm.ID) (all []Former) {
 	type subnet struct {
 		Name       string

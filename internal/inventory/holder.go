@@ -14,8 +14,9 @@ const mostSets = 4
 // Holders returns the resources to read to know each address in use in a subnet: network
 // interfaces, Azure Firewalls and load balancers. Known is false if the subnet has something else
 // whose address no document in a snapshot shows, such as a gateway, or if it could not be read. A
-// subnet names the IP configurations of all of them, and Azure refuses to delete it while it does
-// (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172, nav-arm-templates#161).
+// subnet's document names the IP configurations of all these resources, and Azure refuses to delete
+// a subnet while it names one (InUseSubnetCannotBeDeleted; cluster-api-provider-azure#172,
+// nav-arm-templates#161).
 func (s *Snapshot) Holders(subnet *Subnet) (want Wanted, known bool) {
 	known = len(subnet.Gateways)+len(subnet.Delegations) == 0 && !subnet.Services
 	sets, seen := map[string]bool{}, map[string]bool{}

@@ -85,16 +85,18 @@ type PolicyExemption struct {
 	}
 }
 
-// asked matches an expression that uses a parameter of an initiative.
-var asked = lazy.Regexp(`^\[parameters\('([^']+)'\)\]$`)
+// parameterUse matches an expression that uses a parameter of an initiative.
+var parameterUse = lazy.Regexp(`^\[parameters\('([^']+)'\)\]$`)
 
-// given returns the parameters that an initiative's assignment passes to a member.
-func (d *PolicyDefinition) given(member PolicyMember, a PolicyAssignment) map[string]any {
+// memberParameters returns the parameters that an initiative's assignment passes to a member.
+func (d *PolicyDefinition) memberParameters(member PolicyMember,
+	a PolicyAssignment) map[string]any {
+
 	all := map[string]any{}
 	for name, v := range member.Parameters {
 		o, _ := v.(map[string]any)
 		text, _ := o["value"].(string)
-		if m := asked().FindStringSubmatch(text); m != nil {
+		if m := parameterUse().FindStringSubmatch(text); m != nil {
 			declared, _ := d.Properties.Parameters[m[1]].(map[string]any)
 			o = map[string]any{"value": declared["defaultValue"]}
 			if set, _ := a.Properties.Parameters[m[1]].(map[string]any); set != nil {
@@ -106,12 +108,13 @@ func (d *PolicyDefinition) given(member PolicyMember, a PolicyAssignment) map[st
 	return all
 }
 
-// changing lists the effects that refuse or change a write, in lower case.
-var changing = []string{"deny", "modify", "append", "deployifnotexists"}
+// changingEffects lists the effects that refuse or change a write, in lower case.
+var changingEffects = []string{"deny", "modify", "append", "deployifnotexists"}
 
-// LackingPolicies returns the IDs of the definitions that are missing: the ones that assignments
-// enforce directly or in given initiatives. It leaves out members whose effect can only report:
-// Azure's own definitions take the effect from a parameter "effect" (Azure/azure-policy).
+// LackingPolicies returns the IDs of the definitions that assignments enforce, directly or as
+// members of a given initiative, and that are not given. It leaves out members whose effect can
+// only report: Azure's own definitions take the effect from a parameter "effect"
+// (Azure/azure-policy).
 func LackingPolicies(assignments []PolicyAssignment,
 	definitions map[string]*PolicyDefinition) (ids []string) {
 	add := func(id string) {
@@ -129,9 +132,9 @@ func LackingPolicies(assignments []PolicyAssignment,
 			continue
 		}
 		for _, member := range d.Properties.Policies {
-			set, _ := d.given(member, a)["effect"].(map[string]any)
+			set, _ := d.memberParameters(member, a)["effect"].(map[string]any)
 			effect, known := set["value"].(string)
-			if !known || slices.Contains(changing, strings.ToLower(effect)) {
+			if !known || slices.Contains(changingEffects, strings.ToLower(effect)) {
 				add(member.Definition)
 			}
 		}
@@ -142,8 +145,8 @@ func LackingPolicies(assignments []PolicyAssignment,
 	return slices.CompactFunc(ids, strings.EqualFold)
 }
 
-// AssignPolicies returns the policies that assignments enforce, if their definitions are given, by
-// their IDs in lower case.
+// AssignPolicies returns the policies that assignments enforce, if their definitions are given.
+// definitions are by their IDs in lower case.
 func AssignPolicies(assignments []PolicyAssignment,
 	definitions map[string]*PolicyDefinition) (all []AssignedPolicy) {
 	for _, a := range assignments {
@@ -161,7 +164,7 @@ func AssignPolicies(assignments []PolicyAssignment,
 				continue
 			}
 			assigned.Reference = member.Reference
-			all = append(all, assigned.of(inner, d.given(member, a)))
+			all = append(all, assigned.of(inner, d.memberParameters(member, a)))
 		}
 	}
 	return all

@@ -58,8 +58,8 @@ func (s *Subnet) Has(p Property) arm.ID {
 // SetProperties returns a copy of a subnet's document with other values of some properties. Every
 // other byte is unchanged, because a subnet has no PATCH, and a PUT drops what it omits.
 //
-// It refuses a document without properties, which Azure never returns: a PUT would drop what it
-// does not show.
+// It refuses a document without properties, which Azure never returns: a PUT would drop what the
+// document does not show.
 func SetProperties(subnet []byte, values map[Property]arm.ID) ([]byte, error) {
 	if !gjson.GetBytes(subnet, "properties").IsObject() {
 		return nil, errors.New("the document of the subnet cannot be edited safely: it has no " +

@@ -276,7 +276,7 @@ func Decode(id arm.ID, raw []byte) (any, error) {
 }
 
 // Kind returns the type of a resource in Azure's spelling. Network interfaces of scale sets are of
-// the same kind as others: who wants some wants both.
+// the same kind as others: a reader that wants either wants both.
 func Kind(id arm.ID) string {
 	if id.Is(arm.TypeScaleSetInterface) {
 		return arm.TypeInterface

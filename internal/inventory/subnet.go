@@ -68,7 +68,7 @@ func machineSets(configurations []arm.ID) []MachineSet {
 	index, seen := map[key]int{}, make(map[key]bool, len(configurations))
 	for _, c := range configurations {
 		machine := key{c.Group().Key(), HolderName(c.Parent())}
-		if seen[machine] { // its address of the other family has counted it
+		if seen[machine] { // counted by its address of the other family
 			continue
 		}
 		seen[machine] = true
