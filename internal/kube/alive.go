@@ -25,9 +25,10 @@ const (
 	unknownCount     = -1
 )
 
-// silent waits until the API server does not answer, or does not pass on changes, and returns why.
-// shown is the number of nodes that the watch shows. It returns nil when the context ends.
-func (c *Client) silent(ctx context.Context, shown func() int) error {
+// awaitSilence waits until the API server no longer answers, or no longer passes on changes, and
+// returns which. shown returns the number of nodes that the watch shows. When the context ends,
+// awaitSilence returns nil.
+func (c *Client) awaitSilence(ctx context.Context, shown func() int) error {
 	tick := time.NewTicker(c.askEvery)
 	defer tick.Stop()
 	behind := false

@@ -50,8 +50,9 @@ func Connect(ctx context.Context, o Options,
 	return client, client.canLogIn()
 }
 
-// fromAKS uses a kubeconfig that AKS gave. The only program that it may run is kubelogin. AKS sets
-// kubelogin up to ask a person. This changes it to use the identity of this process.
+// fromAKS uses a kubeconfig that AKS gave. The only program that the kubeconfig may run is
+// kubelogin. AKS sets kubelogin up to ask a person; fromAKS makes it use the identity of this
+// process.
 func fromAKS(raw []byte, o Options) (*Client, error) {
 	known, err := clientcmd.Load(raw)
 	if err != nil || known.Contexts[known.CurrentContext] == nil {

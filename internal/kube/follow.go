@@ -101,17 +101,17 @@ type follower struct {
 	connect Connector
 	life    context.Context
 	stop    func()
-	first   chan struct{} // closed once the API server has answered, or has failed to
+	first   chan struct{} // closed once the API server has answered, or the first try has failed
 
-	mu      sync.Mutex
-	cluster *inventory.Cluster
-	changed func()
-	answers bool // first is closed
-	missed  bool // a caller has gone without the first answer
-	nodes   map[string]inventory.Node
-	failed  error     // nil while the nodes are known
-	since   time.Time // when it last answered; zero if it never has
-	shown   *inventory.Kubernetes
+	mu       sync.Mutex
+	cluster  *inventory.Cluster
+	changed  func()
+	answered bool // first is closed
+	missed   bool // a caller stopped waiting for the first answer
+	nodes    map[string]inventory.Node
+	failed   error     // nil while the nodes are known
+	since    time.Time // when the API server last answered; zero: never
+	shown    *inventory.Kubernetes
 }
 
 const (
@@ -171,7 +171,7 @@ func (f *follower) session() error {
 	defer asking.Wait()
 	defer lost(nil)
 	asking.Go(func() {
-		if err := client.silent(ctx, f.count); err != nil {
+		if err := client.awaitSilence(ctx, f.count); err != nil {
 			lost(err)
 		}
 	})
@@ -269,8 +269,8 @@ func (f *follower) lose(err error) {
 
 // answeredLocked notes that there is an answer, even if it is a failure.
 func (f *follower) answeredLocked() {
-	if !f.answers {
-		f.answers = true
+	if !f.answered {
+		f.answered = true
 		close(f.first)
 	}
 }

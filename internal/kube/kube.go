@@ -72,7 +72,7 @@ type Client struct {
 	watch   *http.Client  // for answers that last as long as watchFor
 	config  *rest.Config  // for connections that are not HTTP's own
 	pause   time.Duration // before a call is retried
-	// askEvery and askFor are as the constants of the same names.
+	// askEvery and askFor are the constants of the same names, except in tests.
 	askEvery, askFor time.Duration
 }
 
@@ -178,7 +178,7 @@ func (c *Client) connect(config *rest.Config, limit time.Duration) error {
 // client creates an HTTP client whose answers end within the limit.
 func (c *Client) client(config *rest.Config, limit time.Duration) (*http.Client, error) {
 	config = rest.CopyConfig(config)
-	// the login goes around it, without a limit
+	// the login's wrapper is outside this one, so the limit does not apply to the login
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return timed{rt, limit} })
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -202,7 +202,7 @@ func choose(known *api.Config, o Options) (string, error) {
 	where = "kubeconfig " + cmp.Or(o.Kubeconfig, where, clientcmd.RecommendedHomeFile)
 	switch {
 	case o.Context != "" && known.Contexts[o.Context] == nil:
-		return "", fmt.Errorf("%s has no context %q%s", where, o.Context, among(names))
+		return "", fmt.Errorf("%s has no context %q%s", where, o.Context, listContexts(names))
 	case o.Context != "":
 		return o.Context, nil
 	case o.Cluster != nil:
@@ -220,7 +220,7 @@ func choose(known *api.Config, o Options) (string, error) {
 	}
 	if known.Contexts[known.CurrentContext] == nil {
 		return "", fmt.Errorf("%s has no current context: name one with --context%s", where,
-			among(names))
+			listContexts(names))
 	}
 	return known.CurrentContext, nil
 }
@@ -239,8 +239,8 @@ func hosts(known *api.Config, context string) []string {
 	return []string{called.Hostname(), cluster.TLSServerName}
 }
 
-// among lists the existing contexts.
-func among(names []string) string {
+// listContexts lists the existing contexts.
+func listContexts(names []string) string {
 	const most = 8
 	switch {
 	case len(names) == 0:

@@ -120,7 +120,7 @@ func pages[T any](ctx context.Context, c *Client, path string,
 	return nil, "", &failure{garbage: errors.New("the list does not end")}
 }
 
-// get reads one thing.
+// get sends a GET and returns the body of the answer.
 func (c *Client) get(ctx context.Context, path string, query url.Values) ([]byte, error) {
 	return c.send(ctx, request{method: http.MethodGet, path: path, query: query})
 }

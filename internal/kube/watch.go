@@ -33,8 +33,8 @@ func (c *Client) ListNodes(ctx context.Context) (nodes []inventory.Node, version
 // listed again.
 var errExpired = errors.New("the version has expired")
 
-// watchNodes passes changes of nodes since a version to tell until the API server ends the watch,
-// which is not an error. It returns the version where the next watch continues.
+// watchNodes calls tell for each change of a node since a version, until the API server ends the
+// watch, which is not an error. It returns the version where the next watch continues.
 func (c *Client) watchNodes(ctx context.Context, version string,
 	tell func(node inventory.Node, deleted bool)) (string, error) {
 	ctx, cancel := context.WithCancel(ctx)
