@@ -37,7 +37,7 @@ type connection struct {
 // connect makes a connection.
 func connect(to *rest.Config) (connection, error) {
 	config := dynamic.ConfigFor(to)
-	// Clients share connections unless they dial themselves.
+	// client-go lets clients share connections, unless they have a Dial function of their own.
 	config.Dial = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
 	client, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -83,9 +83,9 @@ type controller struct {
 	lease   *lease
 	set     *set
 	board   board
-	dirty   chan struct{}                // has an element while an object has changed
+	dirty   chan struct{}                // has an element while a change of an object waits
 	worked  chan struct{}                // closed once the queue is shut down and empty
-	led     atomic.Bool                  // the keeper runs, or its last check is written
+	led     atomic.Bool                  // the keeper runs, or its last results are being written
 	synced  atomic.Bool                  // all objects were read
 	live    atomic.Pointer[func() error] // says why the keeper is stuck; nil: none runs
 	known   map[string]finding.Finding
@@ -240,7 +240,7 @@ func (c *controller) lead(ctx, serving context.Context) error {
 		if valid, _ := c.lease.holds(); valid {
 			waited()
 			waited = func() {}
-			err := c.keep(ctx)
+			err := c.runKeeper(ctx)
 			if err != nil || ctx.Err() != nil {
 				c.drain()
 				return err
@@ -260,8 +260,8 @@ func (c *controller) drain() {
 	}
 }
 
-// keep runs the keeper until another replica has the lease.
-func (c *controller) keep(ctx context.Context) error {
+// runKeeper runs the keeper until another replica has the lease.
+func (c *controller) runKeeper(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -297,7 +297,7 @@ func (c *controller) list() []ClusterRoutes {
 // configs makes the set from all objects.
 func (c *controller) configs() ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
 	all := c.list()
-	configs, removals := c.set.make(all)
+	configs, removals := c.set.build(all)
 	specs := map[string]*ClusterRoutes{}
 	for _, config := range configs {
 		specs[config.Metadata.Name] = nil
@@ -326,8 +326,8 @@ func (c *controller) object(name string) *ClusterRoutes {
 	return c.specs[name]
 }
 
-// settle is how long changes of objects are collected.
-const settle = 200 * time.Millisecond
+// collectFor is how long changes of objects are collected.
+const collectFor = 200 * time.Millisecond
 
 // follow gives the keeper the configs of the objects, until the context ends.
 func (c *controller) follow(ctx context.Context, r daemon.Running) {
@@ -348,7 +348,7 @@ func (c *controller) follow(ctx context.Context, r daemon.Running) {
 			continue
 		case <-c.dirty:
 		}
-		time.Sleep(settle)
+		time.Sleep(collectFor)
 		configs, removals := c.configs()
 		r.Keeper.Replace(configs, removals...)
 	}

@@ -227,10 +227,10 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestMake: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
+// TestBuild: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
 // Prune stays guarded, and its targets are not written, until its cluster was read. Then an order
 // replaces it.
-func TestMake(t *testing.T) {
+func TestBuild(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })
 	one := func(namespace, name, cluster string) ClusterRoutes {
@@ -240,7 +240,7 @@ func TestMake(t *testing.T) {
 	}
 	wrong := one("team", "wrong", "2")
 	wrong.Spec.PodCIDRs = []string{"nonsense"}
-	configs, _ := s.make([]ClusterRoutes{one("team", "fine", "1"), wrong,
+	configs, _ := s.build([]ClusterRoutes{one("team", "fine", "1"), wrong,
 		one("other", "fine", "3")})
 	if len(configs) != 1 || configs[0].Metadata.Name != "team.fine" ||
 		s.refused["team.wrong"].reason != "Invalid" ||
@@ -251,14 +251,14 @@ func TestMake(t *testing.T) {
 	gone := one("team", "fine", "1")
 	gone.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	gone.Spec.OnRemoval, gone.Finalizers = v1alpha1.RemovalPrune, []string{v1alpha1.Finalizer}
-	configs, orders := s.make([]ClusterRoutes{gone})
+	configs, orders := s.build([]ClusterRoutes{gone})
 	if len(orders) != 0 || len(configs) != 1 ||
 		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce ||
 		configs[0].Spec.Targets[0].Policy != v1alpha1.PolicyObserve {
 		t.Fatalf("before a check: %+v, %+v", configs, orders)
 	}
 	s.read[arm.ID(clusterA+"1").Key()] = true
-	configs, orders = s.make([]ClusterRoutes{gone})
+	configs, orders = s.build([]ClusterRoutes{gone})
 	if len(orders) != 1 || len(configs) != 0 ||
 		orders[0].Config.Spec.Targets[0].Policy != v1alpha1.PolicySync {
 		t.Fatalf("after a check: %+v, %+v", configs, orders)
@@ -287,12 +287,12 @@ func TestMake(t *testing.T) {
 	if done, failed := s.removed(&gone); done || failed == nil {
 		t.Error("a failed removal is done")
 	}
-	if configs, orders = s.make([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 ||
+	if configs, orders = s.build([]ClusterRoutes{gone}); len(configs) != 1 || len(orders) != 0 ||
 		configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce || s.pruned(&gone) {
 		t.Errorf("after a failure: %+v, %+v", configs, orders)
 	}
 	s.removals["teamfine"].again = time.Time{}
-	if _, orders = s.make([]ClusterRoutes{gone}); len(orders) != 1 {
+	if _, orders = s.build([]ClusterRoutes{gone}); len(orders) != 1 {
 		t.Fatalf("it is not tried again: %+v", orders)
 	}
 	orders[0].Ended(nil)

@@ -42,8 +42,8 @@ type happening struct {
 	at   time.Time
 }
 
-// about identifies a series: it is the same for all of its Events. Its version of the object is the
-// keeper's, so a change of the spec begins new series, which show new messages.
+// about identifies a series: it is the same for all Events of the series. version is that of the
+// object as the keeper has it, so a change of the spec begins new series, which show new messages.
 type about struct {
 	namespace, name, version string
 	uid                      types.UID
@@ -59,7 +59,7 @@ type series struct {
 
 const (
 	mostEvents = 1000             // that wait
-	apart      = 6 * time.Minute  // a later Event begins a new series
+	seriesGap  = 6 * time.Minute  // a later Event begins a new series
 	retryEvent = 10 * time.Second // while the API server does not answer
 	lastEvents = 3 * time.Second  // for what waits when the program ends
 )
@@ -120,7 +120,7 @@ func refused(err error) bool {
 
 // send creates an Event, or counts the one of its series.
 func (e *events) send(ctx context.Context, h happening) error {
-	maps.DeleteFunc(e.series, func(_ about, s *series) bool { return h.at.Sub(s.last) > apart })
+	maps.DeleteFunc(e.series, func(_ about, s *series) bool { return h.at.Sub(s.last) > seriesGap })
 	in := e.api.Namespace(h.namespace)
 	at := h.at.UTC().Format(metav1.RFC3339Micro)
 	if s := e.series[h.about]; s != nil {
@@ -153,8 +153,8 @@ func (e *events) send(ctx context.Context, h happening) error {
 }
 
 // say adds an Event to an object. Events with the same reason and action become one, with the
-// message of the first. So the action names the resource. Both contain names from Azure, nodes and
-// other objects. Programs that list Events write them to terminals unescaped.
+// message of the first. So the action names the resource. Action and message contain names from
+// Azure, nodes and other objects; programs that list Events write these to terminals unescaped.
 func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
 	const longestNote, longestAction = 1024, 128 // the API server's limits
 	select {

@@ -73,7 +73,7 @@ func TestGuardedObserved(t *testing.T) {
 			"True Enforced 2 subnets have what they must have, and what one loses is put back"},
 		"groups are observed": {[]picture.Subnet{nodes, gateway}, "", "kubenet",
 			"True Enforced 2 subnets have what they must have, and what one loses is put back, " +
-				"but this is only reported: network security group of v/gw"},
+				"but the loss of these is only reported: network security group of v/gw"},
 		"nothing else is guarded": {[]picture.Subnet{onlyGroup}, v1alpha1.GuardObserve, "overlay",
 			"False Observe the subnets have what they must have, but what one loses is only " +
 				"reported"},
@@ -81,7 +81,7 @@ func TestGuardedObserved(t *testing.T) {
 			"True Enforced 1 subnet has what it must have, and what it loses is put back"},
 		"a network of AKS": {[]picture.Subnet{gateway, named}, v1alpha1.GuardEnforce, "overlay",
 			"True Enforced 2 subnets have what they must have, and what one loses is put back, " +
-				"but this is only reported: route table of v/pods"},
+				"but the loss of these is only reported: route table of v/pods"},
 	} {
 		config := &v1alpha1.ClusterRoutes{}
 		config.Spec.Guard.Mode, config.Spec.Guard.SecurityGroups = v1alpha1.GuardEnforce, c.groups

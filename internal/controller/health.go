@@ -32,7 +32,7 @@ func (c *controller) health() http.Handler {
 				http.StatusServiceUnavailable)
 			return
 		}
-		if why := c.set.where(); why != "" {
+		if why := c.set.whyUnplaced(); why != "" {
 			http.Error(w, "it is not known in which cluster the controller runs: "+why,
 				http.StatusServiceUnavailable)
 			return

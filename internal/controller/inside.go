@@ -92,15 +92,15 @@ func (s *set) place(own arm.ID, unplaced string) {
 	}
 }
 
-// where says why it is not known in which cluster the controller runs, or returns "".
-func (s *set) where() string {
+// whyUnplaced says why it is not known in which cluster the controller runs, or returns "".
+func (s *set) whyUnplaced() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unplaced
 }
 
-// promised returns what a check showed, without the promise that lost tables are put back while it
-// is not known whether the controller would lose Azure together with them.
+// promised returns what a check showed. While it is not known whether the controller would lose
+// Azure together with a table, the result does not promise that lost tables are put back.
 func promised(s shown, unplaced string) shown {
 	s.conditions = slices.Clone(s.conditions)
 	for i := range s.conditions {
@@ -152,7 +152,7 @@ func judge(own arm.ID, r keeper.Result, config *v1alpha1.ClusterRoutes) judgemen
 // without a table.
 func defaultRoute(table *inventory.RouteTable) string {
 	i := slices.IndexFunc(table.Routes(), func(r inventory.Route) bool {
-		return r.Prefix.Addr().Is4() && r.Prefix.Bits() <= 1 && // or half of it
+		return r.Prefix.Addr().Is4() && r.Prefix.Bits() <= 1 && // 0.0.0.0/0, or half of it
 			!strings.EqualFold(r.HopType, inventory.HopInternet)
 	})
 	if i < 0 {

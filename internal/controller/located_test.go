@@ -45,21 +45,22 @@ func TestLocate(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		synctest.Wait()
 		object := refusable("shop", "1", 1)
-		configs, _ := c.set.make([]ClusterRoutes{object})
+		configs, _ := c.set.build([]ClusterRoutes{object})
 		if len(configs) != 1 || configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce {
 			t.Fatalf("%+v", configs)
 		}
 		enforced := shown{conditions: []v1alpha1.Condition{{Type: v1alpha1.ConditionGuarded,
 			Status: "True", Reason: reasonEnforced}}}
-		got := promised(enforced, c.set.where()).conditions[0]
+		got := promised(enforced, c.set.whyUnplaced()).conditions[0]
 		if got.Status != "Unknown" || got.Reason != "PlaceUnknown" ||
 			!strings.Contains(got.Message, "refused") {
 			t.Errorf("%+v", got)
 		}
 		time.Sleep(20 * time.Minute)
 		synctest.Wait()
-		if c.set.own != "" || c.set.where() != "" || !log.has("no node says which machine it is") {
-			t.Errorf("with a new node, it runs in %q: %s", c.set.own, c.set.where())
+		if c.set.own != "" || c.set.whyUnplaced() != "" ||
+			!log.has("no node says which machine it is") {
+			t.Errorf("with a new node, it runs in %q: %s", c.set.own, c.set.whyUnplaced())
 		}
 		node(map[string]any{"providerID": "azure://" + groupA +
 			"/providers/Microsoft.Compute/virtualMachines/n"}, "MODIFIED")
@@ -69,8 +70,9 @@ func TestLocate(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		synctest.Wait()
 		if calls.Load() != last || !log.has("refused") || c.set.own != arm.ID(groupA) ||
-			promised(enforced, c.set.where()).conditions[0] != enforced.conditions[0] {
-			t.Errorf("after %d calls it runs in %q: %s", calls.Load(), c.set.own, c.set.where())
+			promised(enforced, c.set.whyUnplaced()).conditions[0] != enforced.conditions[0] {
+			t.Errorf("after %d calls it runs in %q: %s", calls.Load(), c.set.own,
+				c.set.whyUnplaced())
 		}
 	})
 }

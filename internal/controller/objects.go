@@ -24,20 +24,21 @@ type ClusterRoutes struct {
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 	Spec              v1alpha1.Spec   `json:"spec"`
 	Status            v1alpha1.Status `json:"status,omitzero"`
-	// undecodable names the field of the spec that has another type than here, and says what is
-	// wrong with it. The spec lacks it.
+	// undecodable names the field of the object's spec that has another type than in Spec, and says
+	// what is wrong with it. Spec lacks this field.
 	undecodable string
 }
 
-// name returns the object's name as a config: namespaces and names have no dots.
+// name returns the name of the object's config. It is unique, because namespaces have no dots and
+// routekeeper accepts none in names.
 func (o *ClusterRoutes) name() string { return o.Namespace + "." + o.Name }
 
 // key returns the object's name in the cache and in the queue.
 func (o *ClusterRoutes) key() string { return o.Namespace + "/" + o.Name }
 
-// decode returns an object that nothing else has. It never fails, because an object of a newer
-// version of the kind must take away only itself. A status of other types counts as none: it is
-// written again.
+// decode returns a new object. It never fails, because an object of a newer version of the kind
+// must not hide the others. A status with fields of other types counts as none, and is written
+// again.
 func decode(from any) *ClusterRoutes {
 	is := from.(*unstructured.Unstructured)
 	o := &ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: is.GetNamespace(),

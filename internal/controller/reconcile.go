@@ -78,7 +78,7 @@ func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
 	if c.object(o.name()) == nil && refused.reason == "" && leaves.reason == "" {
 		return nil // it waits for the keeper
 	}
-	s = promised(leaves.of(s), c.set.where())
+	s = promised(leaves.of(s), c.set.whyUnplaced())
 	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
 	want.Controller = c.o.name()
 	if !known || reflect.DeepEqual(want, o.Status) {

@@ -86,13 +86,13 @@ func TestPrunedIsSaid(t *testing.T) {
 	object.UID, object.Finalizers = "it", []string{v1alpha1.Finalizer}
 	object.Spec.OnRemoval, object.ResourceVersion = v1alpha1.RemovalPrune, "1"
 	c := leading(t, w)
-	c.set.make([]ClusterRoutes{object})
+	c.set.build([]ClusterRoutes{object})
 	object.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	w.store(t, object)
 	c.set.removals[object.UID] = &removal{ordered: true, done: true}
 	w.received = func(r *http.Request) error {
 		if r.Method == http.MethodPatch {
-			c.set.make(nil)
+			c.set.build(nil)
 		}
 		return nil
 	}

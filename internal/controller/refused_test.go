@@ -31,9 +31,9 @@ func TestRefusedEdit(t *testing.T) {
 	outside := refusable("shop", "1", 2, tableAB)
 	for name, edited := range map[string]ClusterRoutes{"Invalid": twice, "OutOfScope": outside} {
 		s := newSet(Options{Scopes: Scopes{"team": {groupA}}}, func() {})
-		s.make([]ClusterRoutes{refusable("shop", "1", 1, tableA)})
+		s.build([]ClusterRoutes{refusable("shop", "1", 1, tableA)})
 		s.reset() // another term of this replica
-		configs, _ := s.make([]ClusterRoutes{edited})
+		configs, _ := s.build([]ClusterRoutes{edited})
 		if len(configs) != 1 || len(configs[0].Spec.Targets) != 1 ||
 			configs[0].Spec.Targets[0].RouteTableID != tableA ||
 			configs[0].Spec.Guard.Mode != v1alpha1.GuardEnforce {
@@ -44,24 +44,24 @@ func TestRefusedEdit(t *testing.T) {
 			s.current(&edited).Generation != 1 {
 			t.Errorf("%s: %+v", name, r)
 		}
-		if configs, _ = s.make([]ClusterRoutes{refusable("shop", "1", 3, tableA)}); len(
+		if configs, _ = s.build([]ClusterRoutes{refusable("shop", "1", 3, tableA)}); len(
 			configs) != 1 || len(s.refusals()) != 0 {
 			t.Errorf("%s, corrected: %+v", name, s.refusals())
 		}
 	}
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() {})
-	configs, _ := s.make([]ClusterRoutes{twice}) // a replica that starts after the edit
+	configs, _ := s.build([]ClusterRoutes{twice}) // a replica that starts after the edit
 	if r, _ := s.state(&twice); len(configs) != 0 || r.inForce != 0 ||
 		!strings.Contains(r.String(), "this replica has seen no spec of it that is accepted") {
 		t.Errorf("%+v: %s", configs, r)
 	}
 	s.observe([]ClusterRoutes{refusable("shop", "1", 1, tableA)}) // it waits for the lease
-	if configs, _ = s.make([]ClusterRoutes{twice}); len(configs) != 1 {
+	if configs, _ = s.build([]ClusterRoutes{twice}); len(configs) != 1 {
 		t.Errorf("what was accepted while it waited: %+v", configs)
 	}
 	again := refusable("shop", "2", 1, tableA) // created again under the name
 	again.UID, again.Spec.PodCIDRs = "other", []string{"nonsense"}
-	if configs, _ = s.make([]ClusterRoutes{again}); len(configs) != 0 {
+	if configs, _ = s.build([]ClusterRoutes{again}); len(configs) != 0 {
 		t.Errorf("another object's spec is in force: %+v", configs)
 	}
 }
@@ -74,17 +74,17 @@ func TestRefusedEditContradicts(t *testing.T) {
 	old.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
 	young.CreationTimestamp = metav1.NewTime(time.Unix(2, 0))
 	old.Spec.RouteTableID = tableA
-	s.make([]ClusterRoutes{old, young})
+	s.build([]ClusterRoutes{old, young})
 	old.Spec.PodCIDRs, old.Generation = []string{"nonsense"}, 2
 	young.Spec.Targets, young.Generation = []v1alpha1.Target{{RouteTableID: tableA}}, 2
-	configs, _ := s.make([]ClusterRoutes{young, old})
+	configs, _ := s.build([]ClusterRoutes{young, old})
 	if r := s.refusals(); len(configs) != 2 || r["team.a"].inForce != 1 ||
 		r["team.b"].inForce != 1 || len(configs[1].Spec.Targets) != 0 {
 		t.Errorf("%+v\n%+v", configs, r)
 	}
 	// now an older object takes the cluster of one whose edit is refused
 	oldest := refusable("c", "1", 1)
-	configs, _ = s.make([]ClusterRoutes{oldest, young, old})
+	configs, _ = s.build([]ClusterRoutes{oldest, young, old})
 	if r := s.refusals()["team.a"]; r.inForce != 0 || len(configs) != 2 ||
 		!strings.Contains(r.String(), "contradicts another object now: spec.clusterID") {
 		t.Errorf("%+v\n%s", configs, r)
@@ -105,11 +105,11 @@ func TestRefusedAndDeleted(t *testing.T) {
 		s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() {})
 		o := refusable("shop", "1", 1, tableA)
 		o.Spec.OnRemoval, o.Finalizers = c.was, []string{v1alpha1.Finalizer}
-		s.make([]ClusterRoutes{o})
+		s.build([]ClusterRoutes{o})
 		s.read[o.name()], s.read[strings.ToLower(clusterA+"1")] = true, true
 		o.Spec.OnRemoval, o.Spec.PodCIDRs, o.Generation = c.is, []string{"nonsense"}, 2
 		o.DeletionTimestamp = &metav1.Time{Time: time.Now()}
-		_, orders := s.make([]ClusterRoutes{o})
+		_, orders := s.build([]ClusterRoutes{o})
 		if done, _ := s.removed(&o); len(orders) != c.orders || done != (c.orders == 0) {
 			t.Errorf("%s: %+v, done %v", name, orders, done)
 		}
@@ -172,14 +172,14 @@ func TestObjectWithoutCluster(t *testing.T) {
 	hub.Spec = v1alpha1.Spec{Guard: v1alpha1.Guard{Subnets: []v1alpha1.GuardedSubnet{{
 		SubnetID: hubSubnet, RouteTableID: tableA}}}}
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() {})
-	configs, _ := s.make([]ClusterRoutes{hub})
+	configs, _ := s.build([]ClusterRoutes{hub})
 	if len(configs) != 1 || !configs[0].Clusterless() ||
 		configs[0].Spec.ClusterID != v1alpha1.NoCluster+"team.hub" {
 		t.Fatalf("%+v %+v", configs, s.refusals())
 	}
 	edited := hub
 	edited.Generation, edited.Spec.Targets = 2, []v1alpha1.Target{{RouteTableID: tableAB}}
-	configs, _ = s.make([]ClusterRoutes{edited})
+	configs, _ = s.build([]ClusterRoutes{edited})
 	if r, _ := s.state(&edited); len(configs) != 1 || len(configs[0].Spec.Targets) > 0 ||
 		r.inForce != 1 || !strings.Contains(r.String(), "spec.targets: it needs a cluster") {
 		t.Errorf("%+v: %s", configs, r)

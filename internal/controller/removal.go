@@ -161,7 +161,8 @@ func (l leaving) of(s shown) shown {
 			c.Status, c.Reason, c.Message = "False", l.reason, l.message
 		case l.underWay:
 			c.Status, c.Reason = "False", l.reason
-			c.Message = "a lost route table is put back once the routes are deleted or this fails"
+			c.Message = "a lost route table is put back once the routes are deleted, or " +
+				"deleting them has failed"
 		}
 	}
 	return s

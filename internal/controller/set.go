@@ -51,8 +51,8 @@ func (s *set) reset() {
 	s.read, s.removals = map[string]bool{}, map[types.UID]*removal{}
 }
 
-// make returns the configs of all objects, and the removals to order.
-func (s *set) make(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
+// build returns the configs of all objects, and the removals to order.
+func (s *set) build(objects []ClusterRoutes) ([]v1alpha1.ClusterRoutes, []keeper.Removal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	valid := s.acceptLocked(objects)

@@ -271,8 +271,8 @@ func quietOf(r keeper.Result, name string) map[string]bool {
 	}))
 }
 
-// Reasons of conditions. A subnet lacks what it must have, or all subnets have theirs and are
-// defended. A target differs.
+// Reasons of conditions: a subnet lacks what it must have; no subnet does, and the guard puts back
+// what is lost; a target differs.
 const (
 	reasonLost      = "AssociationLost"
 	reasonEnforced  = "Enforced"
@@ -297,7 +297,7 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 			unknown = append(unknown, subnet.ID.Short())
 		}
 		for _, r := range required {
-			if watches(p, config, subnet, r.Property) {
+			if onlyReports(p, config, subnet, r.Property) {
 				watched = append(watched, r.Property.Name()+" of "+subnet.ID.Short())
 			} else {
 				defended++
@@ -347,16 +347,16 @@ func guarded(p picture.Cluster, config *v1alpha1.ClusterRoutes, why func(arm.ID)
 			c.Message = "1 subnet has what it must have, and what it loses is put back"
 		}
 		if len(watched) > 0 {
-			c.Message += ", but this is only reported: " + strings.Join(watched, ", ")
+			c.Message += ", but the loss of these is only reported: " + strings.Join(watched, ", ")
 		}
 	}
 	return c
 }
 
-// watches reports whether the guard only reports what a subnet loses: security groups that
+// onlyReports reports whether the guard only reports what a subnet loses: security groups that
 // spec.guard.securityGroups observes, and networks that AKS made, except the table that kubenet
 // needs.
-func watches(p picture.Cluster, config *v1alpha1.ClusterRoutes, subnet picture.Subnet,
+func onlyReports(p picture.Cluster, config *v1alpha1.ClusterRoutes, subnet picture.Subnet,
 	property inventory.Property) bool {
 	if property == inventory.PropertyGroup &&
 		config.Spec.Guard.OfGroups() != v1alpha1.GuardEnforce {
