@@ -34,8 +34,9 @@ type Metadata struct {
 
 // Spec is the desired state.
 type Spec struct {
-	// ClusterID is the resource ID of the managed cluster. A document without one guards subnets
-	// that have none, such as a hub's; SetDefaults fills in a key by which it is known.
+	// ClusterID is the resource ID of the managed cluster. A document without it guards subnets
+	// that belong to no cluster, such as a hub's; SetDefaults then fills in a key that identifies
+	// the document.
 	ClusterID string `json:"clusterID,omitempty"`
 	// Source says where the pod routes are read.
 	Source Source `json:"source,omitempty"`
@@ -89,7 +90,7 @@ type Guard struct {
 	// SecurityGroups says whether a lost network security group is put back, unless Mode says less.
 	// Its rules may have changed meanwhile, so it is Observe until the config says Enforce.
 	SecurityGroups GuardMode `json:"securityGroups,omitempty"`
-	// Subnets are more subnets to guard: the same redeploy strips them too.
+	// Subnets are more subnets to guard: a redeploy strips them together with the node subnets.
 	Subnets []GuardedSubnet `json:"subnets,omitempty"`
 }
 
@@ -162,7 +163,7 @@ type Egress struct {
 
 // EgressRoute is a route that packets must take.
 type EgressRoute struct {
-	// Name is what a route is called that the table lacks. Empty: egress-PREFIX.
+	// Name is the name that the route gets if the table lacks it. Empty: egress-PREFIX.
 	Name          string  `json:"name,omitempty"`
 	AddressPrefix string  `json:"addressPrefix"`
 	NextHopType   HopType `json:"nextHopType,omitempty"`

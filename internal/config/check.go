@@ -251,10 +251,10 @@ func fieldsOf(s *v1alpha1.GuardedSubnet) []field {
 		{&s.NetworkSecurityGroupID, inventory.PropertyGroup}}
 }
 
-// impossible lists, by reserved name, the subnets that cannot have a property. NAT gateways are by
-// nat-overview, and groups by Azure/caf-enterprise-scale#38 and route-server-faq. Tables are by
-// Enterprise-Scale's policy Deny-Subnet-Without-Udr, which leaves out Bastion, and by
-// Azure-Landing-Zones#3972.
+// impossible lists, for each property, the reserved names of the subnets that cannot have it. The
+// sources are nat-overview for NAT gateways, Azure/caf-enterprise-scale#38 and route-server-faq for
+// groups, and for tables Enterprise-Scale's policy Deny-Subnet-Without-Udr, which leaves out
+// Bastion, and Azure-Landing-Zones#3972.
 var impossible = map[inventory.Property][]string{
 	inventory.PropertyNAT: {"GatewaySubnet"},
 	inventory.PropertyGroup: {"GatewaySubnet", "AzureFirewallSubnet",

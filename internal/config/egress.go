@@ -116,8 +116,8 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 }
 
 // checkEgressTable checks the table of spec.egress against all documents: the cloud provider of a
-// cluster writes the cluster's route table, so it can only be watched, and two documents must not
-// route one prefix to two next hops.
+// cluster writes the cluster's route table, so that table can only be watched, and two documents
+// must not route one prefix to two next hops.
 func (d *routes) checkEgressTable(docs []*routes) error {
 	e := d.spec.Spec.Egress
 	if e.Mode == v1alpha1.GuardEnforce {

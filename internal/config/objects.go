@@ -43,7 +43,9 @@ func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*
 		}
 		docs = append(docs, found[0])
 	}
-	for again := true; again; { // a target that is another object's table
+	// Refuse a target that is another object's table. Then start over, because the refused object
+	// no longer counts.
+	for again := true; again; {
 		again = false
 		for i, d := range docs {
 			if err := d.checkTargets(docs); err != nil {
