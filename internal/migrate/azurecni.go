@@ -32,22 +32,24 @@ const (
 // dataplane requires network policy cilium" (azure-aks-docs#264).
 const toCilium = "--network-dataplane cilium --network-policy cilium"
 
-// optional returns the plans of a cluster with Azure CNI.
-func (c *clusterCase) optional() (plans []Cluster) {
+// optionalPlans returns the plans of a cluster with Azure CNI.
+func (c *clusterCase) optionalPlans() (plans []Cluster) {
 	plugin := c.cluster.PluginName()
 	if plugin == "node-subnet" { // of all pools
 		plans = append(plans,
-			c.moved("overlay", diagnose.ForOverlay(c.Case, c.cluster.ID), c.toOverlay))
+			c.planFor("overlay", diagnose.ForOverlay(c.Case, c.cluster.ID), c.toOverlay))
 	}
 	if strings.EqualFold(c.cluster.Plugin, "azure") &&
 		!strings.EqualFold(c.cluster.Dataplane, "cilium") {
-		plans = append(plans, c.moved("cilium", c.forCilium(), c.toCilium))
+		plans = append(plans, c.planFor("cilium", c.forCilium(), c.toCilium))
 	}
 	return plans
 }
 
-// moved returns the plan for a goal. blockers are what this goal needs in addition.
-func (c *clusterCase) moved(goal string, blockers []finding.Finding, fill func(*Cluster)) Cluster {
+// planFor returns the plan for a goal. blockers are what this goal needs in addition.
+func (c *clusterCase) planFor(goal string, blockers []finding.Finding,
+	fill func(*Cluster)) Cluster {
+
 	to := *c
 	to.blockers = append(to.blockers[:len(to.blockers):len(to.blockers)], blockers...)
 	out := Cluster{Name: c.name, ID: c.cluster.ID, Plugin: c.cluster.PluginName(), Goal: goal,

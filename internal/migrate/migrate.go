@@ -138,13 +138,13 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 			p.Migrating = append(p.Migrating, id.Name())
 		case !cluster.Kubenet():
 			p.Others = append(p.Others, id.Name())
-			p.Optional = append(p.Optional, newCase(c, cluster, found).optional()...)
+			p.Optional = append(p.Optional, newCase(c, cluster, found).optionalPlans()...)
 		default:
 			p.Clusters = append(p.Clusters, newCase(c, cluster, found).plan())
 		}
 	}
 	for _, all := range [][]Cluster{p.Clusters, p.Optional} {
-		slices.SortStableFunc(all, first)
+		slices.SortStableFunc(all, compareOrder)
 		for i := range all {
 			all[i].Order = i + 1
 		}
@@ -152,9 +152,9 @@ func Make(c diagnose.Case, found []finding.Finding) Plan {
 	return p
 }
 
-// first orders clusters: ready ones first, then those with fewer blockers. Among equals the
+// compareOrder orders clusters: ready ones first, then those with fewer blockers. Among equals the
 // smallest comes first, because a failure there affects the fewest nodes.
-func first(a, b Cluster) int {
+func compareOrder(a, b Cluster) int {
 	return cmp.Or(len(a.Blockers)-len(b.Blockers), a.Work.Nodes-b.Work.Nodes,
 		strings.Compare(a.Name, b.Name), strings.Compare(string(a.ID), string(b.ID)))
 }
@@ -219,7 +219,7 @@ func blocks(f finding.Finding) bool {
 }
 
 func (c *clusterCase) plan() Cluster {
-	return c.moved("overlay", nil, func(out *Cluster) {
+	return c.planFor("overlay", nil, func(out *Cluster) {
 		out.Steps, out.Meanwhile, out.Questions = c.steps(), c.meanwhile(), c.questions()
 	})
 }

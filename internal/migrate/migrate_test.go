@@ -287,7 +287,7 @@ func TestOrder(t *testing.T) {
 	}
 	all := []Cluster{cluster("d", 3, 2), cluster("c", 9, 0), cluster("b", 3, 0),
 		cluster("a", 3, 0), cluster("e", 1, 1)}
-	slices.SortFunc(all, first)
+	slices.SortFunc(all, compareOrder)
 	order := ""
 	for _, c := range all {
 		order += c.Name

@@ -39,8 +39,9 @@ func (c *clusterCase) questions() []Question {
 	if subnets := c.cluster.ExistingSubnets(); len(subnets) > 0 && c.cluster.Kubenet() {
 		network := subnets[0].Parent()
 		qs = append(qs, Question{"Does an Azure Policy keep the route table on the node subnets? " +
-			"AKS takes it off, and would be refused. If it is one of routekeeper prevent, its " +
-			"--exempt " + finding.Show(network.Name()) + " frees the network for a time.",
+			"AKS takes the table off, and the policy would refuse that. If routekeeper prevent " +
+			"wrote the policy, routekeeper prevent --exempt " + finding.Show(network.Name()) +
+			" frees the network for a time.",
 			finding.Command("az policy assignment list --scope %s --disable-scope-strict-match",
 				network).String(), "https://github.com/Azure/AKS/issues/4308"})
 	}

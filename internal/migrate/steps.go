@@ -121,7 +121,7 @@ func (c *clusterCase) verify() Step {
 			String()}, Source: pageDocs}
 }
 
-// after undoes what was only for the migration, and removes what it leaves behind.
+// after returns the steps that undo what only the migration needed, and remove what it left behind.
 func (c *clusterCase) after() []Step {
 	var steps []Step
 	if c.has(finding.MigrationPolicy) {
