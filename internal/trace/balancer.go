@@ -103,9 +103,10 @@ func (j *journey) balance(from, near *inventory.Subnet, b *inventory.Balancer,
 		"packet", name)
 }
 
-// Lost says more about a next hop that drops a subnet's packets. It names the load balancer that
-// has the address without a backend, or the addresses of firewalls and load balancers, now in the
-// hop's subnet, to which routes can lead. It returns "" if nothing more is known.
+// Lost says more about a next hop that drops a subnet's packets: which load balancer without
+// backends has the address, or which firewalls and load balancers in the hop's subnet have other
+// addresses, to which routes can lead. now has these addresses. It returns "" if nothing more is
+// known.
 func (t *Tracer) Lost(from arm.ID, hop netip.Addr) (why string, now []netip.Addr) {
 	subnet := t.s.Subnet(from)
 	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {

@@ -73,10 +73,12 @@ type Declared struct {
 	Hops              []netip.Addr
 }
 
-// past names the declared way that a packet from a subnet does not take. It returns "" if the
+// bypasses names the declared way that a packet from a subnet does not take. It returns "" if the
 // packet takes it or none is declared. A route of the required table wins over the NAT gateway. A
 // cluster with outboundType userDefinedRouting declares that there is such a route.
-func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, takes Route) string {
+func (j *journey) bypasses(subnet *inventory.Subnet, cluster *inventory.Cluster,
+	takes Route) string {
+
 	must := j.o.Declared[subnet.ID.Key()]
 	routed := subnet.RouteTable
 	if table := j.s.Table(must.Table); table != nil || len(must.Egress) > 0 {
@@ -131,7 +133,7 @@ func (j *journey) past(subnet *inventory.Subnet, cluster *inventory.Cluster, tak
 func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	cluster *inventory.Cluster) Way {
 	switch {
-	case !j.way.To.Is4(): // default outbound access is described for IPv4; NAT gateways: see past
+	case !j.way.To.Is4(): // default outbound access is for IPv4; NAT gateways: see bypasses
 	case cluster != nil:
 		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
 			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+

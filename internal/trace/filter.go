@@ -43,7 +43,7 @@ type Ruling struct {
 	Group    arm.ID   `json:"group,omitempty"` // "" if no group checks the packet
 	Rule     string   `json:"rule,omitempty"`  // "" if no rule decides
 	Inbound  bool     `json:"inbound"`
-	// Why explains it in one sentence.
+	// Why explains the decision in one sentence.
 	Why string `json:"why"`
 }
 

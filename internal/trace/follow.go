@@ -59,7 +59,7 @@ func (j *journey) follow(from Endpoint) Way {
 			cluster = j.nodesFrom(at, subnet)
 		}
 		if hops == 0 {
-			j.bypassed = j.past(subnet, cluster, route)
+			j.bypassed = j.bypasses(subnet, cluster, route)
 		}
 		hop := j.step(at, "* in "+subnet.ID.Short(), "dropped")
 		if !j.general {
@@ -197,7 +197,7 @@ func (j *journey) leave(from Endpoint) (at netip.Addr, subnet *inventory.Subnet,
 		}
 	}
 	if !j.answer {
-		if node := j.hidden(a, subnet, to); node.IsValid() {
+		if node := j.sourceNAT(a, subnet, to); node.IsValid() {
 			j.way.Source = node
 			j.step(a, "pod *", "source NAT on its node: it continues as %s", node)
 			return node, subnet, false
@@ -279,11 +279,11 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	return node.Addr, node.subnet, false
 }
 
-// hidden returns the node's address that replaces an address outside, or no address. Azure CNI in
-// the node subnet shows a pod's own address inside its virtual network, and the node's outside
-// (configure-azure-cni, frequently asked questions). Pods in their own subnet always show their own
-// address.
-func (j *journey) hidden(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
+// sourceNAT returns the node's address that replaces a pod's address a in packets to an address, or
+// no address. Azure CNI in the node subnet shows a pod's own address inside its virtual network,
+// and the node's outside (configure-azure-cni, frequently asked questions). Pods in their own
+// subnet always show their own address.
+func (j *journey) sourceNAT(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
 	nic, vnet := j.nicAt(a, subnet), j.s.VNets[subnet.ID.Parent().Key()]
 	if nic == nil || vnet == nil || nic.primary == a || contains(vnet.Prefixes, to) {
 		return netip.Addr{}

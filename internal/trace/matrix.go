@@ -137,7 +137,7 @@ func (g *grid) trace(m *Matrix, classes [][]int) {
 			var alike []int
 			for _, i := range class {
 				switch {
-				case !g.apart(i, j):
+				case !g.sendsTo(i, j):
 				case slices.Contains(onWay, g.from[i].at):
 					g.count(m, []int{i}, j)
 				default:
@@ -188,9 +188,9 @@ func (g *grid) count(m *Matrix, senders []int, j int) {
 	}
 }
 
-// apart reports whether a sender sends packets to a receiver: the receiver is on another node, and
-// has the same address family.
-func (g *grid) apart(i, j int) bool {
+// sendsTo reports whether a sender sends packets to a receiver: the receiver is on another node,
+// and has the same address family.
+func (g *grid) sendsTo(i, j int) bool {
 	from, to := &g.from[i], &g.to[j]
 	return from.node != to.of && from.Addr.Is4() == to.Addr.Is4() &&
 		(from.kind != nodeToPod || from.Addr != to.node.Addr)
