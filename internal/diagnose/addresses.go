@@ -11,8 +11,8 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// nearly is the percentage of used addresses above which a subnet counts as almost full.
-const nearly = 90
+// almostFull is the percentage of used addresses above which a subnet counts as almost full.
+const almostFull = 90
 
 // addresses finds subnets without free addresses: now, or once the autoscalers have grown their
 // pools to the maximum. A subnet's document shows only a lower bound of the addresses in use,
@@ -61,7 +61,7 @@ func (p *clusterCase) subnetsRunOut() map[string]bool {
 		usable, used := p.inUse(subnet)
 		code, word := finding.AddressesNearly, "nearly all"
 		switch {
-		case usable == 0 || used*100 < usable*nearly:
+		case usable == 0 || used*100 < usable*almostFull:
 			continue
 		case used >= usable:
 			code, word, full[id.Key()] = finding.AddressesExhausted, "all", true

@@ -100,8 +100,9 @@ func whereabouts(id arm.ID, location string) string {
 	return fmt.Sprintf("%s in subscription %s", location, id.Subscription())
 }
 
-// bare reports a node subnet without a table if other node subnets have it. Either the subnet lost
-// the table, or its pool is new: AKS associates it only at the next PUT of the cluster (AKS#1500).
+// bare reports a node subnet without a table if other node subnets have the table. Either the
+// subnet lost the table, or its pool is new: AKS associates it only at the next PUT of the cluster
+// (AKS#1500).
 func (s association) bare(p *clusterCase) {
 	if !s.node || s.table == "" {
 		return

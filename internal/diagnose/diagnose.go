@@ -120,9 +120,9 @@ func Check(c Case) []finding.Finding {
 	if c.File == (finding.CommandLine{}) {
 		c.File = finding.Command("routes.yaml")
 	}
-	settle := c.leave()
+	undo := c.assumeKubenet()
 	found := c.planFindings()
-	settle(found)
+	undo(found)
 	c.nicsOf, c.onNodes = interfacesByGroup(c.Snapshot), tablesOnNodes(c.Snapshot)
 	c.hops = trace.New(c.Snapshot, trace.Options{})
 	found = append(found, plan.New(plan.Facts{Snapshot: c.Snapshot}, c.Configs).Orphans()...)
@@ -148,10 +148,10 @@ func Check(c Case) []finding.Finding {
 	return Mute(finding.Sort(found))
 }
 
-// leave treats the clusters of configs that may be migrating as kubenet, like a keeper that starts
-// now. The returned function undoes this for each cluster that has left kubenet, as package plan
-// found.
-func (c *Case) leave() (settle func(found []finding.Finding)) {
+// assumeKubenet treats the clusters of configs that may be migrating as kubenet, like a keeper that
+// starts now. The returned function undoes this for each cluster that has left kubenet, as package
+// plan found.
+func (c *Case) assumeKubenet() (undo func(found []finding.Finding)) {
 	s := *c.Snapshot
 	s.Clusters = maps.Clone(s.Clusters)
 	c.Snapshot = &s

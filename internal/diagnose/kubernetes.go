@@ -44,7 +44,7 @@ func notReady(p *clusterCase, nodes nodeSet) {
 	var lines []string
 	for _, n := range nodes.all {
 		c := n.kube.Unready
-		if c == nil || p.young(n) || !p.s.Taken.IsZero() && p.s.Taken.Sub(c.Since) < settling {
+		if c == nil || p.young(n) || !p.s.Taken.IsZero() && p.s.Taken.Sub(c.Since) < newNodeFor {
 			continue
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s %s", n, c.Reason, c.Message))

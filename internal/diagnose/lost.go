@@ -56,8 +56,9 @@ func Lost(c Case, findings []finding.Finding) []arm.ID {
 	return inventory.SortIDs(ids)
 }
 
-// mostBare is for how many node subnets a diagnosis queries the activity log without a sign that
-// they lost anything. Most clusters have no NAT gateway, and each subnet takes up to two calls.
+// mostBare limits the node subnets for which a diagnosis queries the activity log without a sign
+// that they lost anything. Most clusters have no NAT gateway, and each subnet takes up to two
+// calls.
 const mostBare = 100
 
 // Bare returns the node subnets that lack a property and for which no config requires one: the
@@ -245,8 +246,8 @@ func complete(f finding.Finding, what string, resource arm.ID, all []candidate,
 		}
 		f = f.With(line)
 	}
-	return f.WithAdvice("nothing shows which %s it must have: choose one of the evidence, which "+
-		"has its command", what)
+	return f.WithAdvice("nothing shows which %s it must have: choose one from the evidence, "+
+		"and run its command", what)
 }
 
 // leaves says what gives a public address to packets that a subnet sends to the internet.

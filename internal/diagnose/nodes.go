@@ -30,14 +30,14 @@ func (n *node) String() string {
 	return fmt.Sprintf("%s (%s)", name, n.addrs[0])
 }
 
-// settling is how long a new node may lack its route. The cloud provider writes in batches of 30
+// newNodeFor is how long a new node may lack its route. The cloud provider writes in batches of 30
 // seconds, from a copy of the table that it caches for two minutes.
-const settling = 3 * time.Minute
+const newNodeFor = 3 * time.Minute
 
 // young reports whether a node is too new to be reported. Only Kubernetes shows a node's age.
 func (p *clusterCase) young(n *node) bool {
 	return n.kube != nil && !n.kube.Created.IsZero() && !p.s.Taken.IsZero() &&
-		p.s.Taken.Sub(n.kube.Created) < settling
+		p.s.Taken.Sub(n.kube.Created) < newNodeFor
 }
 
 // waits reports whether a node may still be waiting for its route. If Kubernetes says that the
