@@ -30,7 +30,7 @@ var gatewayFields = []string{"provisioningState", "resourceGuid", "sku", "operat
 var extensionFields = []string{"provisioningState", "extensionType", "version", "releaseTrain",
 	"autoUpgradeMinorVersion", "isSystemExtension"}
 
-// allowed are the properties that stay, for types that have more than is passed on.
+// allowed has, by type, the properties that stay. Types that are missing keep all of theirs.
 var allowed = map[string][]string{arm.TypeGateway: gatewayFields,
 	arm.TypeExtension: extensionFields}
 

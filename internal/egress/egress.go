@@ -118,13 +118,13 @@ func Of(s *inventory.Snapshot, c *inventory.Cluster) []Exit {
 	}
 	var exits []Exit
 	for _, hop := range hops {
-		exits = append(exits, through(s, c, hop, behind[hop]))
+		exits = append(exits, compareAt(s, c, hop, behind[hop]))
 	}
 	return exits
 }
 
-// through compares one appliance. behind has the node subnets whose default route leads to it.
-func through(s *inventory.Snapshot, c *inventory.Cluster, hop netip.Addr,
+// compareAt compares one appliance. behind has the node subnets whose default route leads to it.
+func compareAt(s *inventory.Snapshot, c *inventory.Cluster, hop netip.Addr,
 	behind []*inventory.Subnet) Exit {
 	exit := Exit{Cluster: c.ID, Hop: hop, AsOf: AsOf, Names: []Name{}, Notes: []string{}}
 	read := s.Egress
@@ -181,8 +181,8 @@ func (n *Name) allowed(rules []inventory.FirewallRule, nodes []netip.Prefix) boo
 	return verdict == Allowed
 }
 
-// now returns the present addresses of the API server.
-func (n *Name) now() string {
+// currentAddresses returns the present addresses of the API server.
+func (n *Name) currentAddresses() string {
 	var all []string
 	for _, a := range n.addresses {
 		all = append(all, a.String())
@@ -200,10 +200,11 @@ func (n *Name) judge(rules []inventory.FirewallRule, nodes []netip.Prefix) {
 	case len(n.addresses) > 0 && n.Verdict == Allowed:
 		other := *n
 		if other.addresses = nil; !other.allowed(rules, nodes) {
-			n.Why = n.now() + "; a rule for the name or the service tag would follow a change"
+			n.Why = n.currentAddresses() +
+				"; a rule for the name or the service tag would follow a change"
 		}
 	case len(n.addresses) > 0 && n.If != "":
-		n.Verdict, n.Why = Check, "needed if "+n.If+"; "+n.now()
+		n.Verdict, n.Why = Check, "needed if "+n.If+"; "+n.currentAddresses()
 	case n.Verdict != Allowed && n.If != "":
 		n.Verdict, n.Why = Check, "needed if "+n.If
 	}

@@ -135,7 +135,7 @@ func TestRequired(t *testing.T) {
 		change(c)
 		s := inventory.NewSnapshot()
 		s.WithEgress().ExtensionsOf = []arm.ID{c.ID}
-		for _, n := range through(s, c, netip.Addr{}, nil).Names {
+		for _, n := range compareAt(s, c, netip.Addr{}, nil).Names {
 			if n.Protocol != "" || n.If != "" {
 				continue
 			}

@@ -170,8 +170,8 @@ func hasPort(ports, port string) bool {
 	return err == nil && err2 == nil && from <= want && want <= to
 }
 
-// covers reports whether a rule's name matches everything that a required name stands for, which
-// may begin with a star.
+// covers reports whether a rule's name matches all names that the required name means. The required
+// name may begin with a star.
 func covers(rule, required string) bool {
 	suffix, wild := strings.CutPrefix(strings.ToLower(rule), "*")
 	required = strings.ToLower(required)

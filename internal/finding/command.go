@@ -30,11 +30,11 @@ var repeated struct{ global, config CommandLine }
 // program is how commands of routekeeper begin when this process prints them.
 var program = "routekeeper"
 
-// Program sets it: kubectl's plugin is called "kubectl routekeeper". The process calls it once,
-// before the first command is made.
+// Program sets program: kubectl's plugin is called "kubectl routekeeper". The process calls it
+// once, before the first command is made.
 func Program(name string) { program = name }
 
-// Repeat sets these flags: the global ones, such as --emulator and its value, and the config files.
+// Repeat sets repeated: the global ones, such as --emulator and its value, and the config files.
 // The process calls it once, before the first command is made.
 func Repeat(global, configs []string) {
 	repeated.global, repeated.config = CommandLine{}, CommandLine{}
