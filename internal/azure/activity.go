@@ -74,7 +74,7 @@ func logStarts(c *activityLog, cluster *inventory.Cluster) []string {
 	}
 	var links []string
 	for _, subscription := range inventory.SortIDs(subscriptions) {
-		links = append(links, c.networkLog.first(c.caller, subscription))
+		links = append(links, c.networkLog.newestLink(c.caller, subscription))
 	}
 	return links
 }
@@ -102,8 +102,8 @@ type logPage struct {
 // pages are read again, even if clusters never stop asking.
 const logGap, logFor = 2 * time.Second, time.Minute
 
-// first returns the link to the newest page of a subscription's log.
-func (l *networkLog) first(c *caller, subscription arm.ID) string {
+// newestLink returns the link to the newest page of a subscription's log.
+func (l *networkLog) newestLink(c *caller, subscription arm.ID) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now().UTC()

@@ -53,8 +53,8 @@ func (e *Error) Reason() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// read sets the fields from an error answer.
-func (e *Error) read(response *http.Response, payload []byte) *Error {
+// setAnswer sets the fields from an error answer.
+func (e *Error) setAnswer(response *http.Response, payload []byte) *Error {
 	e.Status = response.StatusCode
 	e.setBody(payload)
 	if e.Message == "" {

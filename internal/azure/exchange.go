@@ -53,7 +53,7 @@ func (r Reply) Fault() *Error {
 		return nil
 	}
 	fault := &Error{Method: r.Method, ID: idOf(r.Address)}
-	return fault.read(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
+	return fault.setAnswer(&http.Response{StatusCode: r.Status, Header: r.Header}, r.Body)
 }
 
 // OperationFault returns how an operation failed, read from the answer to a poll.

@@ -375,7 +375,7 @@ func (c *controller) withhold(i keeper.Intent) string {
 func (c *controller) checked(r keeper.Result) {
 	c.set.note(r)
 	c.board.take(r, false, c.generation)
-	c.tell(r)
+	c.addEvents(r)
 	c.wakeAll(r)
 }
 

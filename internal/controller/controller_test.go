@@ -227,9 +227,9 @@ func TestStatusOf(t *testing.T) {
 	}
 }
 
-// TestBuild: an object without a valid scope or spec affects no other. A deleted one with onRemoval:
-// Prune stays guarded, and its targets are not written, until its cluster was read. Then an order
-// replaces it.
+// TestBuild: an object without a valid scope or spec affects no other. A deleted one with
+// onRemoval: Prune stays guarded, and its targets are not written, until its cluster was read. Then
+// an order replaces it.
 func TestBuild(t *testing.T) {
 	dirty := 0
 	s := newSet(Options{Scopes: Scopes{"team": {Everything}}}, func() { dirty++ })
@@ -270,7 +270,7 @@ func TestBuild(t *testing.T) {
 		{Type: "Guarded", Status: "True"}, {Type: "Synced", Status: "True"}}}
 	shows := func(reason, guarded, message string) {
 		t.Helper()
-		got := s.leaving(&gone).of(s1)
+		got := s.leaving(&gone).showIn(s1)
 		for i, c := range got.conditions {
 			if c.Type == "Guarded" && c.Status != guarded || c.Type != "Guarded" && (c.Status !=
 				"False" || c.Reason != reason || !strings.Contains(c.Message, message)) {

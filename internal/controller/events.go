@@ -152,10 +152,10 @@ func (e *events) send(ctx context.Context, h happening) error {
 	return err
 }
 
-// say adds an Event to an object. Events with the same reason and action become one, with the
+// addEvent adds an Event to an object. Events with the same reason and action become one, with the
 // message of the first. So the action names the resource. Action and message contain names from
 // Azure, nodes and other objects; programs that list Events write these to terminals unescaped.
-func (c *controller) say(o *ClusterRoutes, kind, reason, action, message string) {
+func (c *controller) addEvent(o *ClusterRoutes, kind, reason, action, message string) {
 	const longestNote, longestAction = 1024, 128 // the API server's limits
 	select {
 	case c.events.queue <- happening{about{o.Namespace, o.Name, o.ResourceVersion, o.UID, kind,
@@ -175,9 +175,9 @@ func short(text string, most int) string {
 	return text
 }
 
-// tell adds Events about changes that a check made, and about findings that are new or gone. A
+// addEvents adds Events about changes that a check made, and about findings that are new or gone. A
 // silenced finding is new when its silence has ended.
-func (c *controller) tell(r keeper.Result) {
+func (c *controller) addEvents(r keeper.Result) {
 	news := finding.News(c.known, r.Findings)
 	appeared := finding.Loud(slices.Concat(news.Appeared, news.Worse))
 	known := c.known
@@ -191,7 +191,7 @@ func (c *controller) tell(r keeper.Result) {
 		if o := c.object(config.Metadata.Name); o != nil {
 			for _, line := range changed(r, config.Metadata.Name) {
 				what, _, _ := strings.Cut(line, " (")
-				c.say(o, "Normal", "Changed", what, line)
+				c.addEvent(o, "Normal", "Changed", what, line)
 			}
 		}
 	}
@@ -201,12 +201,12 @@ func (c *controller) tell(r keeper.Result) {
 			kind = "Normal"
 		}
 		if o := c.object(f.Cluster); o != nil {
-			c.say(o, kind, reasonOf(f.Code), "Check "+arm.ID(f.Resource).Short(), f.Message)
+			c.addEvent(o, kind, reasonOf(f.Code), "Check "+arm.ID(f.Resource).Short(), f.Message)
 		}
 	}
 	for _, f := range news.Gone {
 		if o := c.object(f.Cluster); o != nil {
-			c.say(o, "Normal", "Resolved", string(f.Code)+" "+arm.ID(f.Resource).Short(),
+			c.addEvent(o, "Normal", "Resolved", string(f.Code)+" "+arm.ID(f.Resource).Short(),
 				string(f.Code)+": "+f.Message)
 		}
 	}

@@ -33,7 +33,7 @@ func TestEvents(t *testing.T) {
 			c.events.run(ctx)
 			close(done)
 		}()
-		say := func(action, note string) { c.say(&object, "Normal", "Changed", action, note) }
+		say := func(action, note string) { c.addEvent(&object, "Normal", "Changed", action, note) }
 		expect := func(want ...string) {
 			t.Helper()
 			synctest.Wait()

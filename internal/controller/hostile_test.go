@@ -75,7 +75,7 @@ func TestEventsOfHostileNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &controller{events: newEvents(new(dynamic.DynamicClient), testOptions())}
 		action, note := hostileText.Draw(t, "action"), hostileText.Draw(t, "note")
-		c.say(&ClusterRoutes{}, "Warning", "Changed", action, note)
+		c.addEvent(&ClusterRoutes{}, "Warning", "Changed", action, note)
 		h := <-c.events.queue
 		for text, limit := range map[string]int{h.action: 128, h.note: 1024} {
 			if finding.Show(text) != text || len(text) > limit || text == "" {

@@ -43,9 +43,9 @@ func (c *controller) locate(ctx context.Context) {
 		case err != nil:
 			c.log.Error("the nodes of the cluster that the controller runs in cannot be read",
 				"error", err.Error(), "again", pause.String())
-			c.set.place("", err.Error())
+			c.set.notePlace("", err.Error())
 		case own != "":
-			c.set.place(own, "")
+			c.set.notePlace(own, "")
 			return
 		default:
 			if !warned {
@@ -53,7 +53,7 @@ func (c *controller) locate(ctx context.Context) {
 					"from inside is not checked")
 			}
 			warned = true
-			c.set.place("", "")
+			c.set.notePlace("", "")
 		}
 		select {
 		case <-ctx.Done():
@@ -80,9 +80,9 @@ func (c *controller) machines(ctx context.Context) (arm.ID, error) {
 	return "", nil
 }
 
-// place notes the node resource group of the cluster that the controller runs in, or why it is not
-// known.
-func (s *set) place(own arm.ID, unplaced string) {
+// notePlace notes the node resource group of the cluster that the controller runs in, or why it is
+// not known.
+func (s *set) notePlace(own arm.ID, unplaced string) {
 	s.mu.Lock()
 	changed := s.own != own || s.unplaced != unplaced
 	s.own, s.unplaced = own, unplaced

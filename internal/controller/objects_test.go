@@ -233,7 +233,7 @@ func TestHealth(t *testing.T) {
 	if got := get("/readyz"); got != http.StatusServiceUnavailable {
 		t.Errorf("/readyz is %d before it is known where the controller runs", got)
 	}
-	c.set.place("", "")
+	c.set.notePlace("", "")
 	stuck := func() error { return fmt.Errorf("no check has ended") }
 	for _, want := range []int{http.StatusOK, http.StatusInternalServerError} {
 		if got := get("/healthz"); got != want || get("/readyz") != http.StatusOK {

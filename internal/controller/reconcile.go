@@ -78,14 +78,14 @@ func (c *controller) write(ctx context.Context, o *ClusterRoutes) error {
 	if c.object(o.name()) == nil && refused.reason == "" && leaves.reason == "" {
 		return nil // it waits for the keeper
 	}
-	s = promised(leaves.of(s), c.set.whyUnplaced())
+	s = promised(leaves.showIn(s), c.set.whyUnplaced())
 	want, known := statusOf(o, s, checked, refused, unguarded, time.Now())
 	want.Controller = c.o.name()
 	if !known || reflect.DeepEqual(want, o.Status) {
 		return nil
 	}
 	if refused.reason != "" && o.Status.LastError != want.LastError {
-		c.say(o, "Warning", refused.reason, "Accept", refused.message)
+		c.addEvent(o, "Warning", refused.reason, "Accept", refused.message)
 	}
 	o.Status = want
 	return c.objects.putStatus(ctx, o)
@@ -111,7 +111,7 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 		done, failed := c.set.removed(o)
 		needs = has && !done
 		if has && needs && failed != nil {
-			c.say(o, "Warning", reasonRemovalFailed, "Remove", stays(failed))
+			c.addEvent(o, "Warning", reasonRemovalFailed, "Remove", stays(failed))
 		}
 	}
 	if has == needs {
@@ -126,7 +126,7 @@ func (c *controller) finalize(ctx context.Context, o *ClusterRoutes) error {
 	pruned := c.set.pruned(o) // once the object is gone, the set may forget it
 	err := c.objects.putFinalizers(ctx, o)
 	if err == nil && o.DeletionTimestamp != nil && pruned {
-		c.say(o, "Normal", "Removed", "Remove", "the routes were deleted from the targets")
+		c.addEvent(o, "Normal", "Removed", "Remove", "the routes were deleted from the targets")
 	}
 	return err
 }

@@ -145,8 +145,8 @@ func stays(why error) string {
 		"Keep to delete the object without them"
 }
 
-// of returns what the status of an object shows while it leaves.
-func (l leaving) of(s shown) shown {
+// showIn returns what the status of an object shows while it leaves.
+func (l leaving) showIn(s shown) shown {
 	if l.reason == "" {
 		return s
 	}

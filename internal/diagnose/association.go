@@ -15,15 +15,15 @@ func checkAssociation(p *clusterCase) {
 	if p.config == nil {
 		return
 	}
-	for _, s := range p.wanted() {
+	for _, s := range p.associations() {
 		switch {
 		case s.table != "" && !s.fits(p):
 			p.add(s.elsewhere(p))
 		case s.subnet == nil || s.subnet.RouteTable.Equal(s.table):
 		case s.subnet.RouteTable == "":
-			s.bare(p)
+			s.reportBare(p)
 		default:
-			s.replaced(p)
+			s.reportReplaced(p)
 		}
 	}
 	egressInTable(p)
@@ -37,9 +37,9 @@ type association struct {
 	node   bool
 }
 
-// wanted returns the node subnets with the cluster's route table, and the guarded subnets with
-// their tables.
-func (p *clusterCase) wanted() []association {
+// associations returns the node subnets with the cluster's route table, and the guarded subnets
+// with their tables.
+func (p *clusterCase) associations() []association {
 	var seats []association
 	for _, id := range p.s.NodeSubnetIDs(p.cluster) {
 		seats = append(seats, association{id, p.s.Subnet(id), expected(p), true})
@@ -100,10 +100,10 @@ func whereabouts(id arm.ID, location string) string {
 	return fmt.Sprintf("%s in subscription %s", location, id.Subscription())
 }
 
-// bare reports a node subnet without a table if other node subnets have the table. Either the
+// reportBare reports a node subnet without a table if other node subnets have the table. Either the
 // subnet lost the table, or its pool is new: AKS associates it only at the next PUT of the cluster
 // (AKS#1500).
-func (s association) bare(p *clusterCase) {
+func (s association) reportBare(p *clusterCase) {
 	if !s.node || s.table == "" {
 		return
 	}
@@ -130,8 +130,8 @@ func (s association) bare(p *clusterCase) {
 		WithFix("%s", useTable(s.id, s.table)))
 }
 
-// replaced reports who replaced the table on a subnet, if that is known.
-func (s association) replaced(p *clusterCase) {
+// reportReplaced reports who replaced the table on a subnet, if that is known.
+func (s association) reportReplaced(p *clusterCase) {
 	other := s.subnet.RouteTable
 	evidence, place, again := []string{"present: " + string(other)}, "the cluster's route table",
 		finding.CommandLine{}

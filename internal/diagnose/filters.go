@@ -124,7 +124,7 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	}
 	b.from.prefixes = inventory.SortPrefixes(append(b.from.prefixes, f.from.prefixes...))
 	b.to.prefixes = inventory.SortPrefixes(append(b.to.prefixes, f.to.prefixes...))
-	if f.some() {
+	if f.needsSomePorts() {
 		for _, packet := range f.packets {
 			b.ports = append(b.ports, strconv.Itoa(packet.Port))
 			b.protocols = append(b.protocols, packet.Protocol)
@@ -133,8 +133,8 @@ func note(all []*blocked, r trace.Ruling, rule inventory.SecurityRule, f flow,
 	return all
 }
 
-// some reports whether only certain ports are needed, and not all.
-func (f flow) some() bool {
+// needsSomePorts reports whether only certain ports are needed, and not all.
+func (f flow) needsSomePorts() bool {
 	return !slices.ContainsFunc(f.packets, func(p trace.Packet) bool { return p.Port == 0 })
 }
 

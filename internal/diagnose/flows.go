@@ -79,7 +79,7 @@ func (p *clusterCase) flows() []flow {
 			across(nodes, pods), every, explicit},
 	}
 	for _, g := range p.gatewaySubnets() {
-		if !g.sends && !g.drives || len(g.Prefixes) == 0 || apart(p, g) {
+		if !g.sends && !g.drives || len(g.Prefixes) == 0 || unconnected(p, g) {
 			continue
 		}
 		from := end{addr: inventory.FirstUsable(g.Prefixes[0]), subnet: g.Subnet}
@@ -100,9 +100,9 @@ func (p *clusterCase) flows() []flow {
 		len(p.cluster.PodSubnets()) == 0)...)
 }
 
-// apart reports whether the networks of a gateway and the nodes are not connected. Another check
-// reports that.
-func apart(p *clusterCase, g *gatewaySubnet) bool {
+// unconnected reports whether the networks of a gateway and the nodes are not connected. Another
+// check reports that.
+func unconnected(p *clusterCase, g *gatewaySubnet) bool {
 	return slices.ContainsFunc(p.nodeNetworks(), func(vnet arm.ID) bool {
 		return !vnet.Equal(g.ID.Parent()) &&
 			slices.ContainsFunc(checkPeering(p, g, vnet), func(f finding.Finding) bool {

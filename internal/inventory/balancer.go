@@ -52,8 +52,8 @@ type balancerRule struct {
 	} `json:"properties"`
 }
 
-// of reports whether the rule belongs to the front end.
-func (r balancerRule) of(frontend arm.ID) bool {
+// belongsTo reports whether the rule belongs to the front end.
+func (r balancerRule) belongsTo(frontend arm.ID) bool {
 	return r.Properties.Frontend.Target().Equal(frontend)
 }
 
@@ -84,7 +84,7 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 		f.Address, _ = netip.ParseAddr(c.Properties.Address)
 		id := document.ID.Child("frontendIPConfigurations", c.Name)
 		rules := slices.DeleteFunc(slices.Clone(p.Rules), func(r balancerRule) bool {
-			return !r.of(id)
+			return !r.belongsTo(id)
 		})
 		all := slices.DeleteFunc(slices.Clone(rules), func(r balancerRule) bool {
 			return !strings.EqualFold(r.Properties.Protocol, "All")
@@ -97,7 +97,7 @@ func DecodeBalancer(raw []byte) (*Balancer, error) {
 		}
 		f.Backends = SortIDs(f.Backends)
 		f.Empty = len(rules) > 0 && len(f.Backends)+len(f.Others) == 0 &&
-			!slices.ContainsFunc(p.NAT, func(r balancerRule) bool { return r.of(id) })
+			!slices.ContainsFunc(p.NAT, func(r balancerRule) bool { return r.belongsTo(id) })
 		b.Frontends = append(b.Frontends, f)
 	}
 	return b, nil

@@ -40,15 +40,15 @@ func SetRoutes(table []byte, routes []Route) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.EqualFunc(t.routes, routes, Route.same) {
+	if !slices.EqualFunc(t.routes, routes, Route.sameFields) {
 		return nil, fmt.Errorf("the document of %s cannot be edited safely: its routes read "+
 			"differently after the change", t.ID)
 	}
 	return out, nil
 }
 
-// same reports whether two routes agree in all fields that this program reads.
-func (r Route) same(other Route) bool {
+// sameFields reports whether two routes agree in all fields that this program reads.
+func (r Route) sameFields(other Route) bool {
 	return r.Name == other.Name && r.Prefix == other.Prefix && r.Tag == other.Tag &&
 		r.SameHop(other)
 }
@@ -121,7 +121,7 @@ func (r Route) Leading(as Route) (Route, error) {
 		return Route{}, fmt.Errorf("route %s: %w", r.Name, err)
 	}
 	if want := (Route{Name: r.Name, Prefix: as.Prefix, HopType: as.HopType,
-		Hop: as.Hop}); !changed.same(want) {
+		Hop: as.Hop}); !changed.sameFields(want) {
 		return Route{}, fmt.Errorf("the route %s cannot be edited safely: it reads differently "+
 			"after the change", r.Name)
 	}

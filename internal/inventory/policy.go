@@ -156,7 +156,7 @@ func AssignPolicies(assignments []PolicyAssignment,
 		}
 		assigned := AssignedPolicy{Assignment: a.ID, Scope: p.Scope, NotScopes: p.NotScopes}
 		if len(d.Properties.Policies) == 0 {
-			all = append(all, assigned.of(d, p.Parameters))
+			all = append(all, assigned.withDefinition(d, p.Parameters))
 		}
 		for _, member := range d.Properties.Policies {
 			inner := definitions[strings.ToLower(member.Definition)]
@@ -164,13 +164,15 @@ func AssignPolicies(assignments []PolicyAssignment,
 				continue
 			}
 			assigned.Reference = member.Reference
-			all = append(all, assigned.of(inner, d.memberParameters(member, a)))
+			all = append(all, assigned.withDefinition(inner, d.memberParameters(member, a)))
 		}
 	}
 	return all
 }
 
-func (p AssignedPolicy) of(d *PolicyDefinition, parameters map[string]any) AssignedPolicy {
+func (p AssignedPolicy) withDefinition(d *PolicyDefinition,
+	parameters map[string]any) AssignedPolicy {
+
 	p.Definition, p.Mode, p.Rule = d.ID, d.Properties.Mode, d.Properties.PolicyRule
 	p.Parameters, p.Defaults, p.Name = parameters, d.Properties.Parameters, d.Properties.DisplayName
 	if p.Name == "" {

@@ -165,7 +165,7 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	names := make(map[string]bool, len(p.Routes))
 	rest := raw
 	for i, rawRoute := range p.Routes {
-		rawRoute, rest = within(rest, rawRoute)
+		rawRoute, rest = partOf(rest, rawRoute)
 		if t.routes[i], err = DecodeRoute(rawRoute); err != nil {
 			return nil, fmt.Errorf("routes[%d]: %w", i, err)
 		}
@@ -183,9 +183,9 @@ func DecodeRouteTable(raw []byte) (*RouteTable, error) {
 	return t, nil
 }
 
-// within finds a copied part in its document, so that the copy can be freed. It returns this part
+// partOf finds a copied part in its document, so that the copy can be freed. It returns this part
 // of the document and the rest after it, or the copy if it is not found.
-func within(document, part []byte) (same, rest []byte) {
+func partOf(document, part []byte) (same, rest []byte) {
 	at := bytes.Index(document, part)
 	if at < 0 {
 		return part, document

@@ -53,8 +53,8 @@ func refused(err error) bool {
 	return errors.As(err, &f) && f.status == http.StatusForbidden
 }
 
-// saved says how to work with saved files if the API is unreachable from here.
-const saved = `run this where the API is reachable (for a private cluster, in its network), or save the output of "kubectl get nodes -o json" and "kubectl get pods -A -o json" there, and pass the files with --from-nodes and --from-pods`
+// savedFiles says how to work with saved files if the API is unreachable from here.
+const savedFiles = `run this where the API is reachable (for a private cluster, in its network), or save the output of "kubectl get nodes -o json" and "kubectl get pods -A -o json" there, and pass the files with --from-nodes and --from-pods`
 
 // explain says in one line what failed when reading a resource, and what to do next.
 func (c *Client) explain(resource string, err error) error {
@@ -98,7 +98,7 @@ func (c *Client) unanswered(whose string, err error) error {
 		cause = call.Err
 	}
 	reason := oneLine(cause)
-	line := fmt.Sprintf("%s does not answer at %s (%s): %s", whose, c.server, reason, saved)
+	line := fmt.Sprintf("%s does not answer at %s (%s): %s", whose, c.server, reason, savedFiles)
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
 	switch {

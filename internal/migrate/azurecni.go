@@ -54,7 +54,7 @@ func (c *clusterCase) planFor(goal string, blockers []finding.Finding,
 	to.blockers = append(to.blockers[:len(to.blockers):len(to.blockers)], blockers...)
 	out := Cluster{Name: c.name, ID: c.cluster.ID, Plugin: c.cluster.PluginName(), Goal: goal,
 		Ready: len(to.blockers) == 0, Work: to.work(), Blockers: to.blockers,
-		Steps: to.before()}
+		Steps: to.stepsBefore()}
 	if out.Blockers == nil {
 		out.Blockers = []finding.Finding{}
 	}

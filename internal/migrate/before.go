@@ -57,8 +57,8 @@ func SourceOf(code finding.Code) string {
 	return finding.Describe(code).Page
 }
 
-// before returns the steps that remove the blockers. Broken pod traffic is repaired first.
-func (c *clusterCase) before() []Step {
+// stepsBefore returns the steps that remove the blockers. Broken pod traffic is repaired first.
+func (c *clusterCase) stepsBefore() []Step {
 	var steps []Step
 	planned := func(code finding.Code) bool {
 		return slices.ContainsFunc(remedies, func(r remedy) bool { return r.code == code })

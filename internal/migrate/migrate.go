@@ -238,7 +238,7 @@ func (c *clusterCase) work() Work {
 		w.Nodes += pool.Count
 		w.Batches, w.WaitMinutes = longest(w.Batches, w.WaitMinutes, pool, pool.Count)
 	}
-	if c.has(finding.MigrationIdentity) {
+	if c.hasBlocker(finding.MigrationIdentity) {
 		w.RoleMinutes = roleDelay
 	}
 	return w
@@ -253,7 +253,7 @@ func longest(batches, minutes int, pool inventory.Pool, nodes int) (int, int) {
 		max(minutes, own*(cmp.Or(pool.DrainMinutes, usualDrain)+pool.SoakMinutes))
 }
 
-// has reports whether a finding with a code is a blocker.
-func (c *clusterCase) has(code finding.Code) bool {
+// hasBlocker reports whether a finding with a code is a blocker.
+func (c *clusterCase) hasBlocker(code finding.Code) bool {
 	return slices.ContainsFunc(c.blockers, func(f finding.Finding) bool { return f.Code == code })
 }

@@ -30,7 +30,7 @@ func (c *clusterCase) questions() []Question {
 			c.kubectl("get aksnodeclass --output yaml"),
 			"https://github.com/Azure/AKS/issues/4694"})
 	}
-	if c.has(finding.MigrationPolicy) {
+	if c.hasBlocker(finding.MigrationPolicy) {
 		qs = append(qs, Question{"Which NetworkPolicy objects must hold? Nothing enforces them " +
 			"from the removal of the engine until the next one works.",
 			c.kubectl("get networkpolicy --all-namespaces"),

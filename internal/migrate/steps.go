@@ -26,10 +26,10 @@ const (
 func (c *clusterCase) steps() []Step {
 	const options = "--network-plugin azure --network-plugin-mode overlay"
 	start := c.az("update", options)
-	if c.has(finding.MigrationPodCIDR) {
+	if c.hasBlocker(finding.MigrationPodCIDR) {
 		start = c.az("update", options+" --pod-cidr PREFIX")
 	}
-	steps := append(append(c.before(), c.exemptions()...),
+	steps := append(append(c.stepsBefore(), c.exemptions()...),
 		c.credentials(), c.masquerade(),
 		checkCode("Code that sets the network plugin must also set the overlay mode.",
 			pageAzurerm),
@@ -43,7 +43,7 @@ func (c *clusterCase) steps() []Step {
 			Commands: []string{finding.Command("routekeeper migrate watch %s", c.argument()).
 				String()}, Source: pageDocs},
 	)
-	return append(steps, c.after()...)
+	return append(steps, c.stepsAfter()...)
 }
 
 // exemptions returns the step that exempts the node subnets' network from assigned policies that
@@ -121,13 +121,14 @@ func (c *clusterCase) verify() Step {
 			String()}, Source: pageDocs}
 }
 
-// after returns the steps that undo what only the migration needed, and remove what it left behind.
-func (c *clusterCase) after() []Step {
+// stepsAfter returns the steps that undo what only the migration needed, and remove what it left
+// behind.
+func (c *clusterCase) stepsAfter() []Step {
 	var steps []Step
-	if c.has(finding.MigrationPolicy) {
+	if c.hasBlocker(finding.MigrationPolicy) {
 		steps = append(steps, c.engineAgain(pageUpdate))
 	}
-	if c.has(finding.ResourceLocked) {
+	if c.hasBlocker(finding.ResourceLocked) {
 		steps = append(steps, Step{Title: "Create the locks again",
 			Why:    "They were removed for the migration.",
 			Source: finding.Describe(finding.ResourceLocked).Page})
