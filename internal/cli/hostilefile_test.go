@@ -25,7 +25,7 @@ import (
 var readers = []string{
 	"sync --dry-run -f FILE", "run --once --dry-run -f FILE", "run -f FILE", "status -f FILE",
 	"doctor -f FILE", "doctor collect -f FILE", "promote shop -f FILE", "trace a b -f FILE",
-	"sync prune -f FILE", "init monitor -f FILE --dry-run", 
+	"sync prune -f FILE", "init monitor -f FILE --dry-run",
 	"cluster create -f FILE", "cluster verify -f FILE x",
 	"sync diff --pod-cidr 10.0.0.0/8 --source FILE --target FILE",
 	"doctor --from-bundle FILE", "cluster capacity --from-bundle FILE",
