@@ -30,8 +30,8 @@ func (r *Resource) inPlaceAfter(written azure.Written) func(plan.Change) bool {
 	return func(plan.Change) bool { return false }
 }
 
-// sent returns the changes in documents that may have taken effect. Changes that only refused
-// documents had are not this program's, even if they are in place now.
+// sent returns the changes in documents that may have taken effect. If Azure refused every document
+// with a change that is in place now, another writer made it.
 func (r *Resource) sent(written azure.Written) map[plan.ChangeKey]bool {
 	var changes []plan.Change
 	for _, d := range r.drafts {

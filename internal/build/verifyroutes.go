@@ -140,7 +140,8 @@ func (v *verifier) targets() {
 	}
 }
 
-// againstTarget returns all findings about a target, except for rights.
+// againstTarget returns the warnings and errors about a target, except for those about rights and
+// failed reads, and for what is left to doctor.
 func (v *verifier) againstTarget(id arm.ID) (wrong []finding.Finding) {
 	for _, f := range v.found {
 		other := f.Code == finding.CallerLacks || slices.Contains(unreadCodes, f.Code) ||

@@ -105,7 +105,7 @@ func runClusterDelete(ctx context.Context, a *app, o deleteOptions) error {
 	if err != nil {
 		return err
 	}
-	traces, err := provision.Trace(ctx, client, c, planned)
+	traces, err := provision.ReadTraces(ctx, client, c, planned)
 	if err != nil {
 		return err
 	}

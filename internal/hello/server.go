@@ -38,14 +38,11 @@ type Self struct {
 // Result is the result of a call.
 type Result string
 
-// Either another pod of the demo or something else answered. Or the machine that has the address
-// refused the connection, which shows that packets arrive there and come back. Or there was no
-// answer in time, or the call failed in another way.
 const (
-	Answered Result = "answered"
-	Refused  Result = "refused"
-	Timeout  Result = "timeout"
-	Failed   Result = "failed"
+	Answered Result = "answered" // by a pod of the demo, or by something else
+	Refused  Result = "refused"  // by the machine with the address: packets arrive and come back
+	Timeout  Result = "timeout"  // there was no answer in time
+	Failed   Result = "failed"   // in any other way
 )
 
 // Call is a call from one pod to an address.

@@ -166,8 +166,8 @@ func (x *fixer) repair(r Repair) string {
 	return ""
 }
 
-// claim records what is set where. Instances of one block cannot have different tables. A module
-// has only the tables that its callers pass in.
+// claim records what is set where. Instances of one block cannot have different tables. The
+// callers of a module share its code, so they must pass the table in.
 func (x *fixer) claim(file string, r Repair) string {
 	keyed, inModule := r.Address != withoutKeys(r.Address), moduleOf(r.Address) != ""
 	for _, s := range r.Set {

@@ -131,8 +131,8 @@ type Effect struct {
 	// Repair is Fix for a program, nil if a person has to decide.
 	Repair *Repair
 	// Left is what was in the subnet, if the same file destroys all of it. Then the loss of the
-	// table does no harm. If that is not a whole cluster (Part), the user may know of more in the
-	// subnet than the file shows.
+	// table does no harm. Part is set if that is not a cluster but a pool or a gateway: the subnet
+	// may hold more than the file shows, so one that the user names still counts.
 	Left string
 	Part bool
 }

@@ -128,8 +128,8 @@ func (j *judge) shared(e Effect) bool {
 	return false
 }
 
-// outdated notes where a state contradicts itself: a block of a network has no table, but an
-// association or the table shows one.
+// outdated notes where a state contradicts itself: a subnet's block in a network has no table, but
+// an association, or the subnets that a table names, show that the subnet has one.
 func (j *judge) outdated() {
 	for _, b := range j.bare {
 		if table := j.tables[b.subnet.Key()]; table != "" {

@@ -43,8 +43,8 @@ type Snapshot struct {
 	Kubernetes map[string]*Kubernetes
 	// Writers are lines from the activity log that say who last wrote a resource, by its key.
 	Writers map[string]Writer
-	// Former is what subnets and route tables once had, by the resource's key. A key without values
-	// belongs to a resource that was asked about.
+	// Former is what subnets and route tables once had, by the resource's key. For a key without
+	// values, the activity log and the history were searched and showed nothing.
 	Former map[string][]Former
 	// Listed are the scopes (subscriptions or resource groups) that were read completely, within
 	// the identity's permissions.

@@ -160,7 +160,7 @@ func losesPackets(seen, read *inventory.Snapshot, config *v1alpha1.ClusterRoutes
 			return nil
 		}
 		maps.Copy(now.Tables, read.Tables)
-		if lost := verdict.Loses(now, config, subnet, table); len(lost) > 0 {
+		if lost := verdict.Losses(now, config, subnet, table); len(lost) > 0 {
 			return found("with it, packets would be dropped that have a route now", lost...)
 		}
 	case inventory.PropertyNAT: // routes win over a NAT gateway

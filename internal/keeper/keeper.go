@@ -89,7 +89,7 @@ type Keeper struct {
 	followed *followed
 	absent   *absentees
 	told     sync.Mutex // held while a check is recorded and reported
-	leftover sync.Mutex // held while something is posted to a worker that has ended
+	endedMu  sync.Mutex // held while something is posted to a worker that has ended
 
 	// mu guards the fields below. It is held briefly, and never during a wait. Call a method whose
 	// name ends in Locked only while holding it.

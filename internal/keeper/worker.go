@@ -186,8 +186,8 @@ func (w *worker) post(cluster string, do func(*worker)) {
 	}
 	k.mu.Unlock()
 	<-w.done
-	k.leftover.Lock()
-	defer k.leftover.Unlock()
+	k.endedMu.Lock()
+	defer k.endedMu.Unlock()
 	do(w)
 }
 
@@ -214,18 +214,18 @@ func (w *worker) end() {
 		k.triggerLocked(heirs, pending)
 	}
 	k.mu.Unlock()
-	k.leftover.Lock()
+	k.endedMu.Lock()
 	for _, p := range left {
 		p.do(w)
 	}
-	k.leftover.Unlock()
+	k.endedMu.Unlock()
 	close(w.done)
 }
 
 // inherit takes over the memory of its clusters from the previous workers.
 func (w *worker) inherit() {
-	w.k.leftover.Lock()
-	defer w.k.leftover.Unlock()
+	w.k.endedMu.Lock()
+	defer w.k.endedMu.Unlock()
 	// The newest memory overwrites older ones: a cluster that left the config may be back.
 	slices.SortStableFunc(w.after, func(a, b *worker) int {
 		return a.mem.checked().Compare(b.mem.checked())

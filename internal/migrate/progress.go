@@ -28,7 +28,8 @@ type Progress struct {
 	State   State  `json:"state"`
 	Moved   int    `json:"moved"`
 	Nodes   []Node `json:"nodes"`
-	// Batches is how many batches remain, and WaitMinutes the longest that they can wait.
+	// Batches is how many batches remain, and WaitMinutes the longest that they can wait for pods
+	// to leave, and between nodes.
 	Batches     int `json:"batchesLeft"`
 	WaitMinutes int `json:"waitMinutesAtMost"`
 	// Note says why the nodes are unknown, or "".

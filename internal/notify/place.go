@@ -98,8 +98,8 @@ func (n *Notifier) flush(ctx context.Context, p *place) {
 	n.send(ctx, p, 1)
 }
 
-// send sends the news of a destination as one message, and returns when the next one may follow. If
-// that fails, the news waits again.
+// send sends the news of a destination as one message, and returns how long to wait before the
+// next one. If sending fails, the news stays in the queue.
 func (n *Notifier) send(ctx context.Context, p *place, attempts int) (next time.Duration) {
 	n.mu.Lock()
 	config, page, events, dropped := p.config, n.spec.Page, p.waiting, p.dropped

@@ -67,7 +67,8 @@ type Hop struct {
 
 func (h Hop) key() string { return h.Subnet.Key() + " " + h.Addr.String() }
 
-// Fork returns a copy. Reads into it, and what it remembers, do not change the original.
+// Fork returns a copy. What is read into the copy, or remembered in it, does not change the
+// original.
 func (f Facts) Fork() Facts {
 	f.Snapshot, f.Memory = f.Snapshot.Fork(), maps.Clone(f.Memory)
 	return f

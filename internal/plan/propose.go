@@ -144,8 +144,8 @@ func (p *Proposal) proposeFlat(s *inventory.Snapshot, cluster *inventory.Cluster
 	p.Config.SetDefaults()
 }
 
-// withRivals returns the config of a cluster with all tables that lead to its nodes as targets: one
-// of them may be its route table, whatever its node subnets have.
+// withRivals adds the tables that lead to the cluster's nodes, and not to others, to the targets of
+// its config: one of them may be its route table, whatever its node subnets have.
 func withRivals(s *inventory.Snapshot, cluster *inventory.Cluster,
 	c *v1alpha1.ClusterRoutes) *v1alpha1.ClusterRoutes {
 	with := *c

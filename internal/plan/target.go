@@ -79,7 +79,7 @@ func (s *targetCluster) mayTouch(r inventory.Route) bool {
 		s.wants(r.Prefix)
 }
 
-// wants reports whether the cluster's table has a pod route with a prefix.
+// wants reports whether the source of the cluster's routes has a pod route with a prefix.
 func (s *targetCluster) wants(prefix netip.Prefix) bool {
 	_, wanted := s.wanted.at(prefix)
 	return wanted

@@ -22,9 +22,9 @@ type Traces struct {
 	gone       []arm.ID
 }
 
-// Trace reads where a cluster can leave something behind.
-func Trace(ctx context.Context, client *azure.Client, c build.Cluster, planned []Removal) (Traces,
-	error) {
+// ReadTraces reads where a cluster can leave something behind.
+func ReadTraces(ctx context.Context, client *azure.Client, c build.Cluster,
+	planned []Removal) (Traces, error) {
 	var t Traces
 	for _, of := range []struct {
 		id   arm.ID

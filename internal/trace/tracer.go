@@ -12,7 +12,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// Options select the packets to trace.
+// Options select the packets to trace, and add routes that the snapshot lacks.
 type Options struct {
 	// Protocol and Port are the packet's at its destination. "" and 0 mean any.
 	Protocol string

@@ -11,11 +11,11 @@ import (
 	"routekeeper.dev/routekeeper/internal/trace"
 )
 
-// Loses compares a subnet's present routes with those of a route table. It returns the packets to
+// Losses compares a subnet's present routes with those of a route table. It returns the packets to
 // nodes, pods and guarded subnets of a cluster that have a route now and would lose it, with a
 // sentence for each. A route to an appliance counts, because only the appliance knows where it
 // forwards packets. If the subnet's present table was not read, it returns nothing.
-func Loses(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subnet,
+func Losses(s plan.Facts, config *v1alpha1.ClusterRoutes, subnet *inventory.Subnet,
 	table *inventory.RouteTable) (lost []string) {
 	world := assume(s, config, plan.Discovery{}).s
 	cluster := world.Cluster(arm.ID(config.Spec.ClusterID))

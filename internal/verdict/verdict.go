@@ -10,10 +10,10 @@
 //	---------  ---------------------------------------------------------------------------
 //	unknown    the cluster was not read
 //	stopped    the cluster is stopped, and no finding is a warning or an error
-//	broken     packets are dropped, or a finding says so of packets that routes do not show, or
-//	           a pod route is missing or wrong, and nothing shows that its packets arrive
-//	bypassed   all is delivered, but egress takes another way than the declared one, or a finding
-//	           says so of a cluster whose config declares no way
+//	broken     packets are dropped, as routes show or a finding says; or a pod route is missing
+//	           or wrong, and nothing shows that its packets arrive
+//	bypassed   all is delivered, but egress does not take the declared way; or no config declares
+//	           one, and a finding says that egress takes a wrong way
 //	at-risk    all is delivered, and a warning or an error says that this may end
 //	unknown    something was not read, or it depends on what ARM does not show
 //	observed   all is delivered, and the config says Observe everywhere

@@ -57,7 +57,7 @@ func (s migrations) migrate(cl *cluster, r *kernel.Resource, to networkMode) {
 	})
 }
 
-// leaveTable deletes a cluster's pod routes.
+// leaveTable ends the use of a cluster's table: no cloud provider, and no pod routes.
 func (s migrations) leaveTable(cl *cluster) {
 	cl.provider.stop()
 	id := cl.Table

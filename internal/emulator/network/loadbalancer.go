@@ -93,8 +93,8 @@ func membersOf(s *Network, balancer arm.ID) map[string][]arm.ID {
 // member is an IP configuration in a backend pool.
 type member struct{ pool, configuration arm.ID }
 
-// membersIn returns the backend pools that an interface or a scale set names. The used addresses
-// show which instances the scale set has.
+// membersIn returns the IP configurations of an interface or a scale set that are in backend pools,
+// each with its pool. The used addresses show which instances the scale set has.
 func membersIn(s *Network, r *kernel.Resource) (out []member) {
 	for _, ref := range ReferencesIn(r.ID, r.Body) {
 		pools := kernel.ListAt(ref.Part, "loadBalancerBackendAddressPools")

@@ -20,8 +20,8 @@ type World interface {
 	Now() time.Time
 }
 
-// Deployment is a template that is being deployed. The caller asks for one body after the other.
-// reference() in a body returns what the World shows at that time.
+// Deployment is a template that is being deployed. The caller asks for the body of one resource
+// after the other. reference() in a body returns what the World shows at that time.
 type Deployment struct {
 	d     *deployment
 	needs map[*Resource][]*Resource

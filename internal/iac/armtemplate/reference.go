@@ -225,6 +225,6 @@ func resourceInfo(x *scope, args []any) (any, error) {
 	if r == nil {
 		return nil, fmt.Errorf("the template has no resource %s", shorten(name))
 	}
-	return described("what is known of a resource", "id", r.ID, "name", lastOf(r.Name), "type",
+	return partlyKnown("what is known of a resource", "id", r.ID, "name", lastOf(r.Name), "type",
 		r.Type, "apiVersion", r.APIVersion), nil
 }

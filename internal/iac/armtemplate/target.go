@@ -194,8 +194,8 @@ func extensionResourceID(x *scope, args []any) (any, error) {
 	})(x, args[1:])
 }
 
-// described returns an object of names and values, which may have more members that are unknown.
-func described(why string, pairs ...string) *Object {
+// partlyKnown returns an object of names and values, which may have more members that are unknown.
+func partlyKnown(why string, pairs ...string) *Object {
 	o := &Object{Open: &Unknown{Why: why}}
 	for i := 0; i < len(pairs); i += 2 {
 		o.set(pairs[i], marked(pairs[i+1]), 0)
@@ -212,7 +212,7 @@ func resourceGroup(x *scope, _ []any) (any, error) {
 	if x.d.world != nil {
 		return x.d.world.Resource(t.prefix(), "")
 	}
-	return described("the resource group", "id",
+	return partlyKnown("the resource group", "id",
 		t.prefix(), "name", t.group, "type", "Microsoft.Resources/resourceGroups", "location",
 		cmp.Or(x.d.options.Location, "{location}")), nil
 }
@@ -225,13 +225,13 @@ func subscription(x *scope, _ []any) (any, error) {
 	if x.d.world != nil {
 		return x.d.world.Resource("/subscriptions/"+id, "")
 	}
-	return described("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id,
+	return partlyKnown("the subscription", "id", "/subscriptions/"+id, "subscriptionId", id,
 		"tenantId", "{tenant}", "displayName", "{subscription-name}"), nil
 }
 
 func managementGroup(x *scope, _ []any) (any, error) {
 	t := x.managementGroup()
-	return described("the management group", "id", t.prefix(), "name", t.managementGroup, "type",
+	return partlyKnown("the management group", "id", t.prefix(), "name", t.managementGroup, "type",
 		"Microsoft.Management/managementGroups"), nil
 }
 
@@ -245,7 +245,7 @@ func tenant(x *scope, _ []any) (any, error) {
 		out.set("tenantId", sub.Get("tenantId"), 0)
 		return out, nil
 	}
-	return described("the tenant", "tenantId", "{tenant}"), nil
+	return partlyKnown("the tenant", "tenantId", "{tenant}"), nil
 }
 
 func thisDeployment(x *scope, _ []any) (any, error) {
@@ -262,7 +262,7 @@ func thisDeployment(x *scope, _ []any) (any, error) {
 		out.set("properties", properties, 0)
 		return out, nil
 	}
-	return described("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location",
+	return partlyKnown("the deployment", "name", cmp.Or(d.name, "{deployment}"), "location",
 		cmp.Or(d.options.Location, "{location}")), nil
 }
 

@@ -102,8 +102,8 @@ const (
 	// documents: a file has room for a hundred thousand small ones.
 	mostAliased   = 500_000
 	mostDocuments = 20_000
-	// longest limits a text in bytes: no name or expression is so long, and an alias makes a text
-	// count many times.
+	// longest limits a text in bytes. Names and expressions are shorter, and each alias repeats the
+	// text.
 	longest = 8 << 10
 )
 
