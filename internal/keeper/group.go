@@ -162,8 +162,8 @@ func (k *Keeper) ofLocked(clusters map[string]bool) []v1alpha1.ClusterRoutes {
 	return out
 }
 
-// owned notes the table that a cluster was last seen with, or "". On a subnet, no table of another
-// cluster may replace it.
+// owned notes the table that a cluster was last seen with, or "". On a subnet, the guard of another
+// cluster never replaces it.
 func (k *Keeper) owned(cluster string, table arm.ID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -34,7 +34,7 @@ type memory struct {
 
 	nics      *inventory.NICs
 	nicsRead  time.Time
-	nicsDueAt time.Time           // when nics are read again at the latest; zero before a check
+	nicsDueAt time.Time           // nics are read again by then; zero before the first check
 	looked    map[netip.Addr]bool // the addresses that were looked up in nics
 }
 

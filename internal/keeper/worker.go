@@ -270,9 +270,9 @@ func (w *worker) check(t trigger, tick time.Time) (done bool) {
 	return true
 }
 
-// noteReading notes how to cancel a poll that reads longer than most polls do: an event or a
-// request ends it, because a poll's calls queue behind all others. nil means that no poll reads any
-// more.
+// noteReading notes how to cancel the poll that begins to read: an event or a request ends it if it
+// reads longer than most polls do, because a poll's calls queue behind all others. nil means that
+// no poll reads any more.
 func (w *worker) noteReading(cancel func()) {
 	w.k.mu.Lock()
 	defer w.k.mu.Unlock()

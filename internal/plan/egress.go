@@ -253,8 +253,8 @@ func whyNoEgress(p *Planner, want inventory.Route, table *inventory.RouteTable) 
 }
 
 // wrongHop says why the next hops that a config declares are known to be wrong: the appliance that
-// the config names is gone, cannot be a next hop, or has other addresses. It returns these
-// addresses, and adds a finding whether or not a route is missing.
+// the config names is gone, cannot be a next hop, or has other addresses. It adds a finding about
+// that whether or not a route is missing. now has the addresses that the appliance has.
 func (w *planning) wrongHop(e egressConfig, table *inventory.RouteTable) (why string,
 	now []netip.Addr) {
 	named := arm.ID(e.config.Spec.Egress.FirewallID)

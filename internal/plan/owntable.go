@@ -59,7 +59,7 @@ type Taken struct {
 }
 
 // Last adds the tables that clusters were last seen with, by the cluster's ID.Key(). On a subnet,
-// no table of another cluster may replace them. The map is not copied and must not change
+// the guard of another cluster never replaces them. The map is not copied and must not change
 // afterwards.
 func (t Taken) Last(tables map[string]arm.ID) Taken {
 	t.last = tables

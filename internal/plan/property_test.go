@@ -353,9 +353,9 @@ func checkProofs(t *rapid.T, w *world, now, then *inventory.RouteTable) {
 	}
 }
 
-// TestSettled: the fast path for a target in sync agrees with the slow path, which decides about
+// TestInSync: the fast path for a target in sync agrees with the slow path, which decides about
 // each route. It must not be taken if the slow path would report anything.
-func TestSettled(t *testing.T) {
+func TestInSync(t *testing.T) {
 	inSync := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := randomWorld(t)
@@ -405,9 +405,9 @@ func TestSettled(t *testing.T) {
 	}
 }
 
-// TestSettledShared: a route that two clusters want alike is reported, although there is nothing to
+// TestInSyncShared: a route that two clusters want alike is reported, although there is nothing to
 // do.
-func TestSettledShared(t *testing.T) {
+func TestInSyncShared(t *testing.T) {
 	w := &world{t: t, s: Facts{Snapshot: inventory.NewSnapshot(), Memory: Memory{}}}
 	route := "n1 10.244.1.0/24 10.240.0.4"
 	w.cluster(clusterA, "10.244.0.0/16", nodesA).subnet(nodesA, "10.240.0.0/24",

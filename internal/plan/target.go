@@ -55,7 +55,7 @@ type targetCluster struct {
 	retained   []string // stale routes that policy UpsertOnly keeps
 	undeleted  []string // stale routes without proof, and the proof that is missing
 	blindly    bool     // for an undeleted one it is unknown whether its node exists
-	harmless   int      // how many undeleted ones lack only proof.unwritten, or may be another's
+	harmless   int      // how many undeleted ones have proof.unwritten or proof.neighbour
 	strange    bool     // an undeleted one has the addresses of a row in strangers
 	unfollowed []string // routes whose new next hop is not proven
 	left       []string // routes of a missing cluster that stay

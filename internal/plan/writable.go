@@ -18,7 +18,8 @@ import (
 //	---------------------------------------------------|------------------------------------------------
 //	has a configured cluster's pod routes; or, if that | it is or may be that cluster's
 //	  is not proven, is on its node subnets, is on no  |   (noteClusterTables)
-//	  subnet and leads to its nodes, or it wrote it    |
+//	  subnet and leads to its nodes, or was written by |
+//	  the cluster                                      |
 //	could not be read                                  | what is in it is unknown
 //	is on a subnet that contains its own next hops     | it is or was a cluster's, possibly of one that
 //	                                                   |   was not read (tableOfUnread)
