@@ -163,7 +163,7 @@ type Egress struct {
 
 // EgressRoute is a route that packets must take.
 type EgressRoute struct {
-	// Name is the name that the route gets if the table lacks it. Empty: egress-PREFIX.
+	// Name is the name that the route gets if the table lacks the route. Empty: egress-PREFIX.
 	Name          string  `json:"name,omitempty"`
 	AddressPrefix string  `json:"addressPrefix"`
 	NextHopType   HopType `json:"nextHopType,omitempty"`

@@ -240,7 +240,8 @@ var brokenStream = lazy.Regexp(`stream error: stream ID \d+; (\w+).*|^(EOF|unexp
 var aadCode = lazy.Regexp(`AADSTS\d+`)
 
 // gist returns the essence of an error on one line: the cause of a failed connection without the
-// address, or how to fix a failed login. It does not list the login methods that were tried.
+// address, or how to fix a failed login. Only the log of the Azure SDK shows each login method that
+// was tried.
 func gist(err error) string {
 	if call, ok := errors.AsType[*url.Error](err); ok {
 		err = call.Err

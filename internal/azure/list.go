@@ -55,7 +55,7 @@ const listMemory = time.Hour
 // times as long as it took.
 const listWithin, hungMemory, slack = 2 * time.Second, time.Minute, 2
 
-// refusedCost is the cost of a list that was refused or hangs.
+// refusedCost is the cost of a list, or of the GET of a virtual network, that was refused or hangs.
 const refusedCost = math.MaxInt32
 
 // read gets documents with the fewest calls: GETs, a list per resource group, or a list per

@@ -116,7 +116,7 @@ func (d *routes) checkEgressRoute(at string, r v1alpha1.EgressRoute) (netip.Pref
 }
 
 // checkEgressTable checks the table of spec.egress against all documents: the cloud provider of a
-// cluster writes the cluster's route table, so that table can only be watched, and two documents
+// cluster writes the cluster's route table, which can therefore only be watched, and two documents
 // must not route one prefix to two next hops.
 func (d *routes) checkEgressTable(docs []*routes) error {
 	e := d.spec.Spec.Egress

@@ -43,8 +43,8 @@ func Objects(files []File) (valid []v1alpha1.ClusterRoutes, refused map[string]*
 		}
 		docs = append(docs, found[0])
 	}
-	// Refuse a target that is another object's table. Then start over, because the refused object
-	// no longer counts.
+	// Refuse an object with a target that is another object's table, or with egress routes that
+	// contradict another object. Then start over, because the refused object no longer counts.
 	for again := true; again; {
 		again = false
 		for i, d := range docs {

@@ -36,9 +36,9 @@ func (o *ClusterRoutes) name() string { return o.Namespace + "." + o.Name }
 // key returns the object's name in the cache and in the queue.
 func (o *ClusterRoutes) key() string { return o.Namespace + "/" + o.Name }
 
-// decode returns a new object. It never fails, because an object of a newer version of the kind
-// must not hide the others. A status with fields of other types counts as none, and is written
-// again.
+// decode returns an object that shares nothing with from. It never fails, because an object of a
+// newer version of the kind must not hide the others. A status with fields of other types counts as
+// none, and is written again.
 func decode(from any) *ClusterRoutes {
 	is := from.(*unstructured.Unstructured)
 	o := &ClusterRoutes{ObjectMeta: metav1.ObjectMeta{Namespace: is.GetNamespace(),

@@ -11,7 +11,7 @@ import (
 	"routekeeper.dev/routekeeper/internal/inventory"
 )
 
-// almostFull is the percentage of used addresses above which a subnet counts as almost full.
+// almostFull is the percentage of used addresses from which on a subnet counts as almost full.
 const almostFull = 90
 
 // addresses finds subnets without free addresses: now, or once the autoscalers have grown their

@@ -30,8 +30,9 @@ func (n *node) String() string {
 	return fmt.Sprintf("%s (%s)", name, n.addrs[0])
 }
 
-// newNodeFor is how long a new node may lack its route. The cloud provider writes in batches of 30
-// seconds, from a copy of the table that it caches for two minutes.
+// newNodeFor is how long a new node may lack its route, and how long any node may be not Ready. The
+// cloud provider writes in batches of 30 seconds, from a copy of the table that it caches for two
+// minutes.
 const newNodeFor = 3 * time.Minute
 
 // young reports whether a node is too new to be reported. Only Kubernetes shows a node's age.

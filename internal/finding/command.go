@@ -34,7 +34,7 @@ var program = "routekeeper"
 // once, before the first command is made.
 func Program(name string) { program = name }
 
-// Repeat sets repeated: the global ones, such as --emulator and its value, and the config files.
+// Repeat sets repeated: the global flags, such as --emulator and its value, and the config files.
 // The process calls it once, before the first command is made.
 func Repeat(global, configs []string) {
 	repeated.global, repeated.config = CommandLine{}, CommandLine{}

@@ -146,7 +146,7 @@ func LackingPolicies(assignments []PolicyAssignment,
 }
 
 // AssignPolicies returns the policies that assignments enforce, if their definitions are given.
-// definitions are by their IDs in lower case.
+// The keys of definitions are IDs in lower case.
 func AssignPolicies(assignments []PolicyAssignment,
 	definitions map[string]*PolicyDefinition) (all []AssignedPolicy) {
 	for _, a := range assignments {

@@ -26,7 +26,7 @@ const (
 )
 
 // awaitSilence waits until the API server no longer answers, or no longer passes on changes, and
-// returns which. shown returns the number of nodes that the watch shows. When the context ends,
+// returns why. shown returns the number of nodes that the watch shows. When the context ends,
 // awaitSilence returns nil.
 func (c *Client) awaitSilence(ctx context.Context, shown func() int) error {
 	tick := time.NewTicker(c.askEvery)

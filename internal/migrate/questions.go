@@ -40,8 +40,8 @@ func (c *clusterCase) questions() []Question {
 		network := subnets[0].Parent()
 		qs = append(qs, Question{"Does an Azure Policy keep the route table on the node subnets? " +
 			"AKS takes the table off, and the policy would refuse that. If routekeeper prevent " +
-			"wrote the policy, routekeeper prevent --exempt " + finding.Show(network.Name()) +
-			" frees the network for a time.",
+			"wrote the policy, its flags --exempt " + finding.Show(network.Name()) +
+			" and --until free the network for a time.",
 			finding.Command("az policy assignment list --scope %s --disable-scope-strict-match",
 				network).String(), "https://github.com/Azure/AKS/issues/4308"})
 	}

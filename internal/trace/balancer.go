@@ -105,9 +105,9 @@ func (j *journey) balance(from, near *inventory.Subnet, b *inventory.Balancer,
 
 // Lost says more about a next hop that drops a subnet's packets: which load balancer without
 // backends has the address, or which firewalls and load balancers in the hop's subnet have other
-// addresses, to which routes can lead. now has these addresses. It returns "" if nothing more is
-// known.
-func (t *Tracer) Lost(from arm.ID, hop netip.Addr) (why string, now []netip.Addr) {
+// addresses, to which routes can lead. others has these addresses. Lost returns "" if nothing more
+// is known.
+func (t *Tracer) Lost(from arm.ID, hop netip.Addr) (why string, others []netip.Addr) {
 	subnet := t.s.Subnet(from)
 	if subnet == nil || t.s.VNets[from.Parent().Key()] == nil {
 		return "", nil
@@ -135,12 +135,12 @@ func (t *Tracer) Lost(from arm.ID, hop netip.Addr) (why string, now []netip.Addr
 		}
 	}
 	for a := range has {
-		now = append(now, a)
+		others = append(others, a)
 	}
-	slices.SortFunc(now, netip.Addr.Compare)
+	slices.SortFunc(others, netip.Addr.Compare)
 	var parts []string
-	for _, a := range now {
+	for _, a := range others {
 		parts = append(parts, fmt.Sprintf("%s has %s", has[a], a))
 	}
-	return strings.Join(parts, ", "), now
+	return strings.Join(parts, ", "), others
 }

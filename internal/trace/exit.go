@@ -133,7 +133,8 @@ func (j *journey) bypasses(subnet *inventory.Subnet, cluster *inventory.Cluster,
 func (j *journey) toInternet(at netip.Addr, subnet *inventory.Subnet,
 	cluster *inventory.Cluster) Way {
 	switch {
-	case !j.way.To.Is4(): // default outbound access is for IPv4; NAT gateways: see bypasses
+	case !j.way.To.Is4():
+		// Default outbound access is described for IPv4 only. For NAT gateways see bypasses.
 	case cluster != nil:
 		if j.way.Exit = Exit(subnet, cluster); j.way.Exit == "" {
 			return j.end(Dropped, "nothing gives it a public address: subnet %s has neither a NAT "+

@@ -279,10 +279,10 @@ func (j *journey) leavePod(node Node) (at netip.Addr, subnet *inventory.Subnet, 
 	return node.Addr, node.subnet, false
 }
 
-// sourceNAT returns the node's address that replaces a pod's address a in packets to an address, or
-// no address. Azure CNI in the node subnet shows a pod's own address inside its virtual network,
-// and the node's outside (configure-azure-cni, frequently asked questions). Pods in their own
-// subnet always show their own address.
+// sourceNAT returns the node's address that replaces the pod's address a in packets to the
+// destination, or no address. Azure CNI in the node subnet shows a pod's own address inside its
+// virtual network, and the node's outside (configure-azure-cni, frequently asked questions). Pods
+// in their own subnet always show their own address.
 func (j *journey) sourceNAT(a netip.Addr, subnet *inventory.Subnet, to netip.Addr) netip.Addr {
 	nic, vnet := j.nicAt(a, subnet), j.s.VNets[subnet.ID.Parent().Key()]
 	if nic == nil || vnet == nil || nic.primary == a || contains(vnet.Prefixes, to) {
