@@ -123,8 +123,8 @@ func (s Step) Decide(c Cluster, have *arm.Document, made Made, adopt bool) Decis
 	return d
 }
 
-// decideFound compares an existing resource of others. The only difference that it can have is a
-// missing route table.
+// decideFound compares an existing resource of others. Only a subnet's route table can differ: the
+// subnet has none, or got another one after it was read.
 func (s Step) decideFound(have []byte, want object, adopt bool) Decision {
 	d := Decision{Verb: Keep, Differences: differences(have, want, nil)}
 	table := arm.ID(gjson.GetBytes(have, "properties.routeTable.id").String())

@@ -34,7 +34,7 @@ type Existing struct {
 
 	nodesUsed, podsUsed, gatewayUsed int      // addresses that other resources use
 	routes                           int      // of others in NodeTable
-	links                            []arm.ID // what these subnets link to
+	links                            []arm.ID // what the subnets above link to
 }
 
 // checkExisting checks the IDs, before anything is read.

@@ -265,7 +265,7 @@ func (s *stage) reconcile(ctx context.Context) (keeper.Result, error) {
 const between = 200 * time.Millisecond
 
 // checkUntil makes the keeper check until right returns nil and the last check read the present
-// route tables, or until patience is over.
+// route tables. When patience is over, it returns what is still wrong.
 func (s *stage) checkUntil(ctx context.Context, right func() error) error {
 	deadline := time.Now().Add(s.patience)
 	for {

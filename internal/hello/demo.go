@@ -185,7 +185,8 @@ func (d *Demo) Wait(ctx context.Context, limit time.Duration) ([]Pod, error) {
 	}
 }
 
-// wanted returns the expected number of pods, once the controllers have seen the manifests.
+// wanted returns the expected number of pods. complete is set once the controllers have seen the
+// manifests, and all pods are made from them.
 func (d *Demo) wanted(ctx context.Context) (pods int, complete bool, err error) {
 	complete = true
 	for _, o := range []kube.Object{{Plural: "daemonsets", Name: "hello-node"},

@@ -30,8 +30,8 @@ type Pair struct {
 }
 
 // Watch lets each pair's pod call its address once a second until the context ends, and counts the
-// calls and the lost ones. A call without an answer within the given time, at most MostWithin, is
-// lost.
+// calls, the lost ones, and the ones that the API server did not bring to the pod. A call without
+// an answer within the given time, at most MostWithin, is lost.
 func (d *Demo) Watch(ctx context.Context, pairs []Pair, within time.Duration) (l Loss) {
 	var mu sync.Mutex
 	var all sync.WaitGroup

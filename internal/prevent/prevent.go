@@ -114,7 +114,7 @@ func candidates(needs []Need, tables []arm.ID) (all []Rule) {
 			inventory.PropertyTable: "route-table", inventory.PropertyNAT: "nat-gateway",
 			inventory.PropertyGroup: "network-security-group"}[property],
 			Title: "Subnets keep their " + property.Name(), Effect: "deny", Property: property,
-			About: "Refuses a write in which a subnet in the parameter subnets lacks its " +
+			About: "Refuses a write in which a subnet listed in the subnets parameter lacks its " +
 				property.Name() + ", or has another one. Written by routekeeper prevent."}
 		for _, n := range needs {
 			if n.Property == property {
@@ -126,12 +126,12 @@ func candidates(needs []Need, tables []arm.ID) (all []Rule) {
 	return append(all,
 		Rule{Name: "routekeeper-default-route", Title: "Route tables keep 0.0.0.0/0",
 			Effect: "deny", Tables: tables,
-			About: "Refuses a write of a route table in the parameter tables without the route " +
-				"0.0.0.0/0. Written by routekeeper prevent."},
+			About: "Refuses a write of a route table listed in the tables parameter if the " +
+				"written table has no route 0.0.0.0/0. Written by routekeeper prevent."},
 		Rule{Name: "routekeeper-default-route-delete", Title: "The route 0.0.0.0/0 stays",
 			Effect: "denyAction", Tables: tables,
-			About: "Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter " +
-				"tables. Written by routekeeper prevent."})
+			About: "Refuses to delete the route 0.0.0.0/0 of a route table listed in the tables " +
+				"parameter. Written by routekeeper prevent."})
 }
 
 type object = map[string]any

@@ -123,8 +123,8 @@ func idParts(args []any) (before []string, resourceType, name string, err error)
 	return nil, "", "", fmt.Errorf("there is no resource type among the arguments")
 }
 
-// idIn makes the function for IDs in a scope; at returns the scope that the arguments before the
-// type name.
+// idIn makes the function for IDs in a scope; at gets the arguments before the resource type, and
+// returns the scope that they name.
 func idIn(at func(x *scope, before []string) (target, error)) func(*scope, []any) (any, error) {
 	return func(x *scope, args []any) (any, error) {
 		if u := unknownOf(args); u != nil {

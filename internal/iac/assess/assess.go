@@ -74,7 +74,7 @@ func introduced(before, after *inventory.Snapshot, configs []v1alpha1.ClusterRou
 	if len(clusters) == 0 {
 		return nil
 	}
-	// A plan has no activity log, so the tables of its node subnets count as the cluster's.
+	// A plan has no activity log, so the tables of a cluster's node subnets count as the cluster's.
 	for _, id := range clusters {
 		for _, subnet := range before.NodeSubnetIDs(before.Cluster(id)) {
 			if at := before.Subnet(subnet); at != nil && at.RouteTable != "" {

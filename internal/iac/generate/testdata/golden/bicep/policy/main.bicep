@@ -8,7 +8,7 @@ resource routeTable 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
   name: 'routekeeper-route-table'
   properties: {
     mode: 'All'
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its route table, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its route table, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their route table'
     parameters: {
       subnets: {
@@ -117,7 +117,7 @@ resource routeTable 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
 resource routeTableAssignment 'Microsoft.Authorization/policyAssignments@2023-04-01' = {
   name: 'routekeeper-route-table'
   properties: {
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its route table, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its route table, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their route table'
     parameters: {
       subnets: {
@@ -145,7 +145,7 @@ resource natGateway 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
   name: 'routekeeper-nat-gateway'
   properties: {
     mode: 'All'
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its NAT gateway, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its NAT gateway, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their NAT gateway'
     parameters: {
       subnets: {
@@ -254,7 +254,7 @@ resource natGateway 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
 resource natGatewayAssignment 'Microsoft.Authorization/policyAssignments@2023-04-01' = {
   name: 'routekeeper-nat-gateway'
   properties: {
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its NAT gateway, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its NAT gateway, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their NAT gateway'
     parameters: {
       subnets: {
@@ -276,7 +276,7 @@ resource networkSecurityGroup 'Microsoft.Authorization/policyDefinitions@2023-04
   name: 'routekeeper-network-security-group'
   properties: {
     mode: 'All'
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its network security group, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its network security group, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their network security group'
     parameters: {
       subnets: {
@@ -385,7 +385,7 @@ resource networkSecurityGroup 'Microsoft.Authorization/policyDefinitions@2023-04
 resource networkSecurityGroupAssignment 'Microsoft.Authorization/policyAssignments@2023-04-01' = {
   name: 'routekeeper-network-security-group'
   properties: {
-    description: 'Refuses a write in which a subnet in the parameter subnets lacks its network security group, or has another one. Written by routekeeper prevent.'
+    description: 'Refuses a write in which a subnet listed in the subnets parameter lacks its network security group, or has another one. Written by routekeeper prevent.'
     displayName: 'Subnets keep their network security group'
     parameters: {
       subnets: {
@@ -407,7 +407,7 @@ resource defaultRoute 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
   name: 'routekeeper-default-route'
   properties: {
     mode: 'All'
-    description: 'Refuses a write of a route table in the parameter tables without the route 0.0.0.0/0. Written by routekeeper prevent.'
+    description: 'Refuses a write of a route table listed in the tables parameter if the written table has no route 0.0.0.0/0. Written by routekeeper prevent.'
     displayName: 'Route tables keep 0.0.0.0/0'
     parameters: {
       tables: {
@@ -461,7 +461,7 @@ resource defaultRoute 'Microsoft.Authorization/policyDefinitions@2023-04-01' = {
 resource defaultRouteAssignment 'Microsoft.Authorization/policyAssignments@2023-04-01' = {
   name: 'routekeeper-default-route'
   properties: {
-    description: 'Refuses a write of a route table in the parameter tables without the route 0.0.0.0/0. Written by routekeeper prevent.'
+    description: 'Refuses a write of a route table listed in the tables parameter if the written table has no route 0.0.0.0/0. Written by routekeeper prevent.'
     displayName: 'Route tables keep 0.0.0.0/0'
     parameters: {
       tables: {
@@ -481,7 +481,7 @@ resource defaultRouteDelete 'Microsoft.Authorization/policyDefinitions@2023-04-0
   name: 'routekeeper-default-route-delete'
   properties: {
     mode: 'All'
-    description: 'Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter tables. Written by routekeeper prevent.'
+    description: 'Refuses to delete the route 0.0.0.0/0 of a route table listed in the tables parameter. Written by routekeeper prevent.'
     displayName: 'The route 0.0.0.0/0 stays'
     parameters: {
       tables: {
@@ -534,7 +534,7 @@ resource defaultRouteDelete 'Microsoft.Authorization/policyDefinitions@2023-04-0
 resource defaultRouteDeleteAssignment 'Microsoft.Authorization/policyAssignments@2023-04-01' = {
   name: 'routekeeper-default-route-delete'
   properties: {
-    description: 'Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter tables. Written by routekeeper prevent.'
+    description: 'Refuses to delete the route 0.0.0.0/0 of a route table listed in the tables parameter. Written by routekeeper prevent.'
     displayName: 'The route 0.0.0.0/0 stays'
     parameters: {
       tables: {

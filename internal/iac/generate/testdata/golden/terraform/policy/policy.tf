@@ -23,7 +23,7 @@ provider "azurerm" {
 resource "azurerm_policy_definition" "routekeeper_route_table" {
   name         = "routekeeper-route-table"
   display_name = "Subnets keep their route table"
-  description  = "Refuses a write in which a subnet in the parameter subnets lacks its route table, or has another one. Written by routekeeper prevent."
+  description  = "Refuses a write in which a subnet listed in the subnets parameter lacks its route table, or has another one. Written by routekeeper prevent."
   policy_type  = "Custom"
   mode         = "All"
 
@@ -138,7 +138,7 @@ resource "azurerm_policy_definition" "routekeeper_route_table" {
 resource "azurerm_subscription_policy_assignment" "routekeeper_route_table" {
   name                 = "routekeeper-route-table"
   display_name         = "Subnets keep their route table"
-  description          = "Refuses a write in which a subnet in the parameter subnets lacks its route table, or has another one. Written by routekeeper prevent."
+  description          = "Refuses a write in which a subnet listed in the subnets parameter lacks its route table, or has another one. Written by routekeeper prevent."
   subscription_id      = "/subscriptions/5ab00000-0000-4000-8000-000000000001"
   policy_definition_id = azurerm_policy_definition.routekeeper_route_table.id
 
@@ -167,7 +167,7 @@ resource "azurerm_subscription_policy_assignment" "routekeeper_route_table" {
 resource "azurerm_policy_definition" "routekeeper_nat_gateway" {
   name         = "routekeeper-nat-gateway"
   display_name = "Subnets keep their NAT gateway"
-  description  = "Refuses a write in which a subnet in the parameter subnets lacks its NAT gateway, or has another one. Written by routekeeper prevent."
+  description  = "Refuses a write in which a subnet listed in the subnets parameter lacks its NAT gateway, or has another one. Written by routekeeper prevent."
   policy_type  = "Custom"
   mode         = "All"
 
@@ -282,7 +282,7 @@ resource "azurerm_policy_definition" "routekeeper_nat_gateway" {
 resource "azurerm_subscription_policy_assignment" "routekeeper_nat_gateway" {
   name                 = "routekeeper-nat-gateway"
   display_name         = "Subnets keep their NAT gateway"
-  description          = "Refuses a write in which a subnet in the parameter subnets lacks its NAT gateway, or has another one. Written by routekeeper prevent."
+  description          = "Refuses a write in which a subnet listed in the subnets parameter lacks its NAT gateway, or has another one. Written by routekeeper prevent."
   subscription_id      = "/subscriptions/5ab00000-0000-4000-8000-000000000001"
   policy_definition_id = azurerm_policy_definition.routekeeper_nat_gateway.id
 
@@ -305,7 +305,7 @@ resource "azurerm_subscription_policy_assignment" "routekeeper_nat_gateway" {
 resource "azurerm_policy_definition" "routekeeper_network_security_group" {
   name         = "routekeeper-network-security-group"
   display_name = "Subnets keep their network security group"
-  description  = "Refuses a write in which a subnet in the parameter subnets lacks its network security group, or has another one. Written by routekeeper prevent."
+  description  = "Refuses a write in which a subnet listed in the subnets parameter lacks its network security group, or has another one. Written by routekeeper prevent."
   policy_type  = "Custom"
   mode         = "All"
 
@@ -420,7 +420,7 @@ resource "azurerm_policy_definition" "routekeeper_network_security_group" {
 resource "azurerm_subscription_policy_assignment" "routekeeper_network_security_group" {
   name                 = "routekeeper-network-security-group"
   display_name         = "Subnets keep their network security group"
-  description          = "Refuses a write in which a subnet in the parameter subnets lacks its network security group, or has another one. Written by routekeeper prevent."
+  description          = "Refuses a write in which a subnet listed in the subnets parameter lacks its network security group, or has another one. Written by routekeeper prevent."
   subscription_id      = "/subscriptions/5ab00000-0000-4000-8000-000000000001"
   policy_definition_id = azurerm_policy_definition.routekeeper_network_security_group.id
 
@@ -443,7 +443,7 @@ resource "azurerm_subscription_policy_assignment" "routekeeper_network_security_
 resource "azurerm_policy_definition" "routekeeper_default_route" {
   name         = "routekeeper-default-route"
   display_name = "Route tables keep 0.0.0.0/0"
-  description  = "Refuses a write of a route table in the parameter tables without the route 0.0.0.0/0. Written by routekeeper prevent."
+  description  = "Refuses a write of a route table listed in the tables parameter if the written table has no route 0.0.0.0/0. Written by routekeeper prevent."
   policy_type  = "Custom"
   mode         = "All"
 
@@ -503,7 +503,7 @@ resource "azurerm_policy_definition" "routekeeper_default_route" {
 resource "azurerm_subscription_policy_assignment" "routekeeper_default_route" {
   name                 = "routekeeper-default-route"
   display_name         = "Route tables keep 0.0.0.0/0"
-  description          = "Refuses a write of a route table in the parameter tables without the route 0.0.0.0/0. Written by routekeeper prevent."
+  description          = "Refuses a write of a route table listed in the tables parameter if the written table has no route 0.0.0.0/0. Written by routekeeper prevent."
   subscription_id      = "/subscriptions/5ab00000-0000-4000-8000-000000000001"
   policy_definition_id = azurerm_policy_definition.routekeeper_default_route.id
 
@@ -524,7 +524,7 @@ resource "azurerm_subscription_policy_assignment" "routekeeper_default_route" {
 resource "azurerm_policy_definition" "routekeeper_default_route_delete" {
   name         = "routekeeper-default-route-delete"
   display_name = "The route 0.0.0.0/0 stays"
-  description  = "Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter tables. Written by routekeeper prevent."
+  description  = "Refuses to delete the route 0.0.0.0/0 of a route table listed in the tables parameter. Written by routekeeper prevent."
   policy_type  = "Custom"
   mode         = "All"
 
@@ -583,7 +583,7 @@ resource "azurerm_policy_definition" "routekeeper_default_route_delete" {
 resource "azurerm_subscription_policy_assignment" "routekeeper_default_route_delete" {
   name                 = "routekeeper-default-route-delete"
   display_name         = "The route 0.0.0.0/0 stays"
-  description          = "Refuses to delete the route 0.0.0.0/0 of the route tables in the parameter tables. Written by routekeeper prevent."
+  description          = "Refuses to delete the route 0.0.0.0/0 of a route table listed in the tables parameter. Written by routekeeper prevent."
   subscription_id      = "/subscriptions/5ab00000-0000-4000-8000-000000000001"
   policy_definition_id = azurerm_policy_definition.routekeeper_default_route_delete.id
 
