@@ -90,7 +90,7 @@ type Options struct {
 	// cluster's nodes, with what has changed. Nothing else happens until it returns. Nil: not
 	// called.
 	Wrote func(arm.ID, State)
-	// LogBodies is how many of the last requests are logged with their bodies. 0: 10,000.
+	// LogBodies is the number of the last requests whose bodies the log keeps. 0: 10,000.
 	LogBodies int
 	// Key signs tokens. Nil: a new key. Tests use SharedKey to save time.
 	Key *rsa.PrivateKey
@@ -98,7 +98,8 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// AddSubscriptions adds subscriptions with generated IDs, which belong to tenants in turn.
+// AddSubscriptions adds subscriptions with generated IDs, and replaces Tenants: the subscriptions
+// belong to the tenants in turn.
 func (o *Options) AddSubscriptions(subscriptions, tenants int) {
 	o.Tenants = map[string]string{}
 	for i := range subscriptions {

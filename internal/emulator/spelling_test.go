@@ -68,8 +68,7 @@ func TestAnySpelling(t *testing.T) {
 		for _, version := range versionsOf(id) {
 			before := plain(b.getAt(id, version))
 			for _, spelled := range []func(string) string{unchanged, strings.ToLower,
-				strings.ToUpper,
-				pascal} {
+				strings.ToUpper, pascal} {
 				sent := recased(b.getAt(id, version), spelled).(kernel.Object)
 				if status, code := b.try(http.MethodPut, id, version,
 					string(kernel.Encode(sent))); status/100 != 2 {

@@ -82,7 +82,7 @@ func (s *AKS) settleCluster(c *kernel.Call, r, old *kernel.Resource) *kernel.Fai
 			return f
 		}
 	}
-	r.Doing = updateState(properties, before)
+	r.Doing = stateDuringUpdate(properties, before)
 	return s.checkClusterIdentity(r)
 }
 
@@ -110,8 +110,8 @@ func (s *AKS) checkNodeGroup(cluster, group arm.ID) *kernel.Failure {
 	return nil
 }
 
-// updateState returns a cluster's provisioning state while an update runs.
-func updateState(properties, before kernel.Object) string {
+// stateDuringUpdate returns a cluster's provisioning state while a creation or an update runs.
+func stateDuringUpdate(properties, before kernel.Object) string {
 	if before == nil {
 		return "Creating"
 	}
@@ -320,7 +320,7 @@ func (s *AKS) aksPut(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure
 	return s.aksWrite(c, id, body)
 }
 
-// createMissing works like aksPut, for a resource that does not exist yet.
+// createMissing works like aksPut if the resource does not exist yet. Otherwise it does nothing.
 func (s *AKS) createMissing(cl *cluster, id arm.ID, body kernel.Object) *kernel.Failure {
 	if s.kernel.Store.Get(id) != nil {
 		return nil

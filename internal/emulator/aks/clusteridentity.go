@@ -104,9 +104,9 @@ func (s *AKS) NodeGroupOf(cluster arm.ID) arm.ID {
 	return ""
 }
 
-// DenyAssignment returns the deny assignment that denies a principal writes in a scope: in a
-// locked-down node resource group, everyone except the cluster's own identity. known is false if
-// there is none.
+// DenyAssignment returns the deny assignment that denies a principal writes in a scope, and its
+// node resource group. A locked-down group has one, for everyone except the cluster's own identity.
+// known is false if none applies.
 func (s *AKS) DenyAssignment(scope arm.ID, who kernel.Principal) (name string, id, group arm.ID,
 	known bool) {
 	cl := s.nodeGroups[scope.Group().Key()]

@@ -140,7 +140,7 @@ func (s *nodes) setPool(cl *cluster, profile kernel.Object, doing string) *kerne
 	return s.storeScaleSet(cl, p)
 }
 
-// shrink removes the last nodes of a pool that has more than count.
+// shrink removes the last nodes of a pool that has more than count, until count are left.
 func (s *nodes) shrink(cl *cluster, p *pool, count int) {
 	for len(p.Nodes) > count {
 		s.removeNode(cl, p, p.Nodes[len(p.Nodes)-1])
@@ -238,7 +238,7 @@ func (s *nodes) removePool(cl *cluster, p *pool) {
 
 // givePodCIDRs assigns the next free node prefix of each pod CIDR.
 func (cl *cluster) givePodCIDRs() []netip.Prefix {
-	// unset before the first assignment, also after a time in which pods had other addresses
+	// unset before the first assignment, which comes late if pods had other addresses before
 	if len(cl.NextPodCIDR) != len(cl.PodCIDRs) || cl.takenPodCIDRs == nil {
 		cl.NextPodCIDR, cl.takenPodCIDRs = make([]int, len(cl.PodCIDRs)), map[netip.Prefix]bool{}
 	}

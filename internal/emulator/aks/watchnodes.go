@@ -16,8 +16,8 @@ import (
 // that begins at the present version receives each later change. Any other version is refused
 // (410), as by an API server that no longer has it: then the client lists again.
 
-// maxWatch is how long a watch lasts if its caller names no time.
-const maxWatch = 30 * time.Minute
+// defaultWatch is how long a watch lasts if its caller names no time.
+const defaultWatch = 30 * time.Minute
 
 // nodesVersion returns the resourceVersion of a cluster's nodes.
 func (cl *cluster) nodesVersion() string {
@@ -55,7 +55,7 @@ func (s *APIServers) watchNodes(w http.ResponseWriter, r *http.Request, c *kerne
 		now.nodes = nil
 	}
 	s.kernel.Requests.Add(c, start, kernel.Reply{Status: http.StatusOK}, "a watch")
-	most := maxWatch
+	most := defaultWatch
 	if seconds, err := strconv.Atoi(c.Param("timeoutSeconds")); err == nil && seconds > 0 {
 		most = time.Duration(seconds) * time.Second
 	}

@@ -34,7 +34,7 @@ func (s *Authorization) needOf(c *kernel.Call) Need {
 		w.verb = "action"
 	}
 	n := len(c.Path)
-	last := -1 // the last segment named providers
+	last := -1 // the last segment providers that is no resource's name
 	for i := 0; i < n; i += 2 {
 		if strings.EqualFold(c.Path[i], "providers") {
 			last = i

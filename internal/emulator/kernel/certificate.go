@@ -56,7 +56,8 @@ func (s *server) AuthorityLocked() (*x509.Certificate, *ecdsa.PrivateKey, error)
 }
 
 // MakeCertificate makes a server certificate for loopback, the clusters' API servers and the given
-// host. If the host is no single address, the certificate is for all addresses of this machine.
+// host. If the host is a name, or stands for all addresses, the certificate is for this machine's
+// name and all its addresses.
 func MakeCertificate(host string, names []string, ca *x509.Certificate,
 	caKey *ecdsa.PrivateKey) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -56,7 +56,7 @@ type Fault struct {
 	// Held is how many calls Hold keeps waiting now; it is only reported.
 	Held int `json:"held,omitempty"`
 
-	skipped bool // it began with a Skip
+	hadSkip bool // it began with a Skip
 	path    *regexp.Regexp
 	chance  *rand.Rand
 	of      *Fault // the injected fault, if this is the one that matched a call
@@ -97,7 +97,7 @@ func (f *Fault) After() bool { return f.Cut == "after" || f.Hold == "after" }
 
 // isMissingRight reports whether the fault simulates a permission to read that the caller lacks.
 func (f *Fault) isMissingRight() bool {
-	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.skipped &&
+	return f.Status == http.StatusForbidden && f.Count == -1 && f.Rate == 0 && !f.hadSkip &&
 		strings.EqualFold(f.Method, http.MethodGet)
 }
 
@@ -179,7 +179,7 @@ func (fs *faults) Inject(f Fault) (remove func(), err error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	f.skipped = f.Skip > 0
+	f.hadSkip = f.Skip > 0
 	added := &f
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

@@ -37,7 +37,8 @@ func (t *tunnel) portForward(w http.ResponseWriter, r *http.Request) {
 	conn.SetIdleTimeout(4 * time.Hour)
 	var under sync.WaitGroup
 	defer under.Wait()
-	waiting := map[string]httpstream.Stream{} // for the other stream of the request, by its ID
+	// by request ID, streams that wait for the request's other stream
+	waiting := map[string]httpstream.Stream{}
 	for {
 		select {
 		case <-conn.CloseChan():
