@@ -150,12 +150,12 @@ pipeline does. It uses another identity than routekeeper.`,
 // stripped returns a subnet's document without its route table, or without all properties that the
 // guard knows. It returns nil if the subnet has none of them.
 func stripped(subnet []byte, everything bool) (body []byte, err error) {
-	stripped := inventory.Properties[:1]
+	properties := inventory.Properties[:1]
 	if everything {
-		stripped = inventory.Properties
+		properties = inventory.Properties
 	}
 	rest := subnet
-	for _, p := range stripped {
+	for _, p := range properties {
 		if at := "properties." + string(p); gjson.GetBytes(rest, at+".id").Exists() {
 			if rest, err = sjson.DeleteBytes(rest, at); err != nil {
 				return nil, err

@@ -32,10 +32,10 @@ func newInit(a *app) *cobra.Command {
 		Short: "Write a config for the clusters of a subscription, or for one cluster",
 		Long: `Reads a subscription, or one cluster and the network around it, and writes a
 commented config. The config names every cluster with what its subnets have now:
-route tables, NAT gateways and network security groups. For a kubenet
-cluster it also names the cluster's route table. The targets are the route
-tables of Application Gateway subnets, and all other route tables that already
-hold pod routes of the cluster.
+route tables, NAT gateways and network security groups. For a kubenet cluster it
+also names the cluster's route table. The targets are the route tables of
+Application Gateway subnets, and all other route tables that already hold pod
+routes of the cluster.
 
 The config says Observe everywhere: sync and run show and record what they would
 do, and change nothing. Use "routekeeper promote" as the next step.

@@ -25,7 +25,7 @@ type proveOptions struct {
 	recording                     string
 	yes, dryRun, clean, printRole bool
 
-	// packets is the cluster of --packets. The other fields belong to that flag.
+	// packets is the cluster of --packets. It and all fields after it belong to that flag.
 	packets, kubeconfig, image string
 	trusted                    bool
 	repairWithin, lostAfter    time.Duration

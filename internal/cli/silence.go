@@ -228,9 +228,8 @@ func addSilence(a *app, o silenceOptions, code finding.Code) error {
 	}
 	if len(entries) == 0 {
 		return fmt.Errorf("no current finding of %s is %s with these flags; only findings "+
-			"of run or sync can be silenced, not those of doctor; routekeeper status -o json "+
-			"lists them",
-			past, code)
+			"of run or sync can be silenced (routekeeper status -o json lists them), not those "+
+			"of doctor", past, code)
 	}
 	if err := store.Add(entries...); err != nil {
 		return silenceError(err)

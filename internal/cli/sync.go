@@ -36,8 +36,8 @@ it writes. --yes does not ask; --dry-run prints the plan and writes nothing.
 Changes that the config only observes are shown, not made: see routekeeper
 promote.
 
-It makes the changes that the plan showed. A change that became
-necessary after the plan is reported, and left for the next sync.
+It makes the changes that the plan showed. A change that became necessary
+after the plan is reported, and left for the next sync.
 
 Exit code 0: everything is correct; 1: an error, or changes to make and neither
 a terminal nor --yes; 2: a blocking finding needs your attention, or there are

@@ -24,7 +24,7 @@ const (
 	Error     Kind = "error"
 	Conflict  Kind = "conflict"
 	Decision  Kind = "decision"
-	Changed   Kind = "changed" // a finding that was sent has other words now
+	Changed   Kind = "changed" // a state or a finding that was sent has other words now
 	Repaired  Kind = "repaired"
 	Recovered Kind = "recovered" // a cluster is no longer broken or bypassed
 	Resolved  Kind = "resolved"

@@ -26,7 +26,7 @@ type Health struct {
 	limit time.Duration
 
 	mu        sync.Mutex
-	progress  time.Time // when the last check of the group that has waited longest ended
+	progress  time.Time // since when the group that has waited longest waits for a check to end
 	allowed   time.Duration
 	succeeded time.Time // zero: never
 }
