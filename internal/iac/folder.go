@@ -208,8 +208,8 @@ func (c *folderCode) addYAML(name string, data []byte) {
 		return
 	}
 	if !c.manifests.add(name, docs) && bytes.Contains(data, []byte("azure_rm_")) {
-		c.notRead(name, true, "Ansible is not read: check the result, or write the subnet in "+
-			"Terraform, ARM or Bicep")
+		c.notRead(name, true, "Ansible is not read: once it has run, routekeeper doctor shows "+
+			"what is wrong")
 	}
 }
 
