@@ -48,4 +48,13 @@ func TestIssuerKeys(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
+	// An issuer can publish keys of other kinds next to the one that counts.
+	if err := b.e.RegisterIssuer("i", kernel.Encode(kernel.Object{"keys": []any{
+		kernel.Object{"kty": "OKP", "crv": "X25519", "x": x}, kernel.Object{"kty": "new"},
+		kernel.Object{"kty": "EC", "crv": "P-256", "x": x, "y": y}}})); err != nil {
+		t.Error(err)
+	}
+	if keys := b.e.entra.Identity.Issuers["i"].Keys; len(keys) != 1 {
+		t.Errorf("%v", keys)
+	}
 }

@@ -1,6 +1,7 @@
 package emulator
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -238,9 +241,20 @@ func TestFederation(t *testing.T) {
 	keySet := kernel.Encode((&entra.Identity{Key: func() *rsa.PrivateKey { return key },
 		KeyID: "k1"}).Keys())
 	var issuer *httptest.Server
+	var endless atomic.Int64 // bytes of an answer without an end
 	issuer = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/keys" {
+		switch {
+		case r.URL.Path == "/keys":
 			_, _ = w.Write(keySet)
+			return
+		case strings.HasPrefix(r.URL.Path, "/endless/"):
+			blanks := bytes.Repeat([]byte(" "), 1<<20)
+			for n, err := w.Write(blanks); err == nil; n, err = w.Write(blanks) {
+				endless.Add(int64(n))
+			}
+			return
+		case strings.HasPrefix(r.URL.Path, "/keyless/"):
+			_, _ = w.Write(kernel.Encode(kernel.Object{"jwks_uri": issuer.URL + "/endless/"}))
 			return
 		}
 		_, _ = w.Write(kernel.Encode(kernel.Object{"issuer": issuer.URL,
@@ -255,6 +269,8 @@ func TestFederation(t *testing.T) {
 				"audiences": []string{audience}}})))
 	}
 	credential("served", issuer.URL)
+	credential("endless", issuer.URL+"/endless")
+	credential("keyless", issuer.URL+"/keyless")
 	credential("registered", "https://registered.example/")
 	b.refused(http.MethodPut, uai.Child("federatedIdentityCredentials", "x"),
 		`{"properties":{"issuer":"i","subject":"s"}}`, 400, "BadRequest")
@@ -299,6 +315,10 @@ func TestFederation(t *testing.T) {
 			who.ObjectID},
 		{"keys registered", key,
 			claims("https://registered.example/", subject, audience, time.Hour), 200, who.ObjectID},
+		{"an answer without an end", key,
+			claims(issuer.URL+"/endless", subject, audience, time.Hour), 401, "[50166]"},
+		{"keys without an end", key,
+			claims(issuer.URL+"/keyless", subject, audience, time.Hour), 401, "[50166]"},
 		{"another issuer", key, claims("https://registered.example", subject, audience, time.Hour),
 			401, "[700211]"},
 		{"another subject", key, claims(issuer.URL, "System:serviceaccount:ns:sa", audience,
@@ -319,6 +339,10 @@ func TestFederation(t *testing.T) {
 	if status, got := login(key,
 		claims(issuer.URL, subject, audience, time.Hour)); got != "[700211]" {
 		t.Errorf("without the credential: %d %s", status, got)
+	}
+	if n := endless.Load(); n > 16*kernel.MaxBody {
+		t.Errorf("%d bytes of answers without an end were sent, and only %d are read of each", n,
+			kernel.MaxBody)
 	}
 }
 
@@ -432,5 +456,33 @@ func TestProviders(t *testing.T) {
 	if doc := b.get(scope + "/locations"); kernel.Text(kernel.ListAt(doc, "value")[0],
 		"name") != "westeurope" {
 		t.Errorf("%s", kernel.Encode(doc))
+	}
+}
+
+// TestIdentityStays: a managed identity can log in while its document is written again, because
+// logins do not wait for the kernel's lock.
+func TestIdentityStays(t *testing.T) {
+	b := newBench(t, Options{})
+	b.put(uai, `{"location":"westeurope"}`)
+	who := entra.IdentityOf(b.e.kernel.Store.Get(uai))
+	var written atomic.Bool
+	var missing atomic.Int64
+	var logins sync.WaitGroup
+	for range 8 { // they wait for the lock of the identities, so one follows each change
+		logins.Go(func() {
+			for !written.Load() {
+				if !b.e.entra.Identity.Has(who) {
+					missing.Add(1)
+				}
+			}
+		})
+	}
+	for range 100 {
+		b.put(uai, `{"location":"westeurope"}`)
+	}
+	written.Store(true)
+	logins.Wait()
+	if n := missing.Load(); n > 0 {
+		t.Errorf("it was missing %d times", n)
 	}
 }

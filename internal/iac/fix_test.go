@@ -416,6 +416,39 @@ func TestFixShared(t *testing.T) {
 	}
 }
 
+// TestFixMany: repairs of one file are made together. Read again after each, a file of this size
+// would take minutes.
+func TestFixMany(t *testing.T) {
+	const blocks = 2000
+	var code strings.Builder
+	var repairs []*Repair
+	for i := range blocks {
+		fmt.Fprintf(&code, "resource \"azurerm_subnet_route_table_association\" \"n%d\" {\n  "+
+			"route_table_id = var.x\n}\n\n", i)
+		repairs = append(repairs, &Repair{
+			Address: fmt.Sprintf("azurerm_subnet_route_table_association.n%d", i),
+			Set:     []Setting{{"route_table_id", fmt.Sprint("var.t", i)}}})
+	}
+	// The second repair of a block sees the first.
+	for _, attribute := range []string{"route_table_id", "subnet_id"} {
+		repairs = append(repairs, &Repair{Address: "azurerm_subnet_route_table_association.n7",
+			Ignore: attribute})
+	}
+	after, why := fixed(t, sourceOf(t, code.String()), repairs)
+	if left := strings.Join(why, ""); left != "" {
+		t.Fatal(left)
+	}
+	for i := range blocks {
+		if !strings.Contains(after, fmt.Sprintf("= var.t%d\n", i)) {
+			t.Errorf("repair %d is missing", i)
+		}
+	}
+	if !strings.Contains(after, "= var.t7\n\n  lifecycle {\n    ignore_changes = [route_table_id, "+
+		"subnet_id]") {
+		t.Errorf("%.900s", after)
+	}
+}
+
 // FuzzFix: for any code, the result of a repair is HCL, a second repair changes nothing, and the
 // resources are the same.
 func FuzzFix(f *testing.F) {

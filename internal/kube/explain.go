@@ -54,7 +54,9 @@ func refused(err error) bool {
 }
 
 // savedFiles says how to work with saved files if the API is unreachable from here.
-const savedFiles = `run this where the API is reachable (for a private cluster, in its network), or save the output of "kubectl get nodes -o json" and "kubectl get pods -A -o json" there, and pass the files with --from-nodes and --from-pods`
+const savedFiles = "run this where the API is reachable (for a private cluster, in its network), " +
+	"or save the output of \"kubectl get nodes -o json\" and \"kubectl get pods -A -o json\" " +
+	"there, and pass the files with --from-nodes and --from-pods"
 
 // explain says in one line what failed when reading a resource, and what to do next.
 func (c *Client) explain(resource string, err error) error {

@@ -85,3 +85,30 @@ func TestOverdue(t *testing.T) {
 		}
 	})
 }
+
+// TestCheckAtHeartbeat: an open page gets each check, also one that ends when its stream sends the
+// heartbeat.
+func TestCheckAtHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSeen(t)
+		w.cluster(0, "blue", "kubenet", 3)
+		board := page.NewBoard()
+		board.Expect(10 * time.Second)
+		board.Record(w.result(time.Now()))
+		ctx, cancel := context.WithCancel(t.Context())
+		live := httptest.NewRecorder()
+		go pages(board).ServeHTTP(live, httptest.NewRequest(http.MethodGet, "/live",
+			nil).WithContext(ctx))
+		const checks = 40
+		for range checks {
+			time.Sleep(10 * time.Second) // the stream sends something every 10 seconds
+			board.Record(w.result(time.Now()))
+		}
+		time.Sleep(time.Second)
+		cancel()
+		synctest.Wait()
+		if n := strings.Count(live.Body.String(), "event: board"); n != checks+1 {
+			t.Errorf("it got %d checks, want %d", n-1, checks)
+		}
+	})
+}
